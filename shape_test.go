@@ -33,10 +33,6 @@ var larger = map[string]bounds{
 	// The writer of a log and the host of several logs, which also reads those that other
 	// servers write. All work on Ledger.
 	"ledger": {files: maxFiles, lines: 3160, methods: maxMethods},
-	// One file per kind of record and of verb: its fields, how a request is decoded, which forms
-	// its fields have, and how the event is written. All work on Record: its buffers, its
-	// hashes, its checks. A package per kind would have to export all of that.
-	"ledger/record": {files: 22, lines: 3770, methods: maxMethods},
 }
 
 var receiver = regexp.MustCompile(`^func \((?:\w+ )?\*?(\w+)(?:\[[^\]]*\])?\) `)

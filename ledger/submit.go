@@ -15,7 +15,7 @@ import (
 // Submission is one event to append. Its slices must not change before the acknowledgement.
 type Submission struct {
 	// Body is the event body without the members that the sequencer adds, as AppendBody of
-	// record.Record or record.Verb returns it. It is at most record.MaxEntry long.
+	// record.Record or record.Verb returns it. It is at most fields.MaxEntry long.
 	Body     []byte
 	Contents []record.Content
 	// Redactions are the records whose content the event withdraws (spec: Redactions). All are

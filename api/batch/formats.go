@@ -12,6 +12,7 @@ import (
 	"colophon/ledger/index"
 	"colophon/ledger/index/paths"
 	"colophon/ledger/record"
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/formats"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/strict"
@@ -77,8 +78,8 @@ func nativeOptions(root pyjson.Value, o *formats.Options) (format formats.Format
 		if m == "record" || m != "format" && value.Kind() == pyjson.Null {
 			continue
 		}
-		if value.Kind() != pyjson.String || text == "" || len(text) > record.MaxName || pyjson.HasLoneSurrogate(value.Text()) {
-			return "", "", unprocessable("/"+m, fmt.Sprintf("must be a text of 1 to %d bytes", record.MaxName))
+		if value.Kind() != pyjson.String || text == "" || len(text) > fields.MaxName || pyjson.HasLoneSurrogate(value.Text()) {
+			return "", "", unprocessable("/"+m, fmt.Sprintf("must be a text of 1 to %d bytes", fields.MaxName))
 		}
 		switch m {
 		case "format":
@@ -232,7 +233,7 @@ func (b *batch) change(ctx context.Context, e *formats.Entry, seq uint64) (*reco
 	}
 	path := record.CurrentPath{Project: e.Project(), PathID: c.Path, Build: p.Build, RecordSeq: p.Seq, ContentFingerprint: p.ContentFingerprint}
 	request := record.ValidationRequest{Validated: true, Reason: []byte(c.Reason),
-		Origin: record.Origin{OriginalActor: textOrNil(c.OriginalActor), Timestamp: textOrNil(c.Timestamp)}}
+		Origin: fields.Origin{OriginalActor: textOrNil(c.OriginalActor), Timestamp: textOrNil(c.Timestamp)}}
 	return request.Of(path), nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"colophon/ledger/index/paths"
 	"colophon/ledger/record"
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/strict"
 )
@@ -14,7 +15,7 @@ import (
 const maxValidations = 1000
 
 // maxText is the maximum length of the names of builds and paths, in bytes.
-const maxText = record.MaxSourceID
+const maxText = fields.MaxSourceID
 
 // validationsRequest is a request to validate many paths of a build, or to report what that
 // would do (spec: Path validation).
@@ -42,7 +43,7 @@ func parseValidations(body []byte) (*validationsRequest, error) {
 	}
 	var d strict.Decoder
 	o := d.Object(document.Root(), "", "validated", "reason", "build", "original_actor", "timestamp", "paths", "status", "dry_run", "as_of")
-	r.Validated, r.Reason = o.RequiredFlag("validated"), o.Text("reason", record.MaxReason)
+	r.Validated, r.Reason = o.RequiredFlag("validated"), o.Text("reason", fields.MaxReason)
 	r.Build, r.Origin = o.RequiredText("build", maxText), record.ReadOrigin(o)
 	r.Paths, r.DryRun, r.AsOf = readPaths(o, "paths"), o.Flag("dry_run", true), o.Seq("as_of")
 	r.Status = string(o.Text("status", maxText))

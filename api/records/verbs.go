@@ -14,6 +14,7 @@ import (
 	"colophon/ledger/index/citations"
 	"colophon/ledger/query"
 	"colophon/ledger/record"
+	"colophon/ledger/record/fields"
 	"colophon/proofs"
 )
 
@@ -182,8 +183,8 @@ func (h *Handlers) submitPrepared(c *call.Call, l *ledger.Ledger, o Options, sub
 
 func sourceID(c *call.Call) (string, error) {
 	id, err := c.Element("source_id")
-	if err == nil && len(id) > record.MaxSourceID {
-		err = problem.Invalid("source_id", "is %d bytes long, but at most %d are allowed", len(id), record.MaxSourceID)
+	if err == nil && len(id) > fields.MaxSourceID {
+		err = problem.Invalid("source_id", "is %d bytes long, but at most %d are allowed", len(id), fields.MaxSourceID)
 	}
 	return id, err
 }

@@ -19,7 +19,7 @@ import (
 	"colophon/internal/remote"
 	"colophon/internal/size"
 	"colophon/ledger"
-	"colophon/ledger/record"
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/formats"
 )
 
@@ -216,7 +216,7 @@ func printTally(c *cli.Console, t *importer.Tally) error {
 	}
 	total := t.Total()
 	fmt.Fprintf(&table, row, "total", total.Accepted, total.Replayed, total.Mismatched, total.Incomplete, total.Refused)
-	for _, part := range record.IPCParts {
+	for _, part := range fields.IPCParts {
 		if n := t.Lacking[part]; n > 0 {
 			fmt.Fprintf(&table, "%s without %s\n", cli.Counted(uint64(n), "record"), part)
 		}

@@ -17,6 +17,7 @@ import (
 	"colophon/ledger"
 	"colophon/ledger/index/paths"
 	"colophon/ledger/record"
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/formats"
 )
 
@@ -36,7 +37,7 @@ var flagValues = map[string][]string{
 	"on-mismatch": {ledger.AcceptMismatch, ledger.RejectMismatch},
 	"sort":        {"recent", "runs", "stability", "flips"},
 	"status":      Names("", paths.Categories[:]),
-	"where":       append(Names("state=", record.States[:]), Names("incomplete=", record.IPCParts[1:])...), // every IPC record has an input
+	"where":       append(Names("state=", record.States[:]), Names("incomplete=", fields.IPCParts[1:])...), // every IPC record has an input
 }
 
 // Names returns the texts of a list, each with a prefix.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"colophon/ledger/record"
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/pyjson"
 )
 
@@ -13,10 +14,10 @@ import (
 // Its contents are valid until the next Read.
 type Body struct {
 	Event
-	Common record.CommonFields
+	Common fields.Common
 	Checks []record.NamedCheck
 	// Fields points to the field below for the event's kind. It is nil if the kind is unknown.
-	Fields     record.Fields
+	Fields     fields.Fields
 	IPC        IPC
 	DAG        DAG
 	Set        CitationSet
@@ -41,7 +42,7 @@ func (b *Body) Read(body pyjson.Value) {
 	b.Event = Event{}
 	b.Event.read(body)
 	b.readChecks()
-	b.Common = record.CommonFields{Contents: b.Common.Contents[:0]}
+	b.Common = fields.Common{Contents: b.Common.Contents[:0]}
 	e := &b.Event
 	if e.Kind != record.IPCRecord { // readIPC does this in one pass for IPC records, which most events are (BenchmarkExtend)
 		for name, value := range e.Detail.Members() {
@@ -61,7 +62,7 @@ func (b *Body) Read(body pyjson.Value) {
 		b.Fields = &b.Set
 	case record.PathFingerprint:
 		b.Path = e.Path()
-		b.Fields = &b.Path.PathFields
+		b.Fields = &b.Path.Path
 	case record.RecordStateChanged:
 		b.State = e.StateChange()
 		b.Fields = &b.State
@@ -123,7 +124,7 @@ func (b *Body) readCommon(name []byte, value pyjson.Value) {
 			c.Labels = value
 		}
 	case "producer":
-		c.Producer = record.Producer{ID: text(value.Member("id")), Seq: raw(value.Member("seq"))}
+		c.Producer = fields.Producer{ID: text(value.Member("id")), Seq: raw(value.Member("seq"))}
 	case "run_id":
 		c.RunID = text(value)
 	case "timestamp":
@@ -138,7 +139,7 @@ func (b *Body) readContents(object pyjson.Value) {
 		if !ok {
 			continue
 		}
-		b.Common.Contents = append(b.Common.Contents, record.ContentField{
+		b.Common.Contents = append(b.Common.Contents, fields.Content{
 			Name: known, Digest: text(named.Member("sha256")), Size: Number(named.Member("size")),
 		})
 	}
@@ -229,7 +230,7 @@ func (b *Body) Write() []byte {
 	return b.written
 }
 
-// Check returns an error if a field has a value that no event can have (record.Fields).
+// Check returns an error if a field has a value that no event can have (fields.Fields).
 func (b *Body) Check() error {
 	if err := b.Common.Check(); err != nil {
 		return err

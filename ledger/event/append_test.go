@@ -9,6 +9,7 @@ import (
 
 	"colophon/ledger/event"
 	"colophon/ledger/record"
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/pyjson"
 )
 
@@ -35,7 +36,7 @@ func bodies(t *testing.T) map[string][]byte {
 		add("refused "+string(kind), r.AppendRefusal(nil, frame, record.RefusedKey, 3))
 	}
 	for name, validation := range map[string]record.ValidationRequest{"validation": {}, "validation in a build": {Build: []byte("b"), ContentFingerprint: []byte("89abcdef")},
-		"validation in another system": {Origin: record.Origin{OriginalActor: []byte("ana"), Timestamp: []byte("2026-01-02T03:04:05Z")}}} {
+		"validation in another system": {Origin: fields.Origin{OriginalActor: []byte("ana"), Timestamp: []byte("2026-01-02T03:04:05Z")}}} {
 		add(name, validation.Of(record.CurrentPath{Project: "p", PathID: "01234567", RecordSeq: 3}).AppendBody(nil, frame))
 	}
 	v, err := record.ParseNote(3, []byte(`{"topic":"review","text":"","original_actor":"ana","timestamp":"2026-01-02T03:04:05Z"}`))

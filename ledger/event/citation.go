@@ -1,12 +1,12 @@
 package event
 
-import "colophon/ledger/record"
+import "colophon/ledger/record/fields"
 
 // Citation is one citation of a set.
-type Citation = record.CitationField
+type Citation = fields.Citation
 
 // CitationSet has the fields of a citation_set event (spec: Citation set).
-type CitationSet = record.SetFields
+type CitationSet = fields.CitationSet
 
 // CitationSet reads a citation_set event.
 func (e *Event) CitationSet() CitationSet {

@@ -1,12 +1,12 @@
 package event
 
 import (
-	"colophon/ledger/record"
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/pyjson"
 )
 
 // IPC has the fields of an ipc_record event (spec: IPC record).
-type IPC = record.IPCFields
+type IPC = fields.IPC
 
 // IPC reads an ipc_record event.
 func (e *Event) IPC() (r IPC) {

@@ -4,13 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 
-	"colophon/ledger/record"
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/rules"
 )
 
 // Path has the fields of a path_fingerprint event (spec: Path fingerprint).
 type Path struct {
-	record.PathFields
+	fields.Path
 	// Route is the names of the passages, joined. It identifies the route.
 	Route []byte
 	// ContentDigest is the SHA-256 of the content, or nil if the record had no content.

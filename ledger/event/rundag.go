@@ -3,16 +3,16 @@ package event
 import (
 	"slices"
 
-	"colophon/ledger/record"
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 )
 
 // Stage is one node of a run-DAG, or one dimension of its cache key.
-type Stage = record.StageField
+type Stage = fields.Stage
 
 // DAG has the fields of a run_dag event (spec: Run-DAG).
-type DAG = record.RunFields
+type DAG = fields.Run
 
 // DAG reads a run_dag event.
 func (e *Event) DAG() DAG {

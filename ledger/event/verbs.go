@@ -1,13 +1,13 @@
 package event
 
 import (
-	"colophon/ledger/record"
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/seqs"
 )
 
 // StateChange has the fields of a record_state_changed event (spec: States).
-type StateChange = record.StateFields
+type StateChange = fields.StateChange
 
 // StateChange reads a record_state_changed event.
 func (e *Event) StateChange() StateChange {
@@ -20,12 +20,12 @@ func (e *Event) StateChange() StateChange {
 }
 
 // origin reads who did this in another system, and when.
-func (e *Event) origin() record.Origin {
-	return record.Origin{OriginalActor: text(e.Detail.Member("original_actor")), Timestamp: text(e.Detail.Member("timestamp"))}
+func (e *Event) origin() fields.Origin {
+	return fields.Origin{OriginalActor: text(e.Detail.Member("original_actor")), Timestamp: text(e.Detail.Member("timestamp"))}
 }
 
 // Note has the fields of a note event (spec: Notes).
-type Note = record.NoteFields
+type Note = fields.Note
 
 // Note reads a note event.
 func (e *Event) Note() Note {
@@ -39,7 +39,7 @@ func (e *Event) Note() Note {
 
 // Validation has the fields of a path_validated event, which says whether a fingerprint of a path is valid
 // (spec: Path validation).
-type Validation = record.ValidationFields
+type Validation = fields.Validation
 
 // Validation reads a path_validated event.
 func (e *Event) Validation() Validation {
@@ -56,7 +56,7 @@ func (e *Event) Validation() Validation {
 	}
 }
 
-func validationNames(list pyjson.Value) (n record.ValidationNames) {
+func validationNames(list pyjson.Value) (n fields.ValidationNames) {
 	for name := range list.Elements() {
 		switch string(name.Text()) {
 		case "build":
@@ -69,7 +69,7 @@ func validationNames(list pyjson.Value) (n record.ValidationNames) {
 }
 
 // Source has the fields of a source_registered or source_revoked event.
-type Source = record.SourceFields
+type Source = fields.Source
 
 // Source reads a source_registered or source_revoked event.
 func (e *Event) Source() Source {
@@ -87,7 +87,7 @@ func (e *Event) Source() Source {
 }
 
 // Redaction has the fields of a content_redacted event (spec: Content).
-type Redaction = record.RedactionFields
+type Redaction = fields.Redaction
 
 // Redaction reads a content_redacted event.
 func (e *Event) Redaction() Redaction {
@@ -97,7 +97,7 @@ func (e *Event) Redaction() Redaction {
 }
 
 // Rotation has the fields of a key_rotated event (spec: The log).
-type Rotation = record.RotationFields
+type Rotation = fields.Rotation
 
 // Rotation reads a key_rotated event.
 func (e *Event) Rotation() Rotation {
@@ -110,7 +110,7 @@ func (e *Event) Rotation() Rotation {
 }
 
 // Created has the fields of a ledger_created event.
-type Created = record.CreatedFields
+type Created = fields.Created
 
 // Created reads a ledger_created event.
 func (e *Event) Created() Created {

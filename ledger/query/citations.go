@@ -5,7 +5,7 @@ import (
 
 	"colophon/client/wire"
 	"colophon/ledger/index/citations"
-	"colophon/ledger/record"
+	"colophon/ledger/record/fields"
 )
 
 // Questions about citation sets (spec: Citation drift; Citation conflicts; Stale citations).
@@ -97,8 +97,8 @@ func CitationsOfChunk(v *View, hash string) (*wire.Page[wire.CitedRow], error) {
 
 func parseSource(p Parameters) (string, error) {
 	id := p["source_id"]
-	if len(id) > record.MaxSourceID {
-		return "", invalid("source_id", "is %d bytes long, but at most %d are allowed", len(id), record.MaxSourceID)
+	if len(id) > fields.MaxSourceID {
+		return "", invalid("source_id", "is %d bytes long, but at most %d are allowed", len(id), fields.MaxSourceID)
 	}
 	return id, nil
 }

@@ -8,7 +8,7 @@ import (
 	"colophon/ledger/drift"
 	"colophon/ledger/index/records"
 	"colophon/ledger/query/prefix"
-	"colophon/ledger/record"
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/rules"
 )
 
@@ -40,7 +40,7 @@ var (
 	chunkForm    = &form{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString, `"sha256:" and 64 lower-case hexadecimal digits`}
 	pathForm     = &form{regexp.MustCompile(`^([0-9a-f]{8})+$`).MatchString, "8 lower-case hexadecimal digits, or 16 or more after a collision"}
 	printForm    = &form{func(value string) bool { return rules.IsFingerprint([]byte(value)) }, "8 lower-case hexadecimal digits, or up to 64 of another hash_version"}
-	partForm     = &form{func(value string) bool { return slices.Contains(record.IPCParts[:], value) }, "one of " + strings.Join(record.IPCParts[:], ", ")}
+	partForm     = &form{func(value string) bool { return slices.Contains(fields.IPCParts[:], value) }, "one of " + strings.Join(fields.IPCParts[:], ", ")}
 )
 
 // choiceForm is the format of a value with known texts.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 
+	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 )
 
@@ -92,4 +93,34 @@ func (r *Record) PointerOf(c Check) string {
 		return r.pointer + "/dag/nodes"
 	}
 	return r.pointer + "/" + strings.ReplaceAll(c.Field, ".", "/")
+}
+
+// CheckField is the check of one hash in an event (spec: Checks). Claimed and Computed are nil
+// if the event omits them or has null for them.
+type CheckField struct {
+	Result            Result
+	Claimed, Computed []byte
+}
+
+func (c *CheckField) append(w *pyjson.Builder) {
+	if c.Result != Mismatch && c.Claimed == nil { // as in most checks
+		w.B = pyjson.AppendString(append(w.B, `{"result":`...), []byte(c.Result))
+		w.B = append(w.B, '}')
+		return
+	}
+	w.OpenOrdered()
+	if c.Result == Mismatch {
+		w.Nullable("claimed", c.Claimed)
+		w.Nullable("computed", c.Computed)
+	} else {
+		w.Text("claimed", c.Claimed)
+	}
+	w.Text("result", []byte(c.Result))
+	w.Close()
+}
+
+// NamedCheck is a check with the name of its hash.
+type NamedCheck struct {
+	Name string
+	CheckField
 }

@@ -1,27 +1,15 @@
 package record
 
 import (
-	"bytes"
 	"fmt"
 	"iter"
 	"strconv"
 
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 	"colophon/ledger/record/strict"
 )
-
-// CitationField is one citation of a set. A nil Section is null.
-type CitationField struct {
-	ChunkHash, SourceID, Section []byte
-	Weight                       []byte // canonical number
-}
-
-// SetFields are the fields of a citation_set event (spec: Citation hashes).
-type SetFields struct {
-	Subject   []byte
-	Citations []CitationField
-}
 
 // citationsPrefix begins the name of each citation's check.
 const citationsPrefix = "citations/"
@@ -30,7 +18,7 @@ const citationsPrefix = "citations/"
 func (r *Record) decodeCitations(d *strict.Decoder, v pyjson.Value, pointer string) {
 	o := d.Object(v, pointer, "run_id", "subject", "citations", "timestamp", "labels", "producer")
 	r.decodeCommon(o)
-	s := &SetFields{Subject: o.RequiredText("subject", maxName)}
+	s := &fields.CitationSet{Subject: o.RequiredText("subject", maxName)}
 	r.fields = s
 	list := o.Array("citations")
 	if !o.Member("citations").Given() {
@@ -53,7 +41,7 @@ func (r *Record) decodeCitations(d *strict.Decoder, v pyjson.Value, pointer stri
 // yields nothing for other kinds.
 func (r *Record) CitedSources() iter.Seq2[string, string] {
 	return func(yield func(pointer, source string) bool) {
-		s, is := r.fields.(*SetFields)
+		s, is := r.fields.(*fields.CitationSet)
 		if !is {
 			return
 		}
@@ -66,8 +54,8 @@ func (r *Record) CitedSources() iter.Seq2[string, string] {
 }
 
 // decodeCitation reads one citation. The names of its check and its content begin with name.
-func (r *Record) decodeCitation(o strict.Object, name string) CitationField {
-	c := CitationField{SourceID: o.RequiredText("source_id", maxName), Section: o.Text("section", maxName)}
+func (r *Record) decodeCitation(o strict.Object, name string) fields.Citation {
+	c := fields.Citation{SourceID: o.RequiredText("source_id", maxName), Section: o.Text("section", maxName)}
 	weight, given := o.Double("weight")
 	switch {
 	case !o.Member("weight").Given():
@@ -96,57 +84,3 @@ func (r *Record) chunkHash(text []byte) []byte {
 	r.arena, r.scratch = rules.AppendChunkHash(r.arena, r.scratch, text)
 	return r.arena[start:len(r.arena):len(r.arena)]
 }
-
-// Check implements Fields.
-func (f *SetFields) Check() error {
-	var c forms
-	c.required("subject", f.Subject, maxName)
-	for i, citation := range f.Citations {
-		name := func(member string) string { return fmt.Sprintf("%s%d/%s", citationsPrefix, i, member) }
-		if !rules.IsChunkHash(citation.ChunkHash) {
-			c.fail(name("chunk_hash"), citation.ChunkHash, "is not a chunk hash")
-		}
-		c.required("source_id", citation.SourceID, maxName)
-		c.text("section", citation.Section, maxName)
-		if !isWeight(citation.Weight) {
-			c.fail(name("weight"), citation.Weight, "is not a number from 0 to 1 in canonical form")
-		}
-	}
-	return c.err
-}
-
-// isWeight reports whether a text is a canonical number from 0 to 1.
-func isWeight(raw []byte) bool {
-	switch string(raw) {
-	case "0", "1", "0.0", "1.0", "-0.0":
-		return true
-	}
-	return bytes.HasPrefix(raw, []byte("0.")) && pyjson.IsCanonicalFloat(raw) ||
-		bytes.Contains(raw, []byte("e-")) && raw[0] != '-' && pyjson.IsCanonicalFloat(raw)
-}
-
-func (f *SetFields) append(w *pyjson.Builder, c *CommonFields) {
-	w.OpenOrdered()
-	w.Name("citations")
-	w.B = append(w.B, '[')
-	for i, c := range f.Citations {
-		w.Comma(i)
-		w.OpenOrdered()
-		w.Text("chunk_hash", c.ChunkHash)
-		w.Nullable("section", c.Section)
-		w.Text("source_id", c.SourceID)
-		w.Raw("weight", c.Weight)
-		w.Close()
-	}
-	w.B = append(w.B, ']')
-	c.appendContents(w)
-	c.appendIdentity(w)
-	w.Value("labels", c.Labels)
-	c.Producer.append(w)
-	w.Text("run_id", c.RunID)
-	w.Text("subject", f.Subject)
-	w.Text("timestamp", c.Timestamp)
-	w.Close()
-}
-
-func (f *SetFields) appendHashes(*pyjson.Builder) {}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/record/cpython"
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/retrieval"
 	"colophon/ledger/record/rules"
 )
@@ -61,7 +62,7 @@ func stagesOf(t *testing.T, body []byte) map[string]*string {
 	r := parse(t, RunDAG, body)
 	defer r.Release()
 	var stages []string
-	for _, n := range r.fields.(*RunFields).Stages {
+	for _, n := range r.fields.(*fields.Run).Stages {
 		stages = append(stages, string(n.Name)+"="+string(n.Hash))
 	}
 	all := strings.Join(stages, ",")

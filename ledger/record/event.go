@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/moment"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
@@ -19,10 +20,6 @@ const Rules = rules.Version
 
 // EventVersion is the version of event bodies (spec: Event body).
 const EventVersion = 1
-
-// MaxEntry is the largest log entry in bytes (tlog-tiles): 32 bytes of chain
-// link and the event body.
-const MaxEntry = 65535
 
 // maxSuffix is the most that AppendSuffix appends, in bytes.
 const maxSuffix = len(`"seq":18446744073709551615,"time":"` + moment.Layout + `","v":1}`)
@@ -110,23 +107,23 @@ func AppendSuffixAt[T string | []byte](dst []byte, seq uint64, at T) []byte {
 }
 
 // CheckSize returns a *strict.Error if a body that AppendBody returned is too large for an
-// entry of MaxEntry bytes.
+// entry of fields.MaxEntry bytes.
 func CheckSize(body []byte) error { return checkSize(body, "", "split it into several records") }
 
 func checkSize(body []byte, pointer, advice string) error {
 	size := len(Hash{}) + len(body) + maxSuffix
-	if size <= MaxEntry {
+	if size <= fields.MaxEntry {
 		return nil
 	}
 	d := new(strict.Decoder)
-	d.Invalid(pointer, "makes a log entry of %d bytes, but at most %d are allowed; %s", size, MaxEntry, advice)
+	d.Invalid(pointer, "makes a log entry of %d bytes, but at most %d are allowed; %s", size, fields.MaxEntry, advice)
 	return d.Err()
 }
 
 // appendMembers writes the event's record object.
 func (r *Record) appendMembers(w *pyjson.Builder, key *Hash) {
 	r.common.Key = key
-	r.fields.append(w, &r.common)
+	r.fields.Append(w, &r.common)
 }
 
 // serialise writes the checks and the effective hashes once, for the event and its receipt.
@@ -141,14 +138,14 @@ func (r *Record) serialise() {
 	w.Close()
 	middle := len(w.B)
 	w.OpenOrdered()
-	r.fields.appendHashes(w)
+	r.fields.AppendHashes(w)
 	w.Close()
 	r.arena = w.B
 	r.checksJSON, r.hashesJSON = w.B[start:middle:middle], w.B[middle:len(w.B):len(w.B)]
 	c := &r.common
-	c.Digest, c.hashes, c.Contents = r.Digest, r.hashesJSON, c.Contents[:0]
+	c.Digest, c.Hashes, c.Contents = r.Digest, r.hashesJSON, c.Contents[:0]
 	for _, content := range r.Contents {
-		c.Contents = append(c.Contents, ContentField{content.Name, r.hex(content.Digest), uint64(len(content.Bytes))})
+		c.Contents = append(c.Contents, fields.Content{Name: content.Name, Digest: r.hex(content.Digest), Size: uint64(len(content.Bytes))})
 	}
 }
 
@@ -187,4 +184,19 @@ func (r *Record) AppendComputed(dst []byte) []byte {
 	r.appendMembers(w, nil)
 	w.Close()
 	return w.B
+}
+
+// AppendFields appends the body of an event that was decoded, up to the members that
+// AppendSuffixAt appends.
+func AppendFields(w *pyjson.Builder, kind Kind, e Event, checks []NamedCheck, f fields.Fields, c *fields.Common) []byte {
+	appendChecks := func(w *pyjson.Builder) {
+		w.Name("checks")
+		w.Open()
+		for i := range checks {
+			w.Name(checks[i].Name)
+			checks[i].append(w)
+		}
+		w.Close()
+	}
+	return appendEvent(w, kind, e, appendChecks, func(w *pyjson.Builder) { f.Append(w, c) })
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record/fields"
 )
 
 // Everything but the input and the model can be absent. A null member counts as absent (spec:
@@ -14,7 +16,7 @@ func TestIncompleteIPCRecords(t *testing.T) {
 	whole := map[string]string{"system_prompt": `"s"`, "output": `"o"`, "temperature": "0", "max_tokens": "9", "seed": "1"}
 	parse := func(absent, as string, more string) *Record {
 		body := `{"payload":{},"model":"m"` + more
-		for _, name := range IPCParts[1:] {
+		for _, name := range fields.IPCParts[1:] {
 			switch {
 			case name != absent:
 				body += fmt.Sprintf(",%q:%s", name, whole[name])
@@ -28,7 +30,7 @@ func TestIncompleteIPCRecords(t *testing.T) {
 		return r
 	}
 	require.Nil(t, IncompleteOf(parse("", "", "")))
-	for _, name := range IPCParts[1:] {
+	for _, name := range fields.IPCParts[1:] {
 		r, null := parse(name, "", ""), parse(name, "null", "")
 		require.Equal(t, fmt.Sprintf("[%q]", name), string(IncompleteOf(r)))
 		require.Equal(t, r.Digest, null.Digest, "null is absent")

@@ -3,58 +3,19 @@ package record
 import (
 	"bytes"
 	"crypto/sha256"
-	"iter"
 	"slices"
 
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/members"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 	"colophon/ledger/record/strict"
 )
 
-// IPCFields are the fields of an ipc_record event (spec: IPC hashes). Numbers are in their
-// canonical form. Fields that are null or missing are nil.
-type IPCFields struct {
-	InputHash, SystemPromptHash, OutputHash, IPCID []byte
-	// SeedlessInputHash is nil unless the payload contains the run's seed (spec: Seedless
-	// hash).
-	SeedlessInputHash []byte
-	// HasPayload is true if the record contained the payload and not only its hash. The name
-	// of the content in the event shows that.
-	HasPayload bool
-	// Members are nil without a payload, and in a ledger without a secret for them.
-	Members members.Digests
-	// HasAdvanced is true if the event has the member ipc_id_advanced, even if it is null.
-	IPCIDAdvanced []byte
-	HasAdvanced   bool
-
-	Model, Temperature, MaxTokens, Seed []byte
-
-	OllamaBuildHash, ModelDigest, HostPlatform []byte
-
-	PayloadSchema []byte
-	Usage         pyjson.Value // Absent if it is content or not given
-}
-
-// IsRun reports whether the record is a run: it has an input and an output (spec: Runs).
-func (f *IPCFields) IsRun() bool { return f.InputHash != nil && f.OutputHash != nil }
-
-// Incomplete yields the names of the parts that the record lacks for an ipc_id (spec:
-// Receipts).
-func (f *IPCFields) Incomplete() iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for i, value := range [...][]byte{f.InputHash, f.SystemPromptHash, f.OutputHash, f.Temperature, f.MaxTokens, f.Seed} {
-			if value == nil && !yield(IPCParts[i]) {
-				return
-			}
-		}
-	}
-}
-
 // IncompleteOf lists what an IPC record lacks (spec: Receipts) as canonical JSON, as in its
 // receipt. It returns nil if the record lacks nothing or is of another kind.
 func IncompleteOf(r *Record) []byte {
-	f, ok := r.fields.(*IPCFields)
+	f, ok := r.fields.(*fields.IPC)
 	if !ok {
 		return nil
 	}
@@ -69,21 +30,9 @@ func IncompleteOf(r *Record) []byte {
 	return list
 }
 
-// IPCParts lists the names that IPCFields.Incomplete can yield.
-var IPCParts = [...]string{"input", "system_prompt", "output", "temperature", "max_tokens", "seed"}
-
-// Input returns the variable input of a run: the hash of its payload without the run's seed,
-// or input_hash if the record had only that (spec: Seedless hash).
-func (f *IPCFields) Input() []byte {
-	if f.SeedlessInputHash != nil {
-		return f.SeedlessInputHash
-	}
-	return f.InputHash
-}
-
 // ipc is an IPC record during decoding.
 type ipc struct {
-	IPCFields
+	fields.IPC
 	r *Record
 	// seedInPayload is true if the payload contains the run's seed.
 	seedInPayload bool
@@ -97,7 +46,7 @@ func (r *Record) decodeIPC(d *strict.Decoder, v pyjson.Value, pointer string) {
 	r.decodeCommon(o)
 	p := &r.ipc
 	*p = ipc{r: r}
-	r.fields = &p.IPCFields
+	r.fields = &p.IPC
 	p.Model = o.RequiredText("model", maxName)
 	p.MaxTokens = r.readInteger(o, "max_tokens", true)
 	p.decodeTemperature(o)
@@ -246,15 +195,6 @@ func (r *Record) normalisedHash(o strict.Object, name string, rule func(dst, tex
 	return r.hex(digest)
 }
 
-// Bounds of usage that the event contains, where it can never be erased (spec: Usage). Such
-// usage has counts and durations; its only texts are member names. Other usage is content
-// (spec: Content).
-const (
-	maxUsage      = 1024 // bytes in compact canonical JSON
-	maxUsageName  = 64   // bytes of a member's name
-	maxUsageDepth = 64   // brackets, so that the event can still be parsed inside a receipt
-)
-
 // decodeUsage reads usage. No hash covers it.
 func (p *ipc) decodeUsage(o strict.Object) {
 	usage := o.Typed("usage", pyjson.Object, "an object")
@@ -270,109 +210,9 @@ func (p *ipc) decodeUsage(o strict.Object) {
 
 // isFigures reports whether usage is within its bounds.
 func (p *ipc) isFigures(usage pyjson.Value) bool {
-	if !figures(usage, maxUsageDepth) {
+	if !fields.IsFigures(usage) {
 		return false
 	}
 	p.r.scratch = usage.AppendCanonical(p.r.scratch[:0], pyjson.Compact)
-	return len(p.r.scratch) <= maxUsage
-}
-
-// IsUsage reports whether a canonical JSON value is usage that an event can contain.
-func IsUsage(v pyjson.Value) bool {
-	return v.Kind() == pyjson.Object && figures(v, maxUsageDepth) && len(v.Raw()) <= maxUsage
-}
-
-// figures reports whether a value has only numbers, Booleans, nulls, and short names, and
-// nests no deeper than that many brackets.
-func figures(v pyjson.Value, brackets int) bool {
-	switch v.Kind() {
-	case pyjson.String:
-		return false
-	case pyjson.Array, pyjson.Object:
-		if brackets == 0 {
-			return false
-		}
-	}
-	for e := range v.Elements() {
-		if !figures(e, brackets-1) {
-			return false
-		}
-	}
-	for name, m := range v.Members() {
-		if len(name.Text()) > maxUsageName || !figures(m, brackets-1) {
-			return false
-		}
-	}
-	return true
-}
-
-// Check implements Fields.
-func (f *IPCFields) Check() error {
-	var c forms
-	c.requiredHash("input_hash", f.InputHash)
-	c.hash("ipc_id", f.IPCID)
-	c.hash("ipc_id_advanced", f.IPCIDAdvanced)
-	c.hash("output_hash", f.OutputHash)
-	c.hash("seedless_input_hash", f.SeedlessInputHash)
-	c.hash("system_prompt_hash", f.SystemPromptHash)
-	c.text("host_platform", f.HostPlatform, maxName)
-	c.text("model_digest", f.ModelDigest, maxName)
-	c.text("ollama_build_hash", f.OllamaBuildHash, maxName)
-	c.count("max_tokens", f.MaxTokens)
-	c.required("model", f.Model, maxName)
-	c.integer("seed", f.Seed)
-	if f.Temperature != nil && !pyjson.IsCanonicalFloat(f.Temperature) {
-		c.fail("temperature", f.Temperature, "is not a double in canonical form")
-	}
-	if f.PayloadSchema != nil && string(f.PayloadSchema) != rules.AxisPayload {
-		c.fail("payload_schema", f.PayloadSchema, "is unknown")
-	}
-	if f.Members != nil && !f.Members.IsValid() {
-		c.fail("payload_members", f.Members, "are not digests of payload members in the form of events")
-	}
-	if f.Usage.Kind() != pyjson.Absent && !IsUsage(f.Usage) {
-		c.fail("usage", f.Usage.Raw(), "is more than an event can hold: texts, long names, or too many bytes")
-	}
-	return c.err
-}
-
-func (f *IPCFields) append(w *pyjson.Builder, c *CommonFields) {
-	w.OpenOrdered()
-	c.appendContents(w)
-	w.Digest("digest", c.Digest)
-	if f.OllamaBuildHash != nil || f.ModelDigest != nil || f.HostPlatform != nil {
-		w.Name("environment")
-		w.OpenOrdered()
-		w.Text("host_platform", f.HostPlatform)
-		w.Text("model_digest", f.ModelDigest)
-		w.Text("ollama_build_hash", f.OllamaBuildHash)
-		w.Close()
-	}
-	c.appendHashes(w, f)
-	c.appendKey(w)
-	w.Value("labels", c.Labels)
-	w.Raw("max_tokens", f.MaxTokens)
-	w.Text("model", f.Model)
-	w.Raw("payload_members", f.Members)
-	w.Text("payload_schema", f.PayloadSchema)
-	c.Producer.append(w)
-	w.Text("run_id", c.RunID)
-	w.Raw("seed", f.Seed)
-	w.Raw("temperature", f.Temperature)
-	w.Text("timestamp", c.Timestamp)
-	w.Value("usage", f.Usage)
-	w.Close()
-}
-
-func (f *IPCFields) appendHashes(w *pyjson.Builder) {
-	w.Plain("input_hash", f.InputHash)
-	w.Plain("ipc_id", f.IPCID)
-	if f.HasAdvanced {
-		w.Plain("ipc_id_advanced", f.IPCIDAdvanced)
-	}
-	w.Plain("output_hash", f.OutputHash)
-	if f.SeedlessInputHash != nil {
-		w.Plain("seedless_input_hash", f.SeedlessInputHash)
-	}
-	w.Plain("system_prompt_hash", f.SystemPromptHash)
+	return len(p.r.scratch) <= fields.MaxUsage
 }

@@ -3,6 +3,7 @@ package record
 import (
 	"fmt"
 
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/members"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
@@ -12,70 +13,17 @@ import (
 // rotation). previous and next are verifier keys. handover is the note that both keys sign, or
 // nil if the step has none. All are valid UTF-8.
 func NewKeyRotation(step, previous, next string, handover []byte) *Verb {
-	return newVerb(KeyRotated, &RotationFields{Step: []byte(step), PreviousKey: []byte(previous), VerifierKey: []byte(next), Handover: handover})
-}
-
-// RotationFields are the fields of a key_rotated event (spec: The log).
-type RotationFields struct {
-	Step, PreviousKey, VerifierKey []byte
-	Handover                       []byte // nil if the step has none
-}
-
-func (f *RotationFields) appendRequest(w *pyjson.Builder) {
-	w.Text("handover", f.Handover)
-	w.Text("previous_key", f.PreviousKey)
-	w.Text("step", f.Step)
-	w.Text("verifier_key", f.VerifierKey)
-}
-
-func (f *RotationFields) append(w *pyjson.Builder, c *CommonFields) {
-	w.Open()
-	c.appendIdentity(w)
-	f.appendRequest(w)
-	w.Close()
-}
-
-// Check implements Fields.
-func (f *RotationFields) Check() error {
-	var c forms
-	for name, text := range map[string][]byte{"step": f.Step, "previous_key": f.PreviousKey, "verifier_key": f.VerifierKey} {
-		c.required(name, text, MaxEntry)
-	}
-	return c.err
-}
-
-// CreatedFields are the fields of a ledger_created event.
-type CreatedFields struct {
-	// MemberSecretHash is nil if the ledger has no secret of payload members.
-	MemberSecretHash    []byte
-	Origin, VerifierKey []byte
-}
-
-func (f *CreatedFields) append(w *pyjson.Builder, _ *CommonFields) {
-	w.OpenOrdered()
-	w.Text("member_secret_hash", f.MemberSecretHash)
-	w.Text("origin", f.Origin)
-	w.Text("verifier_key", f.VerifierKey)
-	w.Close()
-}
-
-// Check implements Fields.
-func (f *CreatedFields) Check() error {
-	var c forms
-	c.hash("member_secret_hash", f.MemberSecretHash)
-	c.required("origin", f.Origin, MaxEntry)
-	c.required("verifier_key", f.VerifierKey, MaxEntry)
-	return c.err
+	return newVerb(KeyRotated, &fields.Rotation{Step: []byte(step), PreviousKey: []byte(previous), VerifierKey: []byte(next), Handover: handover})
 }
 
 // AppendLedgerCreated appends the body of a ledger's first event. secret may be nil.
 func AppendLedgerCreated(dst []byte, e Event, origin, verifierKey string, secret *members.Secret) []byte {
 	return appendEvent(&pyjson.Builder{B: dst}, LedgerCreated, e, noChecks, func(w *pyjson.Builder) {
-		created := CreatedFields{Origin: []byte(origin), VerifierKey: []byte(verifierKey)}
+		created := fields.Created{Origin: []byte(origin), VerifierKey: []byte(verifierKey)}
 		if secret != nil {
 			created.MemberSecretHash = rules.AppendHex(nil, secret.Commitment())
 		}
-		created.append(w, nil)
+		created.Append(w, nil)
 	})
 }
 
@@ -110,8 +58,8 @@ func (r *Record) AppendRefusal(dst []byte, e Event, why Refusal, first uint64) [
 		w.Close()
 	}
 	refused := RefusalFields{Kind: r.Kind, Reason: why, Mismatches: uint64(len(mismatches)), FirstSeq: first}
-	common := CommonFields{Digest: r.Digest, Key: e.Key, RunID: r.common.RunID}
-	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, checks, func(w *pyjson.Builder) { refused.append(w, &common) })
+	common := fields.Common{Digest: r.Digest, Key: e.Key, RunID: r.common.RunID}
+	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, checks, func(w *pyjson.Builder) { refused.Append(w, &common) })
 }
 
 // RefusalFields are the fields of a record_refused event. For RefusedKey, FirstSeq is the
@@ -123,23 +71,24 @@ type RefusalFields struct {
 	FirstSeq   uint64 // for RefusedKey only
 }
 
-func (f *RefusalFields) append(w *pyjson.Builder, c *CommonFields) {
+// Append implements fields.Fields.
+func (f *RefusalFields) Append(w *pyjson.Builder, c *fields.Common) {
 	w.OpenOrdered()
 	w.Digest("digest", c.Digest)
 	if f.Reason == RefusedKey {
-		appendNumber(w, "first_seq", f.FirstSeq)
+		w.Uint("first_seq", f.FirstSeq)
 		if c.Key != nil {
 			w.Digest("idempotency_key", *c.Key)
 		}
 	}
 	w.Text("kind", []byte(f.Kind))
-	appendNumber(w, "mismatches", f.Mismatches)
+	w.Uint("mismatches", f.Mismatches)
 	w.Text("reason", []byte(f.Reason))
 	w.Text("run_id", c.RunID)
 	w.Close()
 }
 
-// Check implements Fields.
+// Check implements fields.Fields.
 func (f *RefusalFields) Check() error {
 	if f.Reason != RefusedKey && f.Reason != RefusedMismatch {
 		return fmt.Errorf("its reason is %.100q, which is not a reason for a refusal", f.Reason)

@@ -3,28 +3,20 @@ package record
 import (
 	"bytes"
 
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 	"colophon/ledger/record/strict"
 )
-
-// PathFields are the fields of a path_fingerprint event (spec: Path fingerprints). Fields that
-// are null or missing are nil.
-type PathFields struct {
-	Project, Build, Branch, Base                      []byte
-	PathID, ContentFingerprint, RawContentFingerprint []byte
-	HashVersion                                       []byte   // of the fingerprints
-	Passages                                          [][]byte // of the route
-}
 
 // decodePath reads a path fingerprint and checks its identifiers (spec: Path fingerprint).
 func (r *Record) decodePath(d *strict.Decoder, v pyjson.Value, pointer string) {
 	o := d.Object(v, pointer, "run_id", "project", "build", "branch", "base", "route", "content", "path_id", "content_fingerprint",
 		"raw_content_fingerprint", "hash_version", "timestamp", "labels", "producer")
 	r.decodeCommon(o)
-	p := &PathFields{Project: o.RequiredText("project", maxName)}
+	p := &fields.Path{Project: o.RequiredText("project", maxName)}
 	readBuild(o, p)
-	r.fields, p.HashVersion = p, o.Identifier("hash_version", MaxShort)
+	r.fields, p.HashVersion = p, o.Identifier("hash_version", fields.MaxShort)
 	computes := p.HashVersion == nil || string(p.HashVersion) == rules.FingerprintVersion
 	if computes {
 		p.HashVersion, r.implied = fingerprintVersion, "hash_version"
@@ -54,7 +46,7 @@ func (r *Record) decodePath(d *strict.Decoder, v pyjson.Value, pointer string) {
 var fingerprintVersion = []byte(rules.FingerprintVersion)
 
 // readBuild reads the build of a path, its branch, and its base (spec: Path fingerprint).
-func readBuild(o strict.Object, p *PathFields) {
+func readBuild(o strict.Object, p *fields.Path) {
 	p.Build, p.Branch, p.Base = o.Text("build", maxName), o.Text("branch", maxName), o.Text("base", maxName)
 	if p.Build == nil {
 		for _, name := range [...]string{"branch", "base"} {
@@ -107,54 +99,4 @@ func readPathID(o strict.Object, name string) (claimed []byte, digits int) {
 	}
 	o.Invalid(name, "must be exactly 8 or 16 lower-case hexadecimal digits")
 	return nil, rules.PathIDDigits
-}
-
-// Check implements Fields.
-func (f *PathFields) Check() error {
-	var c forms
-	c.required("project", f.Project, maxName)
-	c.text("build", f.Build, maxName)
-	c.text("branch", f.Branch, maxName)
-	c.text("base", f.Base, maxName)
-	for _, passage := range f.Passages {
-		c.text("route", passage, maxName)
-	}
-	if !rules.IsPathID(f.PathID) {
-		c.fail("path_id", f.PathID, "is not a path_id")
-	}
-	c.filled("hash_version", f.HashVersion, MaxShort)
-	if string(f.HashVersion) != rules.FingerprintVersion {
-		c.required("content_fingerprint", f.ContentFingerprint, len(f.ContentFingerprint))
-	}
-	for _, fingerprint := range [...][]byte{f.ContentFingerprint, f.RawContentFingerprint} {
-		if fingerprint != nil && !rules.IsFingerprintOf(string(f.HashVersion), fingerprint) {
-			c.fail("fingerprint", fingerprint, "is not a fingerprint of its hash_version")
-		}
-	}
-	return c.err
-}
-
-func (f *PathFields) append(w *pyjson.Builder, c *CommonFields) {
-	w.OpenOrdered()
-	w.Text("base", f.Base)
-	w.Text("branch", f.Branch)
-	w.Text("build", f.Build)
-	c.appendContents(w)
-	w.Digest("digest", c.Digest)
-	w.Text("hash_version", f.HashVersion)
-	c.appendHashes(w, f)
-	c.appendKey(w)
-	w.Value("labels", c.Labels)
-	c.Producer.append(w)
-	w.Text("project", f.Project)
-	w.Texts("route", f.Passages)
-	w.Text("run_id", c.RunID)
-	w.Text("timestamp", c.Timestamp)
-	w.Close()
-}
-
-func (f *PathFields) appendHashes(w *pyjson.Builder) {
-	w.Nullable("content_fingerprint", f.ContentFingerprint)
-	w.Nullable("path_id", f.PathID)
-	w.Nullable("raw_content_fingerprint", f.RawContentFingerprint)
 }

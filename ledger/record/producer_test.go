@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/strict"
 )
@@ -22,9 +23,9 @@ func TestProducerIsInTheEvent(t *testing.T) {
 	for kind, good := range goodRecords {
 		plain := parse(t, kind, []byte(good))
 		for given, want := range map[string]string{
-			`{"id":"web/7","seq":0}`:                                     `{"id":"web/7","seq":0}`,
-			`{"seq":9223372036854775807,"id":"\u00e9\u0001"}`:            `{"id":"é\u0001","seq":9223372036854775807}`,
-			`{"id":"` + strings.Repeat("x", maxProducer) + `","seq":-0}`: `{"id":"` + strings.Repeat("x", maxProducer) + `","seq":0}`,
+			`{"id":"web/7","seq":0}`:                                            `{"id":"web/7","seq":0}`,
+			`{"seq":9223372036854775807,"id":"\u00e9\u0001"}`:                   `{"id":"é\u0001","seq":9223372036854775807}`,
+			`{"id":"` + strings.Repeat("x", fields.MaxProducer) + `","seq":-0}`: `{"id":"` + strings.Repeat("x", fields.MaxProducer) + `","seq":0}`,
 		} {
 			r := parse(t, kind, withProducer(good, given))
 			require.NotEqual(t, plain.Digest, r.Digest, "the producer is part of the record")
@@ -56,7 +57,7 @@ func TestBadProducerIsReported(t *testing.T) {
 			{`{"id":null,"seq":1}`, false, "/producer/id"},
 			{`{"id":7,"seq":1}`, false, "/producer/id"},
 			{`{"id":"","seq":1}`, false, "/producer/id"},
-			{`{"id":"` + strings.Repeat("é", maxProducer/2) + `x","seq":1}`, false, "/producer/id"},
+			{`{"id":"` + strings.Repeat("é", fields.MaxProducer/2) + `x","seq":1}`, false, "/producer/id"},
 			{`{"id":"\udc00","seq":1}`, false, "/producer/id"},
 			{`{"id":"a"}`, false, "/producer/seq"},
 			{`{"id":"a","seq":null}`, false, "/producer/seq"},

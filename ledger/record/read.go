@@ -3,6 +3,7 @@ package record
 import (
 	"math"
 
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/moment"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
@@ -39,7 +40,7 @@ func (r *Record) readCount(o strict.Object, name string) []byte {
 // readTimestamp reads an RFC 3339 time and returns it as it was sent, or nil if it is not
 // given.
 func readTimestamp(o strict.Object, name string) []byte {
-	text := o.Text(name, MaxTimestamp)
+	text := o.Text(name, fields.MaxTimestamp)
 	if text == nil {
 		return nil
 	}
@@ -54,24 +55,19 @@ func readTimestamp(o strict.Object, name string) []byte {
 // takes in the event. The check comes before decoding, since a decoded element can take many
 // times its length in the request.
 func fitsEntry(o strict.Object, name string, list pyjson.Value, bytes int, advice string) bool {
-	most := MaxEntry / bytes
+	most := fields.MaxEntry / bytes
 	if list.Len() <= most {
 		return true
 	}
-	o.Invalid(name, "has %d elements, but a log entry of %d bytes has room for at most %d; %s", list.Len(), MaxEntry, most, advice)
+	o.Invalid(name, "has %d elements, but a log entry of %d bytes has room for at most %d; %s", list.Len(), fields.MaxEntry, most, advice)
 	return false
 }
 
-// Bounds of texts in an event, in bytes. The bounds of labels are in Limits. Content is
-// bounded only by the size of the request.
+// Bounds with the names that decoding uses.
 const (
-	MaxName  = 1024 // run_id, subject, project, build, model, source_id, section, a passage of a route, …
-	MaxShort = 128  // name of a stage, a mode, a producer's id, a hash_version
-	// MaxTimestamp bounds a timestamp.
-	MaxTimestamp = 64
-
-	maxName  = MaxName
-	maxStage = MaxShort
+	maxName   = fields.MaxName
+	maxStage  = fields.MaxShort
+	maxReason = fields.MaxReason
 )
 
 // IsDigest reports whether a text is a SHA-256 in the form of events: 64 lower-case
@@ -79,20 +75,20 @@ const (
 func IsDigest(text []byte) bool { return rules.IsDigest(text) }
 
 // readProducer reads a producer. If it is given, it must have both members.
-func (r *Record) readProducer(o strict.Object, name string) Producer {
+func (r *Record) readProducer(o strict.Object, name string) fields.Producer {
 	v := o.Member(name)
 	if !v.Given() {
-		return Producer{}
+		return fields.Producer{}
 	}
 	p := o.D.Object(v, o.At(name), "id", "seq")
 	if !p.Member("id").Given() {
 		p.Missing("id")
 	}
-	id, seq := p.Identifier("id", maxProducer), r.readCount(p, "seq")
-	if seq != nil && !isProducerSeq(seq) {
+	id, seq := p.Identifier("id", fields.MaxProducer), r.readCount(p, "seq")
+	if seq != nil && !fields.IsProducerSeq(seq) {
 		p.Invalid("seq", "must be at most %d", int64(math.MaxInt64))
 	}
-	return Producer{id, seq}
+	return fields.Producer{ID: id, Seq: seq}
 }
 
 func readReason(o strict.Object, name string) []byte {

@@ -3,8 +3,7 @@
 // (spec: Checks), and writes the event body up to the members that only the sequencer knows
 // (spec: Event body).
 //
-// Each kind has one file: its fields, how a request is decoded, the forms that its fields
-// have, and how the event is written.
+// Each kind has one file, which decodes its requests. Package fields holds what its event says.
 //
 // The package does no I/O and reads no clock.
 package record
@@ -15,6 +14,7 @@ import (
 	"slices"
 	"sync"
 
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/members"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
@@ -48,8 +48,8 @@ type Record struct {
 	// checksJSON and hashesJSON are Checks and the effective hashes in JSON, as in the event.
 	checksJSON, hashesJSON []byte
 
-	fields   hashFields
-	common   CommonFields
+	fields   fields.Hashed
+	common   fields.Common
 	document *pyjson.Document
 	decoder  strict.Decoder
 	builder  pyjson.Builder

@@ -3,16 +3,11 @@ package record
 import (
 	"unicode/utf8"
 
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/seqs"
 	"colophon/ledger/record/strict"
 )
-
-// RedactionFields are the fields of a content_redacted event (spec: Content).
-type RedactionFields struct {
-	Reason []byte
-	Seqs   *seqs.List // nil if the event has no valid list
-}
 
 // maxListedSeqs bounds the records that a RedactionRequest can list one by one.
 const maxListedSeqs = 1000
@@ -20,7 +15,7 @@ const maxListedSeqs = 1000
 // NewRedaction returns the verb that erases the content of records (spec: Redactions). reason
 // is valid UTF-8 of 1 to 4,096 bytes. seqs is not empty.
 func NewRedaction(reason string, seqs *seqs.List) *Verb {
-	return newVerb(ContentRedacted, &RedactionFields{Reason: []byte(reason), Seqs: seqs})
+	return newVerb(ContentRedacted, &fields.Redaction{Reason: []byte(reason), Seqs: seqs})
 }
 
 // ParseRedaction decodes `{"reason"}` for the record that is event seq. The error is a
@@ -28,7 +23,7 @@ func NewRedaction(reason string, seqs *seqs.List) *Verb {
 func ParseRedaction(seq uint64, body []byte) (*Verb, error) {
 	seqs := new(seqs.List)
 	seqs.Add(seq)
-	f := &RedactionFields{Seqs: seqs}
+	f := &fields.Redaction{Seqs: seqs}
 	return parseVerb(ContentRedacted, f, body, func(o strict.Object) { f.Reason = readReason(o, "reason") }, "reason")
 }
 
@@ -141,29 +136,4 @@ func readSeqs(o strict.Object, name string) []uint64 {
 		seqs = append(seqs, seq)
 	}
 	return seqs
-}
-
-// Check implements Fields.
-func (f *RedactionFields) Check() error {
-	var c forms
-	c.filled("reason", f.Reason, MaxReason)
-	if f.Seqs == nil {
-		c.fail("seqs", nil, "is not a list of records")
-	}
-	return c.err
-}
-
-func (f *RedactionFields) appendRequest(w *pyjson.Builder) {
-	w.Text("reason", f.Reason)
-	if f.Seqs != nil {
-		w.Name("seqs")
-		w.B = f.Seqs.AppendJSON(w.B)
-	}
-}
-
-func (f *RedactionFields) append(w *pyjson.Builder, c *CommonFields) {
-	w.Open()
-	c.appendIdentity(w)
-	f.appendRequest(w)
-	w.Close()
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"strconv"
 
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 	"colophon/ledger/record/strict"
@@ -297,7 +298,7 @@ func (g *runDAG) cacheKey(dimensions strict.Object, claimed []byte) []byte {
 			d.value = g.base[d.name]
 		}
 		values[i] = d.value
-		g.Dimensions = append(g.Dimensions, StageField{[]byte(d.name), eventText(d.value)})
+		g.Dimensions = append(g.Dimensions, fields.Stage{Name: []byte(d.name), Hash: eventText(d.value)})
 	}
 	return g.r.check("cache_key", claimed, g.r.hex(rules.CacheKey(values)))
 }
@@ -316,7 +317,7 @@ func (g *runDAG) finish(claimed []node, claimedRoot []byte, dimensions strict.Ob
 	g.EvidenceIDs = found(rules.IsEvidenceID, g.evidence, g.cited)
 	g.Shape, g.Preflight = []byte(rules.Shape(stages)), []byte(rules.PreflightOf(stages))
 	for _, n := range g.nodes {
-		g.Stages = append(g.Stages, StageField{[]byte(n.stage), n.hash})
+		g.Stages = append(g.Stages, fields.Stage{Name: []byte(n.stage), Hash: n.hash})
 	}
 	if claimed != nil {
 		g.checkStages(claimed)

@@ -1,27 +1,19 @@
 package record
 
 import (
-	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/rules"
 	"colophon/ledger/record/strict"
 )
 
-// SourceFields are the fields of a source_registered or source_revoked event.
-type SourceFields struct {
-	ID, Title, Reason []byte // Title and Reason are nil if there are none
-	// Listed is true if the registration lists the source's chunks, even if the list is empty.
-	Listed      bool
-	ChunkHashes [][]byte
-}
-
 // ParseRegistration decodes `{"chunk_hashes"?, "title"?, "reason"?}` for a source. Its id is
-// valid UTF-8 of at most MaxSourceID bytes. Without chunk_hashes, the chunks of the source are
+// valid UTF-8 of at most fields.MaxSourceID bytes. Without chunk_hashes, the chunks of the source are
 // unknown; an empty list means that it has none. The error is a *strict.Error.
 func ParseRegistration(sourceID string, body []byte) (*Verb, error) {
-	f := &SourceFields{ID: []byte(sourceID)}
+	f := &fields.Source{ID: []byte(sourceID)}
 	return parseVerb(SourceRegistered, f, body, func(o strict.Object) {
 		f.ChunkHashes, f.Listed = readChunkHashes(o, "chunk_hashes")
-		f.Title, f.Reason = o.Text("title", maxTitle), o.Text("reason", maxReason)
+		f.Title, f.Reason = o.Text("title", fields.MaxTitle), o.Text("reason", maxReason)
 	}, "chunk_hashes", "title", "reason")
 }
 
@@ -31,7 +23,7 @@ func ParseRevocation(sourceID string, body []byte) (*Verb, error) {
 	if len(body) == 0 {
 		body = []byte("{}")
 	}
-	f := &SourceFields{ID: []byte(sourceID)}
+	f := &fields.Source{ID: []byte(sourceID)}
 	return parseVerb(SourceRevoked, f, body, func(o strict.Object) { f.Reason = o.Text("reason", maxReason) }, "reason")
 }
 
@@ -65,36 +57,4 @@ func readChunkHashes(o strict.Object, name string) (hashes [][]byte, given bool)
 		i++
 	}
 	return hashes, true
-}
-
-// Check implements Fields.
-func (f *SourceFields) Check() error {
-	var c forms
-	c.filled("source_id", f.ID, MaxSourceID)
-	c.text("title", f.Title, maxTitle)
-	c.text("reason", f.Reason, MaxReason)
-	listed := make(map[string]bool, len(f.ChunkHashes))
-	for _, chunk := range f.ChunkHashes {
-		if !rules.IsChunkHash(chunk) || listed[string(chunk)] {
-			c.fail("list of chunks", chunk, "is not a chunk hash or is listed twice")
-		}
-		listed[string(chunk)] = true
-	}
-	return c.err
-}
-
-func (f *SourceFields) appendRequest(w *pyjson.Builder) {
-	if f.Listed {
-		w.Texts("chunk_hashes", f.ChunkHashes)
-	}
-	w.Text("reason", f.Reason)
-	w.Text("source_id", f.ID)
-	w.Text("title", f.Title)
-}
-
-func (f *SourceFields) append(w *pyjson.Builder, c *CommonFields) {
-	w.Open()
-	c.appendIdentity(w)
-	f.appendRequest(w)
-	w.Close()
 }

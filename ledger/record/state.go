@@ -3,7 +3,7 @@ package record
 import (
 	"slices"
 
-	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/strict"
 )
 
@@ -25,13 +25,13 @@ var States = [...]State{Live, Failed, Stale, Quarantined}
 // ParseStateChange decodes `{"state", "reason", "original_actor"?, "timestamp"?}` for the record
 // that is event seq. The error is a *strict.Error.
 func ParseStateChange(seq uint64, body []byte) (*Verb, error) {
-	f := &StateFields{RecordSeq: seq}
-	return parseVerb(RecordStateChanged, f, body, f.read, stateNames...)
+	f := &fields.StateChange{RecordSeq: seq}
+	return parseVerb(RecordStateChanged, f, body, func(o strict.Object) { readStateChange(o, f) }, stateNames...)
 }
 
 var stateNames = append([]string{"state", "reason"}, originNames...)
 
-func (f *StateFields) read(o strict.Object) {
+func readStateChange(o strict.Object, f *fields.StateChange) {
 	f.State, f.Reason, f.Origin = readState(o, "state"), readReason(o, "reason"), ReadOrigin(o)
 }
 
@@ -41,7 +41,7 @@ type StateRequest struct {
 	State State
 	Selection
 
-	fields StateFields
+	fields fields.StateChange
 }
 
 // ParseStateRequest decodes `{"state", "reason", "original_actor"?, "timestamp"?, "filter" | "seqs",
@@ -49,7 +49,7 @@ type StateRequest struct {
 func ParseStateRequest(body []byte) (*StateRequest, error) {
 	r := new(StateRequest)
 	err := parseRequest(body, "", func(o strict.Object) {
-		r.fields.read(o)
+		readStateChange(o, &r.fields)
 		r.State, r.Selection = State(r.fields.State), readSelection(o)
 	}, append(slices.Clone(stateNames), selectionNames...)...)
 	return r, err
@@ -77,34 +77,4 @@ func isState(text []byte) bool {
 		}
 	}
 	return false
-}
-
-// StateFields are the fields of a record_state_changed event.
-type StateFields struct {
-	RecordSeq     uint64
-	State, Reason []byte
-	Origin
-}
-
-func (f *StateFields) appendRequest(w *pyjson.Builder) {
-	f.Origin.append(w)
-	w.Text("reason", f.Reason)
-	appendNumber(w, "record_seq", f.RecordSeq)
-	w.Text("state", f.State)
-}
-
-func (f *StateFields) append(w *pyjson.Builder, c *CommonFields) {
-	w.Open()
-	c.appendIdentity(w)
-	f.appendRequest(w)
-	w.Close()
-}
-
-// Check implements Fields.
-func (f *StateFields) Check() error {
-	var c forms
-	c.filled("reason", f.Reason, MaxReason)
-	c.required("state", f.State, maxStage)
-	f.Origin.check(&c)
-	return c.err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/pyjson"
 )
 
@@ -29,9 +30,9 @@ func TestFiguresOfUsageAreInTheEvent(t *testing.T) {
 		`{}`,
 		`{"cached":true,"cost":null,"total_tokens":93}`,
 		`{"details":[{"ms":1.5},{"ms":-2}],"empty":[[],{}]}`,
-		`{"` + strings.Repeat("n", maxUsageName) + `":1}`,
-		usageOf(maxUsage),
-		nested(maxUsageDepth),
+		`{"` + strings.Repeat("n", fields.MaxUsageName) + `":1}`,
+		usageOf(fields.MaxUsage),
+		nested(fields.MaxUsageDepth),
 	} {
 		r, event := withUsage(t, usage)
 		require.Equal(t, usage, string(event.Member("usage").Raw()))
@@ -48,11 +49,11 @@ func TestOtherUsageIsContent(t *testing.T) {
 		`{"note": "a secret"}`,
 		`{"a":{"b":[1,{"c":"a secret"}]}}`,
 		`{"":""}`,
-		`{"` + strings.Repeat("n", maxUsageName+1) + `":1}`,
-		`{"a":{"` + strings.Repeat("é", maxUsageName/2) + `n":1}}`,
-		`{"a":` + strings.Repeat("7", maxUsage) + `}`,
-		usageOf(maxUsage + 1),
-		nested(maxUsageDepth + 1),
+		`{"` + strings.Repeat("n", fields.MaxUsageName+1) + `":1}`,
+		`{"a":{"` + strings.Repeat("é", fields.MaxUsageName/2) + `n":1}}`,
+		`{"a":` + strings.Repeat("7", fields.MaxUsage) + `}`,
+		usageOf(fields.MaxUsage + 1),
+		nested(fields.MaxUsageDepth + 1),
 	} {
 		r, event := withUsage(t, usage)
 		require.False(t, event.Member("usage").Given(), "%.100s", usage)

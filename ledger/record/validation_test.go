@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/strict"
 )
@@ -202,7 +203,7 @@ func TestListsThatFitNoEvent(t *testing.T) {
 		"nodes":     {RunDAG, `{"dag":{"root":"` + zero + `","nodes":%s}}`, `{"stage":"","hash":"` + zero + `"}`, 87},
 		"route":     {PathFingerprint, `{"project":"p","route":%s}`, `""`, 3},
 	} {
-		most := MaxEntry / c.bytes
+		most := fields.MaxEntry / c.bytes
 		_, err := Parse(c.kind, fmt.Appendf(nil, c.body, list(c.element, most+1)))
 		require.ErrorContains(t, err, "split", name)
 		_, err = Parse(c.kind, fmt.Appendf(nil, c.body, list(c.element, most)))

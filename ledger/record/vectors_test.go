@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/retrieval"
 	"colophon/ledger/record/rules"
@@ -140,8 +141,8 @@ func TestVectorsRunDAG(t *testing.T) {
 					stages++
 				}
 			}
-			require.Equal(t, len(r.fields.(*RunFields).Stages), stages)
-			require.NotEqual(t, "unrecognised", string(r.fields.(*RunFields).Shape))
+			require.Equal(t, len(r.fields.(*fields.Run).Stages), stages)
+			require.NotEqual(t, "unrecognised", string(r.fields.(*fields.Run).Shape))
 		}
 	}
 	built(v.Build, "inputs")
@@ -326,7 +327,7 @@ func TestVectorsCitations(t *testing.T) {
 	for _, c := range v.Chunks {
 		r := parse(t, CitationSet, joinObject(map[string]json.RawMessage{"subject": []byte(`"s"`), "citations": append(append(
 			[]byte(`[{"source_id":"x","weight":1,"text":`), c.Text...), "}]"...)}))
-		require.Equal(t, c.Hash, string(r.fields.(*SetFields).Citations[0].ChunkHash))
+		require.Equal(t, c.Hash, string(r.fields.(*fields.CitationSet).Citations[0].ChunkHash))
 	}
 }
 

@@ -2,9 +2,8 @@ package record
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"strconv"
 
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/strict"
 )
@@ -20,16 +19,16 @@ type Verb struct {
 	// RecordSeq is the record that a verb in a batch is about.
 	RecordSeq uint64
 
-	fields VerbFields
+	fields fields.Verb
 }
 
-func newVerb(kind Kind, f VerbFields) *Verb {
-	return &Verb{Kind: kind, Digest: VerbDigest(f), fields: f}
+func newVerb(kind Kind, f fields.Verb) *Verb {
+	return &Verb{Kind: kind, Digest: fields.VerbDigest(f), fields: f}
 }
 
 // parseVerb decodes a request into fields that own their memory. The request is an object with
 // known members only. The error is a *strict.Error.
-func parseVerb(kind Kind, f VerbFields, body []byte, read func(o strict.Object), known ...string) (*Verb, error) {
+func parseVerb(kind Kind, f fields.Verb, body []byte, read func(o strict.Object), known ...string) (*Verb, error) {
 	if err := parseRequest(body, "", read, known...); err != nil {
 		return nil, err
 	}
@@ -61,16 +60,18 @@ var lineVerbs = [...]Kind{RecordStateChanged, PathValidated, Note}
 
 // parseVerbLine decodes a line of a batch that is a state change or a note.
 func parseVerbLine(kind Kind, line []byte) (*Verb, error) {
-	var fields VerbFields
+	var said fields.Verb
 	var about *uint64
 	var read func(strict.Object)
 	names := []string{"record_seq"}
 	if kind == Note {
-		f := new(NoteFields)
-		fields, about, read, names = f, &f.RecordSeq, f.read, append(names, noteNames...)
+		f := new(fields.Note)
+		said, about, names = f, &f.RecordSeq, append(names, noteNames...)
+		read = func(o strict.Object) { readNote(o, f) }
 	} else {
-		f := new(StateFields)
-		fields, about, read, names = f, &f.RecordSeq, f.read, append(names, stateNames...)
+		f := new(fields.StateChange)
+		said, about, names = f, &f.RecordSeq, append(names, stateNames...)
+		read = func(o strict.Object) { readStateChange(o, f) }
 	}
 	err := parseRequest(line, "record", func(o strict.Object) {
 		if seq := o.Seq("record_seq"); seq != nil {
@@ -83,7 +84,7 @@ func parseVerbLine(kind Kind, line []byte) (*Verb, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := newVerb(kind, fields)
+	v := newVerb(kind, said)
 	v.RecordSeq = *about
 	return v, nil
 }
@@ -92,7 +93,7 @@ func parseVerbLine(kind Kind, line []byte) (*Verb, error) {
 // Record.AppendBody.
 func (v *Verb) AppendBody(dst []byte, e Event) []byte {
 	return appendEvent(&pyjson.Builder{B: dst}, v.Kind, e, noChecks, func(w *pyjson.Builder) {
-		v.fields.append(w, &CommonFields{Digest: v.Digest, Key: e.Key})
+		v.fields.Append(w, &fields.Common{Digest: v.Digest, Key: e.Key})
 	})
 }
 
@@ -107,64 +108,13 @@ func (v *Verb) CheckSize(body []byte) error {
 func (v *Verb) AppendRefusal(dst []byte, e Event, first uint64) []byte {
 	refused := RefusalFields{Kind: v.Kind, Reason: RefusedKey, FirstSeq: first}
 	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, noChecks, func(w *pyjson.Builder) {
-		refused.append(w, &CommonFields{Digest: v.Digest, Key: e.Key})
+		refused.Append(w, &fields.Common{Digest: v.Digest, Key: e.Key})
 	})
-}
-
-// VerbFields are the fields of an event for a verb (spec: States; Path validation; Sources;
-// Redactions; Notes).
-type VerbFields interface {
-	Fields
-	appendRequest(w *pyjson.Builder) // the members that the digest covers
-}
-
-// VerbDigest returns the SHA-256 of what a verb asks for, in compact canonical JSON.
-func VerbDigest(f VerbFields) Hash {
-	w := new(pyjson.Builder)
-	w.Open()
-	f.appendRequest(w)
-	w.Close()
-	return sha256.Sum256(w.B)
-}
-
-// Origin says who did something in another system, and when (spec: Original actor and time).
-// These are claims of the caller; the event's actor and time are the ledger's own.
-type Origin struct {
-	OriginalActor []byte // nil if there is none
-	Timestamp     []byte // RFC 3339, as it was sent; nil if there is none
 }
 
 var originNames = []string{"original_actor", "timestamp"}
 
 // ReadOrigin reads the members original_actor and timestamp.
-func ReadOrigin(o strict.Object) Origin {
-	return Origin{o.Identifier("original_actor", maxName), readTimestamp(o, "timestamp")}
+func ReadOrigin(o strict.Object) fields.Origin {
+	return fields.Origin{OriginalActor: o.Identifier("original_actor", maxName), Timestamp: readTimestamp(o, "timestamp")}
 }
-
-func (r *Origin) append(w *pyjson.Builder) {
-	w.Text("original_actor", r.OriginalActor)
-	w.Text("timestamp", r.Timestamp)
-}
-
-// check checks the actor. CommonFields.Check checks the timestamp.
-func (r *Origin) check(c *forms) {
-	if r.OriginalActor != nil {
-		c.filled("original_actor", r.OriginalActor, maxName)
-	}
-}
-
-func appendNumber(w *pyjson.Builder, name string, n uint64) {
-	w.Name(name)
-	w.B = strconv.AppendUint(w.B, n, 10)
-}
-
-// Bounds of texts in the events of verbs, in bytes of UTF-8.
-const (
-	// MaxSourceID bounds the id of a source, here and in citations.
-	MaxSourceID = maxName
-	// MaxReason bounds a reason.
-	MaxReason = 4096
-
-	maxReason = MaxReason
-	maxTitle  = maxName
-)

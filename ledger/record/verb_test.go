@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/strict"
 )
@@ -183,14 +184,14 @@ func TestBadVerbsAreReported(t *testing.T) {
 		{Note, ``, true, ""},
 		{Note, `{}`, false, "/topic"},
 		{Note, `{"topic":""}`, false, "/topic"},
-		{Note, `{"topic":"` + long[:maxTopic+1] + `"}`, false, "/topic"},
+		{Note, `{"topic":"` + long[:fields.MaxTopic+1] + `"}`, false, "/topic"},
 		{Note, `{"topic":"review","text":"` + long + `"}`, false, "/text"},
 		{Note, `{"topic":"review","text":"\ud800"}`, false, "/text"},
 		{Note, `{"topic":"review","timestamp":7}`, false, "/timestamp"},
 		{Note, `{"topic":"review","record_seq":1}`, true, "/record_seq"},
 		{SourceRegistered, ``, true, ""},
 		{SourceRegistered, `{"source_id":"s"}`, true, "/source_id"},
-		{SourceRegistered, `{"title":"` + strings.Repeat("x", maxTitle+1) + `"}`, false, "/title"},
+		{SourceRegistered, `{"title":"` + strings.Repeat("x", fields.MaxTitle+1) + `"}`, false, "/title"},
 		{SourceRegistered, `{"title":7}`, false, "/title"},
 		{SourceRegistered, `{"reason":"\udfff"}`, false, "/reason"},
 		{SourceRegistered, `{"chunk_hashes":{}}`, false, "/chunk_hashes"},
@@ -219,7 +220,7 @@ func TestBadVerbsAreReported(t *testing.T) {
 // Only a list of chunks makes a verb too large for an entry.
 func TestSizesOfVerbs(t *testing.T) {
 	worst := func(bytes int) string { return strings.Repeat(`\u0001`, bytes) }
-	target := strings.Repeat("\x01", MaxSourceID)
+	target := strings.Repeat("\x01", fields.MaxSourceID)
 	key := Hash{1}
 	e := Event{Actor: strings.Repeat("\x01", 128), Ledger: strings.Repeat("l", 64), Key: &key}
 	reason := `"reason":"` + worst(maxReason) + `"`
@@ -227,8 +228,8 @@ func TestSizesOfVerbs(t *testing.T) {
 	for kind, body := range map[Kind]string{
 		RecordStateChanged: `{"state":"quarantined",` + actor + reason + `}`,
 		PathValidated:      `{"validated":false,"build":"` + worst(maxName) + `",` + actor + reason + `}`,
-		Note:               `{"topic":"` + worst(maxTopic) + `",` + actor + `"text":"` + worst(maxText) + `"}`,
-		SourceRegistered:   `{"title":"` + worst(maxTitle) + `",` + reason + `}`,
+		Note:               `{"topic":"` + worst(fields.MaxTopic) + `",` + actor + `"text":"` + worst(fields.MaxText) + `"}`,
+		SourceRegistered:   `{"title":"` + worst(fields.MaxTitle) + `",` + reason + `}`,
 		SourceRevoked:      `{` + reason + `}`,
 	} {
 		v := verb(t, kind, target, body)
@@ -314,7 +315,7 @@ func randomRequest(t *rapid.T, kind Kind) string {
 	var b pyjson.Builder
 	b.Open()
 	text := func(name string, least int) {
-		b.Text(name, []byte(rapid.StringN(least, 40, maxTitle).Draw(t, name)))
+		b.Text(name, []byte(rapid.StringN(least, 40, fields.MaxTitle).Draw(t, name)))
 	}
 	maybe := func(name string) {
 		if rapid.Bool().Draw(t, "has "+name) {
@@ -331,7 +332,7 @@ func randomRequest(t *rapid.T, kind Kind) string {
 	}
 	switch kind {
 	case Note:
-		b.Text("topic", []byte(rapid.StringN(1, 20, maxTopic).Draw(t, "topic")))
+		b.Text("topic", []byte(rapid.StringN(1, 20, fields.MaxTopic).Draw(t, "topic")))
 		maybe("text")
 	case RecordStateChanged:
 		b.Text("state", []byte(rapid.SampledFrom(States[:]).Draw(t, "state")))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/rules"
 )
 
@@ -93,7 +94,7 @@ func TestRunsNameWhatTheyRestOn(t *testing.T) {
 	require.Contains(t, event, `"evidence_ids":["`+strings.Join(ids, `","`)+`"]`)
 
 	many := ""
-	for i := range MaxFound + 1 {
+	for i := range fields.MaxFound + 1 {
 		many += fmt.Sprintf(`{"document_root":"%064x"},`, i)
 	}
 	body = strings.Replace(goodDAG, `"sources":[]`, `"sources":[`+strings.TrimSuffix(many, ",")+`]`, 1)

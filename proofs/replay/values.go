@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"colophon/ledger/record"
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 )
@@ -211,7 +212,7 @@ func (v *logValues) variables(kind record.Kind, r pyjson.Value) {
 	for _, name := range [...]string{"input_hash", "system_prompt_hash"} {
 		v.text(variableOf+name, r.Member("hashes").Member(name))
 	}
-	v.add(findable("incomplete"), record.IPCParts[len(record.IPCParts)-1])
+	v.add(findable("incomplete"), fields.IPCParts[len(fields.IPCParts)-1])
 }
 
 func (v *logValues) text(kind string, value pyjson.Value) {

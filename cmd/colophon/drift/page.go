@@ -13,7 +13,7 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/remote"
 	"colophon/internal/show"
-	"colophon/ledger/record"
+	"colophon/ledger/record/fields"
 )
 
 // followCursor sets the query's parameter name to the cursor of the next page. It fails if the
@@ -107,7 +107,7 @@ func (d *commands) sayIncomplete(command *cobra.Command, parts []string) {
 		}
 	}
 	if parts == nil {
-		parts = slices.DeleteFunc(slices.Clone(record.IPCParts[:]), func(part string) bool { return counts[part] == 0 })
+		parts = slices.DeleteFunc(slices.Clone(fields.IPCParts[:]), func(part string) bool { return counts[part] == 0 })
 	}
 	if len(parts) == 0 {
 		return

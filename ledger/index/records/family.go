@@ -7,6 +7,7 @@ import (
 	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
+	"colophon/ledger/record/fields"
 )
 
 // Dimensions of records.
@@ -30,7 +31,7 @@ func Family() index.Family {
 	for _, state := range record.States {
 		series = append(series, counters.SeriesOf(counters.StateChangesTotal, string(state)))
 	}
-	for _, part := range record.IPCParts[1:] { // every IPC record has an input
+	for _, part := range fields.IPCParts[1:] { // every IPC record has an input
 		series = append(series, counters.SeriesOf(counters.IncompleteTotal, part))
 	}
 	return index.Family{

@@ -9,6 +9,7 @@ import (
 	"colophon/ledger/index"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
+	"colophon/ledger/record/fields"
 	"colophon/storage"
 )
 
@@ -86,7 +87,7 @@ func ReadIPCRecordOnce(ctx context.Context, v *index.View, seq uint64) (IPCRecor
 // AnyIncomplete returns the parts that at least one IPC record in the view lacks. It reads one
 // key for each part.
 func AnyIncomplete(v *index.View) (parts []string, err error) {
-	for _, part := range record.IPCParts {
+	for _, part := range fields.IPCParts {
 		id := rowstore.Identify([]byte(Incomplete), []byte(part))
 		_, _, found, err := v.Newest(Postings, id[:])
 		if err != nil {

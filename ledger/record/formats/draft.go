@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"colophon/ledger/record"
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 )
@@ -307,7 +308,7 @@ func isText(v pyjson.Value) bool {
 	return v.Kind() == pyjson.String && !pyjson.HasLoneSurrogate(v.Text())
 }
 
-func isName(v pyjson.Value) bool { return isText(v) && len(v.Text()) <= record.MaxName }
+func isName(v pyjson.Value) bool { return isText(v) && len(v.Text()) <= fields.MaxName }
 
 func isID(v pyjson.Value) bool { return isName(v) && len(v.Text()) > 0 }
 

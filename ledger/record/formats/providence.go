@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"colophon/ledger/record"
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 )
@@ -552,7 +553,7 @@ func (p *providenceRow) takeState() {
 			p.use(at, "timestamp of the state")
 		}
 		reason := p.find(func(v pyjson.Value) bool {
-			return isText(v) && len(v.Text()) > 0 && len(v.Text()) <= record.MaxReason
+			return isText(v) && len(v.Text()) > 0 && len(v.Text()) <= fields.MaxReason
 		}, "state_reason", "reason")
 		if reason.given() {
 			change.Reason = string(reason.value.Text())

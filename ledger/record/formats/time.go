@@ -8,7 +8,7 @@ import (
 	"time"
 	_ "time/tzdata" // for servers whose system has no zone data
 
-	"colophon/ledger/record"
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/moment"
 	"colophon/ledger/record/pyjson"
 )
@@ -46,7 +46,7 @@ func parseTime(v pyjson.Value, zone *time.Location) (text string, zoned, ok bool
 		text = m[1] + "T" + m[2]
 	}
 	_, ok = moment.Parse([]byte(text))
-	return text, zoned, ok && len(text) <= record.MaxTimestamp
+	return text, zoned, ok && len(text) <= fields.MaxTimestamp
 }
 
 // unixTime returns a number of seconds since 1970 as RFC 3339, to the microsecond.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"colophon/ledger/record"
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 )
@@ -116,7 +117,7 @@ func (d *draft) pathID(id string, hash pyjson.Value, route [][]byte) {
 
 func isPathID(v pyjson.Value) bool { return v.Kind() == pyjson.String && rules.IsPathID(v.Text()) }
 
-func isVersion(v pyjson.Value) bool { return isID(v) && len(v.Text()) <= record.MaxShort }
+func isVersion(v pyjson.Value) bool { return isID(v) && len(v.Text()) <= fields.MaxShort }
 
 // fingerprintsOf returns the check for fingerprints of a version, which can be absent.
 func fingerprintsOf(version pyjson.Value) func(pyjson.Value) bool {

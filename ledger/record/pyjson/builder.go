@@ -155,6 +155,12 @@ func (w *Builder) Integer(name string, value int) {
 	w.B = strconv.AppendInt(w.B, int64(value), 10)
 }
 
+// Uint adds an integer that is not negative.
+func (w *Builder) Uint(name string, value uint64) {
+	w.Name(name)
+	w.B = strconv.AppendUint(w.B, value, 10)
+}
+
 // Digest adds a hash in lower-case hexadecimal.
 func (w *Builder) Digest(name string, h [32]byte) {
 	w.Name(name)

@@ -6,6 +6,7 @@ import (
 
 	"colophon/ledger/event"
 	"colophon/ledger/record"
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/rules"
 )
 
@@ -38,7 +39,7 @@ func (c *Checker) Check(e *event.Body) error {
 	case record.RecordRefused:
 		err = c.checkRefusal()
 	default:
-		if verb, isVerb := e.Fields.(record.VerbFields); isVerb {
+		if verb, isVerb := e.Fields.(fields.Verb); isVerb {
 			err = c.checkVerb(verb)
 		}
 	}

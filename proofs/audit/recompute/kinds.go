@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"colophon/ledger/record"
+	"colophon/ledger/record/fields"
 	"colophon/ledger/record/rules"
 	"colophon/proofs"
 )
@@ -107,8 +108,8 @@ func (c *Checker) checkPath() error {
 
 // checkVerb checks an event that changes the state of something (spec: States; Path validation;
 // Sources; Redactions).
-func (c *Checker) checkVerb(f record.VerbFields) error {
-	if want := record.VerbDigest(f); want != c.Common.Digest {
+func (c *Checker) checkVerb(f fields.Verb) error {
+	if want := fields.VerbDigest(f); want != c.Common.Digest {
 		return wrongField("digest", "it is %x, but the request in the event gives %x", c.Common.Digest, want)
 	}
 	if c.Kind == record.SourceRevoked && (c.Source.Listed || c.Source.Title != nil) {

@@ -1,0 +1,77 @@
+package fields
+
+import (
+	"bytes"
+	"fmt"
+
+	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
+)
+
+// Citation is one citation of a set. A nil Section is null.
+type Citation struct {
+	ChunkHash, SourceID, Section []byte
+	Weight                       []byte // canonical number
+}
+
+// CitationSet are the fields of a citation_set event (spec: Citation hashes).
+type CitationSet struct {
+	Subject   []byte
+	Citations []Citation
+}
+
+// Check implements Fields.
+func (f *CitationSet) Check() error {
+	var c forms
+	c.required("subject", f.Subject, MaxName)
+	for i, citation := range f.Citations {
+		name := func(member string) string { return fmt.Sprintf("citations/%d/%s", i, member) }
+		if !rules.IsChunkHash(citation.ChunkHash) {
+			c.fail(name("chunk_hash"), citation.ChunkHash, "is not a chunk hash")
+		}
+		c.required("source_id", citation.SourceID, MaxName)
+		c.text("section", citation.Section, MaxName)
+		if !isWeight(citation.Weight) {
+			c.fail(name("weight"), citation.Weight, "is not a number from 0 to 1 in canonical form")
+		}
+	}
+	return c.err
+}
+
+// isWeight reports whether a text is a canonical number from 0 to 1.
+func isWeight(raw []byte) bool {
+	switch string(raw) {
+	case "0", "1", "0.0", "1.0", "-0.0":
+		return true
+	}
+	return bytes.HasPrefix(raw, []byte("0.")) && pyjson.IsCanonicalFloat(raw) ||
+		bytes.Contains(raw, []byte("e-")) && raw[0] != '-' && pyjson.IsCanonicalFloat(raw)
+}
+
+// Append implements Fields.
+func (f *CitationSet) Append(w *pyjson.Builder, c *Common) {
+	w.OpenOrdered()
+	w.Name("citations")
+	w.B = append(w.B, '[')
+	for i, c := range f.Citations {
+		w.Comma(i)
+		w.OpenOrdered()
+		w.Text("chunk_hash", c.ChunkHash)
+		w.Nullable("section", c.Section)
+		w.Text("source_id", c.SourceID)
+		w.Raw("weight", c.Weight)
+		w.Close()
+	}
+	w.B = append(w.B, ']')
+	c.appendContents(w)
+	c.appendIdentity(w)
+	w.Value("labels", c.Labels)
+	c.Producer.append(w)
+	w.Text("run_id", c.RunID)
+	w.Text("subject", f.Subject)
+	w.Text("timestamp", c.Timestamp)
+	w.Close()
+}
+
+// AppendHashes implements Hashed.
+func (f *CitationSet) AppendHashes(*pyjson.Builder) {}

@@ -1,0 +1,137 @@
+package fields
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"strconv"
+
+	"colophon/ledger/record/moment"
+	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
+)
+
+// Common are the members of an event's record that several kinds share.
+type Common struct {
+	Contents []Content
+	Digest   rules.Hash
+	Key      *rules.Hash  // digest of the idempotency key, or nil
+	Labels   pyjson.Value // Absent if there are none
+	Producer Producer
+	RunID    []byte // nil if there is none
+	// Timestamp is RFC 3339, as it was sent; nil if there is none.
+	Timestamp []byte
+
+	// Hashes are the effective hashes in canonical JSON. With nil, the fields of the kind write
+	// them.
+	Hashes []byte
+}
+
+// Content names a piece of content (spec: Content).
+type Content struct {
+	Name   string
+	Digest []byte // SHA-256 of its bytes, in hexadecimal digits
+	Size   uint64 // in bytes
+}
+
+func (c *Common) appendContents(w *pyjson.Builder) {
+	if len(c.Contents) > 0 {
+		w.Name("content")
+		w.Open()
+		for i := range c.Contents {
+			named := &c.Contents[i]
+			w.Name(named.Name)
+			w.B = append(append(w.B, `{"sha256":"`...), named.Digest...)
+			w.B = append(strconv.AppendUint(append(w.B, `","size":`...), named.Size, 10), '}')
+		}
+		w.Close()
+	}
+}
+
+// appendIdentity writes the digest of the record and the digest of its idempotency key.
+func (c *Common) appendIdentity(w *pyjson.Builder) {
+	w.Digest("digest", c.Digest)
+	c.appendKey(w)
+}
+
+func (c *Common) appendKey(w *pyjson.Builder) {
+	if c.Key != nil {
+		w.Digest("idempotency_key", *c.Key)
+	}
+}
+
+func (c *Common) appendHashes(w *pyjson.Builder, f Hashed) {
+	w.Name("hashes")
+	if c.Hashes != nil {
+		w.B = append(w.B, c.Hashes...)
+		return
+	}
+	w.OpenOrdered()
+	f.AppendHashes(w)
+	w.Close()
+}
+
+// Check returns an error if no event can have these fields.
+func (c *Common) Check() error {
+	for i := range c.Contents {
+		switch named := &c.Contents[i]; {
+		case !rules.IsDigest(named.Digest):
+			return fmt.Errorf("the sha256 of its content %.100q is %.100q, which is not a SHA-256 in hexadecimal", named.Name, named.Digest)
+		case (named.Size == 0) != bytes.Equal(named.Digest, emptyDigest):
+			return fmt.Errorf("its content %.100q has the size %d, which contradicts its digest %s", named.Name, named.Size, named.Digest)
+		}
+	}
+	if c.Timestamp != nil {
+		if _, ok := moment.Parse(c.Timestamp); !ok || len(c.Timestamp) > MaxTimestamp {
+			return fmt.Errorf("its timestamp %.100q is not RFC 3339", c.Timestamp)
+		}
+	}
+	for name, value := range c.Labels.Members() {
+		if value.Kind() != pyjson.String || len(name.Text()) == 0 {
+			return fmt.Errorf("its label %.100q is %.100s, but a label must have a name and a string as its value", name.Text(), value.Raw())
+		}
+	}
+	var f forms
+	if c.RunID != nil {
+		f.filled("run_id", c.RunID, MaxName)
+	}
+	if c.Producer.ID != nil || c.Producer.Seq != nil {
+		f.filled("producer's id", c.Producer.ID, MaxProducer)
+		f.required("producer's seq", c.Producer.Seq, len(c.Producer.Seq))
+		f.count("producer's seq", c.Producer.Seq)
+		if !IsProducerSeq(c.Producer.Seq) {
+			f.fail("producer's seq", c.Producer.Seq, "is too large")
+		}
+	}
+	return f.err
+}
+
+// emptyDigest is the SHA-256 of the empty string, in hexadecimal digits.
+var emptyDigest = rules.AppendHex(nil, sha256.Sum256(nil))
+
+// Producer is the number of a record among the records of one producer, which numbers them
+// from 1. A missing number means that a record was never posted.
+type Producer struct {
+	ID  []byte // nil if the record names none
+	Seq []byte // decimal, 0 to 2^63-1
+}
+
+// IsProducerSeq reports whether a decimal number is one that a producer can give a record.
+func IsProducerSeq(seq []byte) bool {
+	_, err := strconv.ParseInt(string(seq), 10, 64)
+	return err == nil
+}
+
+func (p *Producer) append(w *pyjson.Builder) {
+	if p.ID == nil {
+		return
+	}
+	w.Name("producer")
+	w.OpenOrdered()
+	w.Text("id", p.ID)
+	w.Raw("seq", p.Seq)
+	w.Close()
+}
+
+// MaxProducer bounds a producer's id, in bytes.
+const MaxProducer = MaxShort

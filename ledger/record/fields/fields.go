@@ -1,0 +1,41 @@
+// Package fields holds what an event of each kind says: the fields of its record, the forms that
+// they must have, and how they are written.
+package fields
+
+import "colophon/ledger/record/pyjson"
+
+// Fields are the members of an event's record that are specific to its kind. Each kind has one
+// type. Both decoding a request (package record) and reading an event (package event) fill it
+// in.
+type Fields interface {
+	// Check returns an error if no event of the kind can have these fields, because one is
+	// missing, too long, or of the wrong form. A member of the wrong type counts as missing.
+	Check() error
+	// Append writes the record of the event.
+	Append(w *pyjson.Builder, c *Common)
+}
+
+// Hashed are fields of a kind with effective hashes (spec: Effective hashes).
+type Hashed interface {
+	Fields
+	AppendHashes(w *pyjson.Builder) // in the order of the event
+}
+
+// MaxEntry is the largest log entry in bytes (tlog-tiles): 32 bytes of chain
+// link and the event body.
+const MaxEntry = 65535
+
+// Bounds of texts in an event, in bytes of UTF-8. The bounds of labels are in record.Limits.
+// Content is bounded only by the size of the request.
+const (
+	MaxName  = 1024 // run_id, subject, project, build, model, source_id, section, a passage of a route, …
+	MaxShort = 128  // name of a stage, a mode, a producer's id, a hash_version
+	// MaxTimestamp bounds a timestamp.
+	MaxTimestamp = 64
+	// MaxSourceID bounds the id of a source, in its registration and in citations.
+	MaxSourceID = MaxName
+	// MaxTitle bounds the title of a source.
+	MaxTitle = MaxName
+	// MaxReason bounds a reason.
+	MaxReason = 4096
+)

@@ -1,0 +1,173 @@
+package fields
+
+import (
+	"iter"
+
+	"colophon/ledger/record/members"
+	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
+)
+
+// IPC are the fields of an ipc_record event (spec: IPC hashes). Numbers are in their
+// canonical form. Fields that are null or missing are nil.
+type IPC struct {
+	InputHash, SystemPromptHash, OutputHash, IPCID []byte
+	// SeedlessInputHash is nil unless the payload contains the run's seed (spec: Seedless
+	// hash).
+	SeedlessInputHash []byte
+	// HasPayload is true if the record contained the payload and not only its hash. The name
+	// of the content in the event shows that.
+	HasPayload bool
+	// Members are nil without a payload, and in a ledger without a secret for them.
+	Members members.Digests
+	// HasAdvanced is true if the event has the member ipc_id_advanced, even if it is null.
+	IPCIDAdvanced []byte
+	HasAdvanced   bool
+
+	Model, Temperature, MaxTokens, Seed []byte
+
+	OllamaBuildHash, ModelDigest, HostPlatform []byte
+
+	PayloadSchema []byte
+	Usage         pyjson.Value // Absent if it is content or not given
+}
+
+// IsRun reports whether the record is a run: it has an input and an output (spec: Runs).
+func (f *IPC) IsRun() bool { return f.InputHash != nil && f.OutputHash != nil }
+
+// Incomplete yields the names of the parts that the record lacks for an ipc_id (spec:
+// Receipts).
+func (f *IPC) Incomplete() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i, value := range [...][]byte{f.InputHash, f.SystemPromptHash, f.OutputHash, f.Temperature, f.MaxTokens, f.Seed} {
+			if value == nil && !yield(IPCParts[i]) {
+				return
+			}
+		}
+	}
+}
+
+// IPCParts lists the names that IPC.Incomplete can yield.
+var IPCParts = [...]string{"input", "system_prompt", "output", "temperature", "max_tokens", "seed"}
+
+// Input returns the variable input of a run: the hash of its payload without the run's seed,
+// or input_hash if the record had only that (spec: Seedless hash).
+func (f *IPC) Input() []byte {
+	if f.SeedlessInputHash != nil {
+		return f.SeedlessInputHash
+	}
+	return f.InputHash
+}
+
+// Bounds of usage that the event contains, where it can never be erased (spec: Usage). Such
+// usage has counts and durations; its only texts are member names. Other usage is content
+// (spec: Content).
+const (
+	MaxUsage      = 1024 // bytes in compact canonical JSON
+	MaxUsageName  = 64   // bytes of a member's name
+	MaxUsageDepth = 64   // brackets, so that the event can still be parsed inside a receipt
+)
+
+// isUsage reports whether a canonical JSON value is usage that an event can contain.
+func isUsage(v pyjson.Value) bool {
+	return v.Kind() == pyjson.Object && IsFigures(v) && len(v.Raw()) <= MaxUsage
+}
+
+// IsFigures reports whether a value has only numbers, Booleans, nulls, and names of at most
+// MaxUsageName bytes, and nests no deeper than MaxUsageDepth brackets.
+func IsFigures(v pyjson.Value) bool { return figures(v, MaxUsageDepth) }
+
+func figures(v pyjson.Value, brackets int) bool {
+	switch v.Kind() {
+	case pyjson.String:
+		return false
+	case pyjson.Array, pyjson.Object:
+		if brackets == 0 {
+			return false
+		}
+	}
+	for e := range v.Elements() {
+		if !figures(e, brackets-1) {
+			return false
+		}
+	}
+	for name, m := range v.Members() {
+		if len(name.Text()) > MaxUsageName || !figures(m, brackets-1) {
+			return false
+		}
+	}
+	return true
+}
+
+// Check implements Fields.
+func (f *IPC) Check() error {
+	var c forms
+	c.requiredHash("input_hash", f.InputHash)
+	c.hash("ipc_id", f.IPCID)
+	c.hash("ipc_id_advanced", f.IPCIDAdvanced)
+	c.hash("output_hash", f.OutputHash)
+	c.hash("seedless_input_hash", f.SeedlessInputHash)
+	c.hash("system_prompt_hash", f.SystemPromptHash)
+	c.text("host_platform", f.HostPlatform, MaxName)
+	c.text("model_digest", f.ModelDigest, MaxName)
+	c.text("ollama_build_hash", f.OllamaBuildHash, MaxName)
+	c.count("max_tokens", f.MaxTokens)
+	c.required("model", f.Model, MaxName)
+	c.integer("seed", f.Seed)
+	if f.Temperature != nil && !pyjson.IsCanonicalFloat(f.Temperature) {
+		c.fail("temperature", f.Temperature, "is not a double in canonical form")
+	}
+	if f.PayloadSchema != nil && string(f.PayloadSchema) != rules.AxisPayload {
+		c.fail("payload_schema", f.PayloadSchema, "is unknown")
+	}
+	if f.Members != nil && !f.Members.IsValid() {
+		c.fail("payload_members", f.Members, "are not digests of payload members in the form of events")
+	}
+	if f.Usage.Kind() != pyjson.Absent && !isUsage(f.Usage) {
+		c.fail("usage", f.Usage.Raw(), "is more than an event can hold: texts, long names, or too many bytes")
+	}
+	return c.err
+}
+
+// Append implements Fields.
+func (f *IPC) Append(w *pyjson.Builder, c *Common) {
+	w.OpenOrdered()
+	c.appendContents(w)
+	w.Digest("digest", c.Digest)
+	if f.OllamaBuildHash != nil || f.ModelDigest != nil || f.HostPlatform != nil {
+		w.Name("environment")
+		w.OpenOrdered()
+		w.Text("host_platform", f.HostPlatform)
+		w.Text("model_digest", f.ModelDigest)
+		w.Text("ollama_build_hash", f.OllamaBuildHash)
+		w.Close()
+	}
+	c.appendHashes(w, f)
+	c.appendKey(w)
+	w.Value("labels", c.Labels)
+	w.Raw("max_tokens", f.MaxTokens)
+	w.Text("model", f.Model)
+	w.Raw("payload_members", f.Members)
+	w.Text("payload_schema", f.PayloadSchema)
+	c.Producer.append(w)
+	w.Text("run_id", c.RunID)
+	w.Raw("seed", f.Seed)
+	w.Raw("temperature", f.Temperature)
+	w.Text("timestamp", c.Timestamp)
+	w.Value("usage", f.Usage)
+	w.Close()
+}
+
+// AppendHashes implements Hashed.
+func (f *IPC) AppendHashes(w *pyjson.Builder) {
+	w.Plain("input_hash", f.InputHash)
+	w.Plain("ipc_id", f.IPCID)
+	if f.HasAdvanced {
+		w.Plain("ipc_id_advanced", f.IPCIDAdvanced)
+	}
+	w.Plain("output_hash", f.OutputHash)
+	if f.SeedlessInputHash != nil {
+		w.Plain("seedless_input_hash", f.SeedlessInputHash)
+	}
+	w.Plain("system_prompt_hash", f.SystemPromptHash)
+}

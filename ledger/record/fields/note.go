@@ -1,0 +1,42 @@
+package fields
+
+import "colophon/ledger/record/pyjson"
+
+// Note are the fields of a note event: a statement about a record, such as a review or a step
+// of a workflow (spec: Notes).
+type Note struct {
+	RecordSeq uint64
+	Topic     []byte
+	Text      []byte // nil if there is none
+	Origin
+}
+
+// Bounds of a note, in bytes.
+const (
+	MaxTopic = MaxShort
+	MaxText  = MaxReason
+)
+
+func (f *Note) appendRequest(w *pyjson.Builder) {
+	f.Origin.append(w)
+	w.Uint("record_seq", f.RecordSeq)
+	w.Text("text", f.Text)
+	w.Text("topic", f.Topic)
+}
+
+// Append implements Fields.
+func (f *Note) Append(w *pyjson.Builder, c *Common) {
+	w.Open()
+	c.appendIdentity(w)
+	f.appendRequest(w)
+	w.Close()
+}
+
+// Check implements Fields.
+func (f *Note) Check() error {
+	var c forms
+	c.filled("topic", f.Topic, MaxTopic)
+	c.text("text", f.Text, MaxText)
+	f.Origin.check(&c)
+	return c.err
+}

@@ -1,0 +1,58 @@
+package fields
+
+import "colophon/ledger/record/pyjson"
+
+// Rotation are the fields of a key_rotated event (spec: The log).
+type Rotation struct {
+	Step, PreviousKey, VerifierKey []byte
+	Handover                       []byte // nil if the step has none
+}
+
+func (f *Rotation) appendRequest(w *pyjson.Builder) {
+	w.Text("handover", f.Handover)
+	w.Text("previous_key", f.PreviousKey)
+	w.Text("step", f.Step)
+	w.Text("verifier_key", f.VerifierKey)
+}
+
+// Append implements Fields.
+func (f *Rotation) Append(w *pyjson.Builder, c *Common) {
+	w.Open()
+	c.appendIdentity(w)
+	f.appendRequest(w)
+	w.Close()
+}
+
+// Check implements Fields.
+func (f *Rotation) Check() error {
+	var c forms
+	for name, text := range map[string][]byte{"step": f.Step, "previous_key": f.PreviousKey, "verifier_key": f.VerifierKey} {
+		c.required(name, text, MaxEntry)
+	}
+	return c.err
+}
+
+// Created are the fields of a ledger_created event.
+type Created struct {
+	// MemberSecretHash is nil if the ledger has no secret of payload members.
+	MemberSecretHash    []byte
+	Origin, VerifierKey []byte
+}
+
+// Append implements Fields.
+func (f *Created) Append(w *pyjson.Builder, _ *Common) {
+	w.OpenOrdered()
+	w.Text("member_secret_hash", f.MemberSecretHash)
+	w.Text("origin", f.Origin)
+	w.Text("verifier_key", f.VerifierKey)
+	w.Close()
+}
+
+// Check implements Fields.
+func (f *Created) Check() error {
+	var c forms
+	c.hash("member_secret_hash", f.MemberSecretHash)
+	c.required("origin", f.Origin, MaxEntry)
+	c.required("verifier_key", f.VerifierKey, MaxEntry)
+	return c.err
+}

@@ -1,0 +1,38 @@
+package fields
+
+import (
+	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/seqs"
+)
+
+// Redaction are the fields of a content_redacted event (spec: Content).
+type Redaction struct {
+	Reason []byte
+	Seqs   *seqs.List // nil if the event has no valid list
+}
+
+// Check implements Fields.
+func (f *Redaction) Check() error {
+	var c forms
+	c.filled("reason", f.Reason, MaxReason)
+	if f.Seqs == nil {
+		c.fail("seqs", nil, "is not a list of records")
+	}
+	return c.err
+}
+
+func (f *Redaction) appendRequest(w *pyjson.Builder) {
+	w.Text("reason", f.Reason)
+	if f.Seqs != nil {
+		w.Name("seqs")
+		w.B = f.Seqs.AppendJSON(w.B)
+	}
+}
+
+// Append implements Fields.
+func (f *Redaction) Append(w *pyjson.Builder, c *Common) {
+	w.Open()
+	c.appendIdentity(w)
+	f.appendRequest(w)
+	w.Close()
+}

@@ -1,0 +1,197 @@
+package fields
+
+import (
+	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
+)
+
+// Stage is one node of a run-DAG, or one dimension of its cache key. For a dimension,
+// Hash is its value, or nil for null.
+type Stage struct{ Name, Hash []byte }
+
+// Run are the fields of a run_dag event (spec: Run-DAG hashes). Fields that are null or
+// missing are nil.
+type Run struct {
+	Root, QuestionHash, CacheKey []byte
+
+	PreflightHash, ContextRoot, EvidenceMapRoot, ConversationHash []byte
+	GovernancePolicyHash, VerifierPolicyHash                      []byte
+	SourceRoot, ModelProfileHash                                  []byte
+
+	Stages []Stage
+	// Dimensions are the dimensions of the cache key, by name.
+	Dimensions []Stage
+
+	Shape, FailureStage, Preflight []byte
+	// PreflightGeneration names the generation of a preflight payload. It is nil for the
+	// current generation (spec: Preflight payload).
+	PreflightGeneration                               []byte
+	AuditMode, VerifierMethod, LookupPath, AnswerMode []byte
+	Quotes, Verified, Sources                         []byte // decimal
+	QuestionMode                                      []byte
+
+	// DocumentRoots and EvidenceIDs are distinct and sorted. A list is nil if it would have
+	// more than MaxFound elements (spec: Run-DAG).
+	DocumentRoots, EvidenceIDs [][]byte
+}
+
+// MaxFound bounds the document roots and the evidence ids by which a run-DAG can be found.
+const MaxFound = 256
+
+// runHashes are the names of the hashes of a run.
+var runHashes = [...]string{
+	"cache_key", "context_root", "conversation_hash", "evidence_map_root", "governance_policy_hash", "model_profile_hash",
+	"preflight_hash", "question_hash", "root", "source_root", "verifier_policy_hash",
+}
+
+// Hash returns a pointer to the effective hash with that name, or nil if no run has such a
+// hash.
+func (f *Run) Hash(name string) *[]byte {
+	switch name {
+	case "cache_key":
+		return &f.CacheKey
+	case "context_root":
+		return &f.ContextRoot
+	case "conversation_hash":
+		return &f.ConversationHash
+	case "evidence_map_root":
+		return &f.EvidenceMapRoot
+	case "governance_policy_hash":
+		return &f.GovernancePolicyHash
+	case "model_profile_hash":
+		return &f.ModelProfileHash
+	case "preflight_hash":
+		return &f.PreflightHash
+	case "question_hash":
+		return &f.QuestionHash
+	case "root":
+		return &f.Root
+	case "source_root":
+		return &f.SourceRoot
+	case "verifier_policy_hash":
+		return &f.VerifierPolicyHash
+	}
+	return nil
+}
+
+// Dimension returns the value of a dimension of the cache key. given is false if the run has
+// no cache key or its key lacks the dimension.
+func (f *Run) Dimension(name string) (value []byte, given bool) {
+	for _, d := range f.Dimensions {
+		if string(d.Name) == name {
+			return d.Hash, true
+		}
+	}
+	return nil, false
+}
+
+// StageNames returns the names of the stages in their order.
+func (f *Run) StageNames() []string {
+	names := make([]string, len(f.Stages))
+	for i, s := range f.Stages {
+		names[i] = string(s.Name)
+	}
+	return names
+}
+
+// Check implements Fields.
+func (f *Run) Check() error {
+	var c forms
+	c.requiredHash("root", f.Root)
+	for _, name := range runHashes {
+		c.hash(name, *f.Hash(name))
+	}
+	for _, s := range f.Stages {
+		c.required("stage", s.Name, MaxShort)
+		c.requiredHash("hash of a stage", s.Hash)
+	}
+	c.text("answer_mode", f.AnswerMode, MaxName)
+	c.text("audit_mode", f.AuditMode, MaxName)
+	c.text("lookup_path", f.LookupPath, MaxName)
+	c.text("verifier_method", f.VerifierMethod, MaxName)
+	c.count("n_quotes", f.Quotes)
+	c.count("n_sources", f.Sources)
+	c.count("n_verified", f.Verified)
+	c.required("preflight", f.Preflight, MaxName)
+	c.text("preflight_generation", f.PreflightGeneration, MaxShort)
+	c.required("shape", f.Shape, MaxName)
+	c.found("document_roots", f.DocumentRoots, rules.IsDigest)
+	c.found("evidence_ids", f.EvidenceIDs, rules.IsEvidenceID)
+	if len(f.Dimensions) == 0 {
+		return c.err
+	}
+	for i, name := range rules.Dimensions {
+		value, given := f.Dimension(name)
+		switch {
+		case !given && i < len(rules.Dimensions)-1:
+			c.required("cache_dimensions/"+name, nil, 0)
+		case rules.IsVersion(name):
+			c.text("cache_dimensions/"+name, value, MaxName)
+		case given:
+			c.requiredHash("cache_dimensions/"+name, value)
+		}
+	}
+	return c.err
+}
+
+// Append implements Fields.
+func (f *Run) Append(w *pyjson.Builder, c *Common) {
+	w.OpenOrdered()
+	w.Text("answer_mode", f.AnswerMode)
+	w.Text("audit_mode", f.AuditMode)
+	f.appendDimensions(w)
+	c.appendContents(w)
+	w.Digest("digest", c.Digest)
+	if f.DocumentRoots != nil {
+		w.Texts("document_roots", f.DocumentRoots)
+	}
+	if f.EvidenceIDs != nil {
+		w.Texts("evidence_ids", f.EvidenceIDs)
+	}
+	w.Nullable("failure_stage", f.FailureStage)
+	c.appendHashes(w, f)
+	c.appendKey(w)
+	w.Value("labels", c.Labels)
+	w.Text("lookup_path", f.LookupPath)
+	w.Raw("n_quotes", f.Quotes)
+	w.Raw("n_sources", f.Sources)
+	w.Raw("n_verified", f.Verified)
+	w.Name("nodes")
+	w.B = append(w.B, '[')
+	for i, n := range f.Stages {
+		w.Comma(i)
+		w.OpenOrdered()
+		w.Text("hash", n.Hash)
+		w.Text("stage", n.Name)
+		w.Close()
+	}
+	w.B = append(w.B, ']')
+	w.Text("preflight", f.Preflight)
+	w.Text("preflight_generation", f.PreflightGeneration)
+	c.Producer.append(w)
+	w.Text("question_mode", f.QuestionMode)
+	w.Text("run_id", c.RunID)
+	w.Text("shape", f.Shape)
+	w.Text("timestamp", c.Timestamp)
+	w.Text("verifier_method", f.VerifierMethod)
+	w.Close()
+}
+
+func (f *Run) appendDimensions(w *pyjson.Builder) {
+	if len(f.Dimensions) == 0 {
+		return
+	}
+	w.Name("cache_dimensions")
+	w.Open()
+	for _, d := range f.Dimensions {
+		w.Nullable(string(d.Name), d.Hash)
+	}
+	w.Close()
+}
+
+// AppendHashes implements Hashed.
+func (f *Run) AppendHashes(w *pyjson.Builder) {
+	for _, name := range runHashes {
+		w.Text(name, *f.Hash(name))
+	}
+}

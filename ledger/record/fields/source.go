@@ -1,0 +1,47 @@
+package fields
+
+import (
+	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
+)
+
+// Source are the fields of a source_registered or source_revoked event.
+type Source struct {
+	ID, Title, Reason []byte // Title and Reason are nil if there are none
+	// Listed is true if the registration lists the source's chunks, even if the list is empty.
+	Listed      bool
+	ChunkHashes [][]byte
+}
+
+// Check implements Fields.
+func (f *Source) Check() error {
+	var c forms
+	c.filled("source_id", f.ID, MaxSourceID)
+	c.text("title", f.Title, MaxTitle)
+	c.text("reason", f.Reason, MaxReason)
+	listed := make(map[string]bool, len(f.ChunkHashes))
+	for _, chunk := range f.ChunkHashes {
+		if !rules.IsChunkHash(chunk) || listed[string(chunk)] {
+			c.fail("list of chunks", chunk, "is not a chunk hash or is listed twice")
+		}
+		listed[string(chunk)] = true
+	}
+	return c.err
+}
+
+func (f *Source) appendRequest(w *pyjson.Builder) {
+	if f.Listed {
+		w.Texts("chunk_hashes", f.ChunkHashes)
+	}
+	w.Text("reason", f.Reason)
+	w.Text("source_id", f.ID)
+	w.Text("title", f.Title)
+}
+
+// Append implements Fields.
+func (f *Source) Append(w *pyjson.Builder, c *Common) {
+	w.Open()
+	c.appendIdentity(w)
+	f.appendRequest(w)
+	w.Close()
+}

@@ -1,0 +1,34 @@
+package fields
+
+import "colophon/ledger/record/pyjson"
+
+// StateChange are the fields of a record_state_changed event.
+type StateChange struct {
+	RecordSeq     uint64
+	State, Reason []byte
+	Origin
+}
+
+func (f *StateChange) appendRequest(w *pyjson.Builder) {
+	f.Origin.append(w)
+	w.Text("reason", f.Reason)
+	w.Uint("record_seq", f.RecordSeq)
+	w.Text("state", f.State)
+}
+
+// Append implements Fields.
+func (f *StateChange) Append(w *pyjson.Builder, c *Common) {
+	w.Open()
+	c.appendIdentity(w)
+	f.appendRequest(w)
+	w.Close()
+}
+
+// Check implements Fields.
+func (f *StateChange) Check() error {
+	var c forms
+	c.filled("reason", f.Reason, MaxReason)
+	c.required("state", f.State, MaxShort)
+	f.Origin.check(&c)
+	return c.err
+}

@@ -1,0 +1,80 @@
+package fields
+
+import (
+	"strconv"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// Validation are the fields of a path_validated event. It says whether a fingerprint of a path
+// in a build is valid (spec: Path validation).
+type Validation struct {
+	Project, PathID    []byte
+	Build              []byte // of the record; nil if the record has none
+	ContentFingerprint []byte // of the record; nil for null
+	RecordSeq          uint64 // of the path's latest record in that build
+	Validated          bool
+	Reason             []byte // nil if there is none
+	Origin
+	// Names says which of build and content_fingerprint the request names. The digest covers
+	// those.
+	Names ValidationNames
+}
+
+// ValidationNames says which of these members a request for a validation names.
+type ValidationNames struct{ Build, ContentFingerprint bool }
+
+// Check implements Fields.
+func (f *Validation) Check() error {
+	var c forms
+	c.required("path_id", f.PathID, MaxName)
+	c.required("project", f.Project, MaxName)
+	c.text("build", f.Build, MaxName)
+	c.text("reason", f.Reason, MaxReason)
+	f.Origin.check(&c)
+	return c.err
+}
+
+func (f *Validation) appendRequest(w *pyjson.Builder) {
+	if f.Names.Build {
+		w.Text("build", f.Build)
+	}
+	if f.Names.ContentFingerprint {
+		w.Text("content_fingerprint", f.ContentFingerprint)
+	}
+	f.appendChange(w)
+}
+
+func (f *Validation) appendChange(w *pyjson.Builder) {
+	f.Origin.append(w)
+	w.Text("path_id", f.PathID)
+	w.Text("project", f.Project)
+	w.Text("reason", f.Reason)
+	w.Raw("validated", strconv.AppendBool(nil, f.Validated))
+}
+
+// Append implements Fields. It writes all fields. The digest does not cover what the ledger
+// adds: the record, and its build and its fingerprint unless the request names them.
+func (f *Validation) Append(w *pyjson.Builder, c *Common) {
+	w.Open()
+	c.appendIdentity(w)
+	f.appendChange(w)
+	w.Text("build", f.Build)
+	w.Nullable("content_fingerprint", f.ContentFingerprint)
+	if names := f.Names.list(); len(names) > 0 {
+		w.Texts("names", names)
+	}
+	w.Uint("record_seq", f.RecordSeq)
+	w.Close()
+}
+
+// list returns the named members in the order of the event.
+func (n ValidationNames) list() (names [][]byte) {
+	if n.Build {
+		names = append(names, []byte("build"))
+	}
+	if n.ContentFingerprint {
+		names = append(names, []byte("content_fingerprint"))
+	}
+	return names
+}
