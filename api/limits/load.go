@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// Load has the limits for what clients can demand of a server, per second and at the same
+// Load holds the limits for what clients can demand of a server, per second and at the same
 // time. A zero field means its default. Each limit is a field here and a line in settings,
 // which has its default and its flag.
 type Load struct {
