@@ -5,7 +5,7 @@ import "colophon/ledger/record/fields"
 // Citation is one citation of a set.
 type Citation = fields.Citation
 
-// CitationSet has the fields of a citation_set event (spec: Citation set).
+// CitationSet holds the fields of a citation_set event (spec: Citation set).
 type CitationSet = fields.CitationSet
 
 // CitationSet reads a citation_set event.
