@@ -53,7 +53,7 @@ var arrows = map[string][]string{
 	"storage/pebble/pebbletest":          {"storage", "storage/pebble/internal/keys"},
 	"storage/storagetest":                {"storage"},
 	"storage/faulty":                     {"storage"},
-	"ledger":                             {"ledger/event", "ledger/record", "ledger/record/members", "ledger/record/moment", "ledger/record/rules", "ledger/record/seqs", "proofs", "proofs/audit", "storage"},
+	"ledger":                             {"ledger/event", "ledger/record", "ledger/record/members", "ledger/record/moment", "ledger/record/rules", "ledger/record/seqs", "proofs", "storage"},
 	"ledger/event":                       {"ledger/record", "ledger/record/moment", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/seqs"},
 	"ledger/drift":                       {"ledger/event", "ledger/record/members", "ledger/record/rules"},
 	"ledger/textdiff":                    {},
@@ -96,7 +96,7 @@ var arrows = map[string][]string{
 	"storage/pebble/internal/keycheck":   {"storage", "storage/pebble/internal/keys"},
 	"proofs/audit/recompute":             {"ledger/event", "ledger/record", "ledger/record/members", "ledger/record/moment", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict", "proofs"},
 	"ledger/record/formats":              {"ledger/record", "ledger/record/moment", "ledger/record/pyjson", "ledger/record/rules"},
-	"api/admin":                          {"api/call", "api/problem", "api/receipts", "ledger", "ledger/index", "ledger/index/records", "ledger/query", "ledger/record", "ledger/record/pyjson", "proofs"},
+	"api/admin":                          {"api/call", "api/problem", "api/receipts", "ledger", "ledger/index", "ledger/index/records", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/seqs", "proofs"},
 	"api/batch":                          {"api/access", "api/call", "api/limits", "api/problem", "api/records", "ledger", "ledger/index", "ledger/index/paths", "ledger/record", "ledger/record/formats", "ledger/record/pyjson", "ledger/record/strict"},
 	"api/call":                           {"api/access", "api/limits", "api/problem", "ledger", "ledger/index", "ledger/query", "ledger/record"},
 	"api/log":                            {"api/access", "api/call", "api/limits", "api/problem", "api/receipts", "ledger", "ledger/event", "ledger/index", "ledger/query", "ledger/record", "ledger/record/pyjson", "proofs", "storage"},
@@ -108,7 +108,7 @@ var arrows = map[string][]string{
 	"proofs/replay/reference":            {"client/wire", "ledger/index", "ledger/index/counters", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "proofs/audit", "storage"},
 	"internal/testing/bodies":            {},
 	"internal/completion":                {"client", "client/wire", "internal/cli", "internal/remote", "internal/rerun", "ledger", "ledger/index/paths", "ledger/record", "ledger/record/formats"},
-	"internal/migrate":                   {"api/access", "internal/cli", "internal/datadir", "internal/folderlock", "internal/safefile", "ledger", "ledger/event", "ledger/record", "proofs", "proofs/audit", "storage", "storage/pebble", "storage/postgres"},
+	"internal/migrate":                   {"api/access", "internal/cli", "internal/datadir", "internal/folderlock", "internal/safefile", "ledger", "ledger/event", "ledger/record", "ledger/storeaudit", "proofs", "proofs/audit", "storage", "storage/pebble", "storage/postgres"},
 	"storage/postgres":                   {"storage"},
 	"storage/postgres/model":             {},
 	"storage/postgres/postgrestest":      {},
@@ -120,6 +120,7 @@ var arrows = map[string][]string{
 	"internal/publish":                   {"internal/publish/bucket", "ledger", "proofs"},
 	"internal/publish/bucket":            {"internal/safefile"},
 	"internal/publish/bucket/buckettest": {"internal/publish/bucket"},
+	"ledger/storeaudit":                  {"ledger", "ledger/event", "proofs", "proofs/audit", "storage"},
 }
 
 // foreign lists which other modules the pure packages may depend on, because auditors import

@@ -30,9 +30,6 @@ type bounds struct{ files, lines, methods int }
 var larger = map[string]bounds{
 	// One file per command.
 	"cmd/colophon": {files: 60, lines: 5500, methods: maxMethods},
-	// The writer of a log and the host of several logs, which also reads those that other
-	// servers write. All work on Ledger.
-	"ledger": {files: maxFiles, lines: 3160, methods: maxMethods},
 	// One file per kind of record and of verb: its fields, how a request is decoded, which forms
 	// its fields have, and how the event is written. All work on Record: its buffers, its
 	// hashes, its checks. A package per kind would have to export all of that.
