@@ -124,7 +124,7 @@ func TestVerbsAreLines(t *testing.T) {
 	}
 }
 
-// Validations can be lines, also of paths whose records are in earlier lines.
+// Validations can be lines, even if the records of their paths are in earlier lines.
 func TestValidationsAreLines(t *testing.T) {
 	s := start(t)
 	const origin = `,"original_actor":"Ana Varga","timestamp":"2025-11-30T12:00:00Z"`

@@ -26,7 +26,20 @@ func (s *Server) handle(c *call.Call) {
 	}()
 	if err := s.attempt(c); err != nil {
 		c.Abandon()
+		s.holdBad(err, c)
 		s.fail(err, c)
+	}
+}
+
+// holdBad waits before the answer to a bad request of an address that sends too many. It does
+// not count what clients cannot know beforehand: that something does not exist, or has changed.
+func (s *Server) holdBad(err error, c *call.Call) {
+	switch p, _ := problem.Of(err); {
+	case p.Status < 400 || p.Status >= 500, operational(c.Path()):
+	case p.Status == http.StatusNotFound && c.Path() != "":
+	case p.Status == http.StatusConflict, p.Status == http.StatusGone, p.Status == http.StatusPreconditionFailed, p.Status == http.StatusTooManyRequests:
+	default:
+		s.shared.Limits.Rates.HoldBad(c.Request().Context(), c.Address)
 	}
 }
 

@@ -43,6 +43,7 @@ func start(t testing.TB, change ...func(*Config)) *service {
 	folded, err := questions.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	config := Config{Host: host, Index: folded, Version: "test"}
+	config.Load.BadRate = 1e6 // tests send many bad requests
 	for _, f := range change {
 		f(&config)
 	}

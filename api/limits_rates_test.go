@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -182,4 +183,30 @@ func TestCallers(t *testing.T) {
 		require.Equal(t, name, c.Caller())
 	}
 	require.Equal(t, netip.MustParsePrefix("2001:db8::/64"), contextFrom(s, "[2001:db8::1%eth0]:1").Address())
+}
+
+// The answers to bad requests of an address that sends too many are held. Its other requests are
+// not, nor is the news that something does not exist.
+func TestAnswersToBadRequestsAreHeld(t *testing.T) {
+	s := start(t, func(c *Config) { c.Load.BadRate, c.Load.BadHold = never, time.Hour })
+	s.post("/ipc-records", "{").problem(http.StatusBadRequest)
+	ctx, cancel := context.WithCancel(t.Context())
+	held := make(chan error, 1)
+	go func() {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/records?limit=x", nil)
+		if err == nil {
+			var response *http.Response
+			if response, err = s.http.Client().Do(r); err == nil {
+				err = response.Body.Close()
+			}
+		}
+		held <- err
+	}()
+	for range 20 {
+		s.get("/records").want(http.StatusOK)
+		s.get("/records/99").problem(http.StatusNotFound)
+	}
+	require.Empty(t, held)
+	cancel()
+	require.ErrorIs(t, <-held, context.Canceled)
 }

@@ -218,8 +218,8 @@ func TestProblemsOfRunsAreAsTheContractSays(t *testing.T) {
 	}
 }
 
-// Run-DAGs are found by their outcome and by the documents and evidence on which they rest,
-// among run-DAGs and among all records.
+// Run-DAGs are found by their outcome and by the documents and evidence on which they rest, both
+// in GET /run-dags and in GET /records.
 func TestRunsAreFoundAsTheContractSays(t *testing.T) {
 	s := answered(t)
 	s.do(t, post(prefix+"/run-dags", fmt.Sprintf(`{"dag":{"root":%[1]q,"nodes":[{"stage":"question","hash":%[1]q}]},"evidence":[{"chunk_root":%[1]q,"start":0,"end":9}]}`, zeroDigits)), http.StatusCreated)

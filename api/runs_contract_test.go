@@ -131,7 +131,7 @@ func TestSourcesThatChangeUnderRuns(t *testing.T) {
 	require.True(t, x.SourcesChanged)
 	require.Equal(t, []wire.LostChunk{{Row: wire.Row{Seq: 1}, SourceID: "s", ChunkHash: chunkOf("one"), Registration: 5}}, x.LostChunks)
 	require.Empty(t, x.Reregistered, "no registration listed chunks before")
-	require.Contains(t, x.Says, "A source that is cited has other chunks than it had.")
+	require.Contains(t, x.Says, "A cited source no longer has the same chunks.")
 	require.False(t, s.compareRuns(t, "?a=a&b=b&as_of=5").SourcesChanged)
 	require.Len(t, s.compareRuns(t, "?a=a&b=a").LostChunks, 1, "once, although both are the same set")
 

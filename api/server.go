@@ -44,7 +44,7 @@ type Config struct {
 	// SpoolDir is the folder for temporary files of batches. The default is the system's
 	// folder.
 	SpoolDir string
-	// Load has the limits for clients.
+	// Load holds the limits for clients.
 	limits.Load
 	// Holder returns the URL of the server that writes a ledger, and false if this one does, or
 	// does not know the ledger. The URL is empty if there is no such server now. nil: this

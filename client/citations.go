@@ -7,7 +7,7 @@ import (
 	"colophon/client/wire"
 )
 
-// CitationsService has the queries about citation sets.
+// CitationsService provides the queries about citation sets.
 type CitationsService struct{ ledger *Ledger }
 
 // Drift lists the sets about a subject, each compared with the previous set: GET /citation-sets/drift.

@@ -34,7 +34,7 @@ type Client struct {
 
 	// Ledgers lists and creates ledgers.
 	Ledgers *LedgersService
-	// Server has the calls that do not concern a single ledger.
+	// Server provides the calls that do not concern a single ledger.
 	Server *ServerService
 }
 

@@ -10,7 +10,7 @@ import (
 	"colophon/client/wire"
 )
 
-// DriftService has the queries about what caused outputs to change.
+// DriftService provides the queries about what caused outputs to change.
 type DriftService struct{ ledger *Ledger }
 
 // GroupFilter selects groups. A nil pointer selects all.
@@ -105,7 +105,7 @@ func (s *DriftService) Timeline(by, value string, o *GenerationOptions) *List[wi
 	return list[wire.TimelineRow](s.ledger, "/drift/timeline", q)
 }
 
-// Effects has the pairs of runs that differ in one variable only. It sends no request before it is read.
+// Effects holds the pairs of runs that differ in one variable only. It sends no request before it is read.
 type Effects struct {
 	client *Client
 	path   string

@@ -102,7 +102,7 @@ func (s *LedgersService) Create(ctx context.Context, ledger wire.NewLedger) (*wi
 	return exchange[wire.LedgerDescription](ctx, s.client, request{method: http.MethodPost, path: "/v1/ledgers"}, ledger)
 }
 
-// ServerService has the calls that do not concern a single ledger.
+// ServerService provides the calls that do not concern a single ledger.
 type ServerService struct{ client *Client }
 
 // Compute returns the hashes and checks that a ledger would record for a record, and records nothing: POST

@@ -9,7 +9,7 @@ import (
 	"colophon/client/wire"
 )
 
-// PathsService has the queries about path fingerprints, and validates paths.
+// PathsService provides the queries about path fingerprints, and validates paths.
 type PathsService struct{ ledger *Ledger }
 
 // Projects lists the projects: GET /paths.
@@ -79,7 +79,7 @@ func (s *PathsService) ValidateAll(ctx context.Context, project string, r wire.P
 	return exchange[wire.PathValidations](ctx, s.ledger.client, request{method: http.MethodPost, path: s.ledger.path + join("paths", project, "validations"), slow: true}, r)
 }
 
-// ProducersService has the queries about producers and the records that they have delivered.
+// ProducersService provides the queries about producers and the records that they have delivered.
 type ProducersService struct{ ledger *Ledger }
 
 // List lists the producers: GET /producers.

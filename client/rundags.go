@@ -8,14 +8,14 @@ import (
 	"colophon/client/wire"
 )
 
-// RunDAGsService has the queries about run-DAGs.
+// RunDAGsService provides the queries about run-DAGs.
 type RunDAGsService struct{ ledger *Ledger }
 
 // RunDAGFilter selects run-DAGs. A nil pointer selects all live ones.
 type RunDAGFilter struct {
 	StateOptions
 	Since, Until time.Time // time of recording; zero means no limit
-	// Where has the filters of GET /run-dags by name: failure_stage, audit_mode, shape, verifier_method,
+	// Where holds the filters of GET /run-dags by name: failure_stage, audit_mode, shape, verifier_method,
 	// document_root, evidence_id, inconsistent, and more. A run-DAG must match all of them.
 	Where map[string]string
 }

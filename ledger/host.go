@@ -33,7 +33,7 @@ var ErrExists = errors.New("ledger: a ledger with that name already exists")
 // Reasons why Create refuses a name, an origin, or the signing key that is stored for the
 // name.
 var (
-	// ErrKeyOrigin: the request names another origin than the staged key has.
+	// ErrKeyOrigin: the request names an origin that is not that of the staged key.
 	ErrKeyOrigin = errors.New("ledger: the signing key that is stored for this name has another origin; leave the origin out to use it, or move the key away")
 	// ErrKeyInUse: another ledger of the host signs with the key, has signed with it, or holds
 	// it as its next key.

@@ -18,7 +18,7 @@ var (
 	// ErrNoOverlap: only the newest key signs.
 	ErrNoOverlap = errors.New("ledger: only the newest key signs; rotate first")
 	// ErrKeyMissing: two keys must sign during an overlap, and the previous one is missing. A
-	// checkpoint without its signature would count as damage, so the ledger signs nothing
+	// checkpoint without its signature would count as damaged, so the ledger signs nothing
 	// until the key is restored or retired. Reads continue.
 	ErrKeyMissing = errors.New("ledger: takes no writes, since two keys must sign and the previous one is missing")
 	// ErrKeysFixed: the server cannot write the keys of this host.

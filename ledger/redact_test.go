@@ -317,7 +317,7 @@ func citing(t testing.TB, texts []string) *record.Record {
 	return r
 }
 
-// If store and log disagree about a redaction, that is damage, whichever of them is wrong.
+// If store and log disagree about a redaction, the ledger is damaged, whichever of them is wrong.
 func TestForgedRedactionsAreNamed(t *testing.T) {
 	database := memory.New()
 	l := open(t, store(t, database), config(t))

@@ -115,30 +115,6 @@ func recoverSetting(ctx context.Context, store storage.Store, name string, secon
 	return nil
 }
 
-// RefreshSettings reads the settings of all ledgers again, and whether they are frozen. Another
-// server may have changed them in the store that both share.
-func (h *Host) RefreshSettings(ctx context.Context) error {
-	var errs []error
-	for _, l := range h.Ledgers() {
-		errs = append(errs, refreshSettings(ctx, l))
-	}
-	return errors.Join(errs...)
-}
-
-func refreshSettings(ctx context.Context, l *Ledger) error {
-	l.setting.Lock()
-	defer l.setting.Unlock()
-	info, err := l.store.Info(ctx)
-	if err == nil && info.Frozen {
-		l.queue.setFrozen(true)
-	}
-	err = errors.Join(err, recoverSetting(ctx, l.store, logSetting, &l.public), recoverSetting(ctx, l.store, sourcesSetting, &l.rejectsUnregistered))
-	if err != nil {
-		return fmt.Errorf("reading the settings of ledger %q again: %w", l.info.Name, err)
-	}
-	return nil
-}
-
 // Public reports whether the host has a ledger with that name and a public log.
 func (h *Host) Public(name string) bool {
 	h.mu.RLock()

@@ -128,7 +128,7 @@ func TestOneVerbKeyAtOnce(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// As for a record, it is damage if the digest of a verb differs from the claim of its key.
+// As with a record, a verb whose digest differs from the claim of its key counts as damaged.
 func TestForgedKeyOfAVerbIsNamed(t *testing.T) {
 	database := memory.New()
 	s := store(t, database)

@@ -25,7 +25,7 @@ type LogSummary struct {
 	Setting func(name string, value []byte) error
 }
 
-// EventSummary has the facts about an event that storage keeps.
+// EventSummary holds the facts about an event that storage keeps.
 type EventSummary struct {
 	Contents []Hash // digests of the content that the event names, in any order
 	Key      *Hash  // idempotency key that the event claims; nil if it claims none

@@ -16,7 +16,7 @@ import (
 type Snapshot func(ctx context.Context) (name string, erasing int, err error)
 
 // ErrNoSnapshot means that a Snapshot made no copy. Clients read the text of the error.
-var ErrNoSnapshot = errors.New("no copy is made")
+var ErrNoSnapshot = errors.New("no copy was made")
 
 // MakeSnapshot makes a copy for `colophon backup`.
 func (h *Handlers) MakeSnapshot(c *call.Call) error {

@@ -290,7 +290,7 @@ func (b *batch) prepare(ctx context.Context, item *batchItem, text []byte) {
 // enqueue passes the lines to the sequencer in order, and waits for room in its queue.
 func (b *batch) enqueue(ctx context.Context, chunks <-chan *chunk, waiting chan<- *chunk) {
 	defer close(waiting)
-	var path *ledger.Ticket // of the last path after the last validation, or nil
+	var path *ledger.Ticket // of the last path since the last validation; nil if there is none
 	for c := range chunks {
 		<-c.parsed
 		b.checkSources(ctx, c)

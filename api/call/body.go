@@ -116,5 +116,5 @@ func CheckContentType(r *http.Request, want string) error {
 	return nil
 }
 
-// Hold takes more of the memory budget for a body, in bytes.
+// Hold takes n more bytes of the memory budget for a body.
 func (b *Body) Hold(ctx context.Context, n int64) error { return b.share.Take(ctx, n) }

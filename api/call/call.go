@@ -216,7 +216,7 @@ func (c *Call) EndWrite() { c.writer.EndWrite() }
 func (c *Call) RestRead() error { return c.writer.Turn.Rest(c.Request().Context(), c.Holder) }
 
 // BeginDecoding begins the work on a body, which the request already holds memory for. A request
-// that records nothing takes a turn; a write from HeavyMemory on takes a slot for heavy work,
+// that records nothing takes a turn; a write that holds at least HeavyMemory takes a slot for heavy work,
 // which is released when the response begins, or earlier by EndHeavy.
 func (c *Call) BeginDecoding(body *Body) error {
 	if body.share.Budget == c.shared.Limits.Reading {

@@ -25,10 +25,10 @@ type drawer struct {
 // chance returns true once in n times on average.
 func (d *drawer) chance(n int) bool { return d.IntN(n) == 0 }
 
-// pick draws an element of a list.
+// pick returns a random element of a list.
 func pick[T any](d *drawer, list ...T) T { return list[d.IntN(len(list))] }
 
-// value draws a value of a schema, for a member with this name. It can violate conditions of
+// value returns a random value of a schema, for a member with this name. It can violate conditions of
 // the schema beyond the shape, such as "not"; body then draws again.
 func (d *drawer) value(s *openapi3.Schema, name string, depth int) *value {
 	s = flat(s)
@@ -94,7 +94,7 @@ func (d *drawer) array(s *openapi3.Schema, name string, depth int) *value {
 	return v
 }
 
-// free draws any JSON.
+// free returns random JSON.
 func (d *drawer) free(depth int) *value {
 	v := &value{}
 	switch d.IntN(8 - min(depth, 6)) { // no arrays and objects once it is deep
@@ -125,7 +125,7 @@ var words = []string{
 	"שלום", "🜁", "two words", "tab\there", "line\nbreak", "=1+1", "<b>bold</b>", "100%", "a&b=c", "semi;colon", "~tilde/slash",
 }
 
-// text draws a text that a schema allows.
+// text returns a random text that a schema allows.
 func (d *drawer) text(s *openapi3.Schema, name string) string {
 	if !d.chance(3) {
 		if seen, ok := d.seen.recall(d.Rand, d.ledger, names(name)...); ok && s.VisitJSON(seen) == nil {
@@ -198,7 +198,7 @@ func (d *drawer) number(s *openapi3.Schema) string {
 	return pick(d, "0", "1", "0.5", "1.0", fmt.Sprint(d.Float64()*high), "2.5e-1")
 }
 
-// body draws a body that the contract allows: an example, or a value of its schema. A value
+// body returns a random body that the contract allows: an example, or a value of its schema. A value
 // can combine members that exclude each other.
 func (d *drawer) body(op *operation) *value {
 	for range 8 {

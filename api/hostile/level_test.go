@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// level has the resources that a server holds while it is idle.
+// level is what an idle server holds of each resource.
 type level struct {
 	goroutines float64
 	ledgers    float64

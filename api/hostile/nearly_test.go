@@ -17,7 +17,7 @@ type fault struct {
 	make func(d *drawer, r *request) bool
 }
 
-// nearly draws a request with one thing wrong. If the contract still allows the request, it
+// nearly returns a random request with one thing wrong. If the contract still allows the request, it
 // need not be refused.
 func (d *drawer) nearly(op *operation) *request {
 	for {
@@ -116,7 +116,7 @@ func badElement(d *drawer, r *request) bool {
 	return true
 }
 
-// parameterOf draws one of an operation's parameters in the query or in the path.
+// parameterOf returns a random parameter that an operation has in this place.
 func (d *drawer) parameterOf(op *operation, in string) (*openapi3.Parameter, bool) {
 	var list []*openapi3.Parameter
 	for _, p := range op.parameters {

@@ -32,7 +32,7 @@ func (d *drawer) ledgerFor(op *operation) string {
 	return first
 }
 
-// path draws the path of an operation.
+// path returns a random path of an operation.
 func (d *drawer) path(op *operation) string {
 	path := op.route
 	for _, pair := range together {
@@ -60,7 +60,8 @@ func (d *drawer) path(op *operation) string {
 	return path
 }
 
-// addParameters draws the parameters in query and headers: the required ones and some others.
+// addParameters adds parameters to query and headers, with random values: the required ones and
+// some others.
 func (d *drawer) addParameters(r *request) {
 	for _, p := range r.op.parameters {
 		if p.In == openapi3.ParameterInPath || !p.Required && !d.chance(4+len(r.op.parameters)/4) {
@@ -112,7 +113,7 @@ var kindOf = map[string]string{
 	"getCitationsDocument": "citation_set", "pinnedRetrieval": "citation_set",
 }
 
-// parameter draws the value of a parameter.
+// parameter returns a random value of a parameter.
 func (d *drawer) parameter(op *operation, p *openapi3.Parameter) string {
 	s := flat(p.Schema.Value)
 	if kind := kindOf[op.OperationID]; kind != "" && s.Type.Is("integer") && !d.chance(6) {

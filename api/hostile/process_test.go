@@ -52,7 +52,7 @@ func (l *log) String() string {
 // startServer serves this data folder until the test ends, with small caches.
 func startServer(t *testing.T, data string, credentials *credentials) *process {
 	t.Helper()
-	return startServerIn(t, data, credentials, nil, "--cache", strconv.Itoa(databaseCache), "--index-cache", strconv.Itoa(indexMemory))
+	return startServerIn(t, data, credentials, nil, "--bad-request-limit", "1000000", "--cache", strconv.Itoa(databaseCache), "--index-cache", strconv.Itoa(indexMemory))
 }
 
 // startServerIn is like startServer, with more environment variables and flags.

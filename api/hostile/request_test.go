@@ -57,7 +57,7 @@ type way struct {
 	garbled bool
 }
 
-// valid draws a request that the contract allows.
+// valid returns a random request that the contract allows.
 func (d *drawer) valid(op *operation) *request {
 	d.ledger = d.ledgerFor(op)
 	r := &request{op: op, class: valid, trick: "valid", ledger: d.ledger, method: op.method, proto: "HTTP/1.1"}
@@ -98,7 +98,7 @@ func (r *request) follow(link string) {
 	}
 }
 
-// addBody draws a body.
+// addBody gives the request a random body.
 func (d *drawer) addBody(r *request) {
 	r.header = slices.DeleteFunc(r.header, func(f field) bool { return f.name == "Content-Encoding" }) // the new body is not compressed
 	r.header = append(r.header, field{"Content-Type", r.op.media})

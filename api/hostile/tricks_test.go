@@ -19,7 +19,7 @@ type trick struct {
 	make   func(d *drawer, r *request) bool
 }
 
-// hostile draws a hostile request.
+// hostile returns a random hostile request.
 func (d *drawer) hostile(op *operation) *request {
 	for {
 		r := d.valid(op)
@@ -76,7 +76,7 @@ var tokens = []string{
 	"[,]", "{,}", "[1,]", `{"a":}`, `{1:2}`,
 }
 
-// large draws a JSON text that is long or deep. Few are very long.
+// large returns a random JSON text that is long or deep. Few are very long.
 func (d *drawer) large() string {
 	n := pick(d, 100, 1000, 10_000)
 	if d.chance(25) {
@@ -106,7 +106,7 @@ func (d *drawer) large() string {
 	return strings.Repeat(pick(d, " ", "\n", "\t"), n) + "1"
 }
 
-// wide draws an object with many members in random order, with similar names.
+// wide returns a random object with many members in random order, with similar names.
 func (d *drawer) wide(n int) string {
 	var b strings.Builder
 	b.WriteByte('{')

@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// Load has the limits for what clients can demand of a server, per second and at the same
+// Load holds the limits for what clients can demand of a server, per second and at the same
 // time. A zero field means its default. Each limit is a field here and a line in settings,
 // which has its default and its flag.
 type Load struct {
@@ -30,6 +30,10 @@ type Load struct {
 	// FailureRate is the number of invalid credentials per second that an address can send
 	// after the first FailureBurst.
 	FailureRate float64 `yaml:"failed-auth-limit"`
+	// BadRate is the number of bad requests per second that are answered to an address at once.
+	// The answers to more are held, for BadHold at most.
+	BadRate float64       `yaml:"bad-request-limit"`
+	BadHold time.Duration `yaml:"-"`
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For is trusted. It is
 	// ignored in all other requests.
 	TrustedProxies Networks `yaml:"trusted-proxies"`
@@ -105,6 +109,8 @@ func (l *Load) settings() []setting {
 		{"address-rate-limit", &l.AddressRate, nil, "largest `number` of requests per second from one address; 0 means no limit"},
 		{"rate-burst", &l.RateBurst, 2 * time.Second, "`time` over which an idle client can save up requests under the two rate limits"},
 		{"failed-auth-limit", &l.FailureRate, 1, "largest `number` of invalid credentials per second from one address, after the first 20"},
+		{"bad-request-limit", &l.BadRate, 100, "`number` of bad requests per second from one address, after which the answers to more are held for up to a second"},
+		{"", &l.BadHold, time.Second, ""},
 		{"trusted-proxies", &l.TrustedProxies, nil, "`networks` of proxies whose X-Forwarded-For is trusted, like 10.0.0.0/8, separated by commas"},
 		{"max-connections", &l.Connections, 4096, "largest `number` of open connections; one address gets half of those that are left, unless it is a trusted proxy"},
 		{"max-body-memory", &l.BodyMemory, 256 << 20, "largest `size` of all bodies of writes at once; one identity gets half of what is left"},

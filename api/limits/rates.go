@@ -30,7 +30,7 @@ type identityRates struct{ requests, lines *rate.Limiter }
 
 // addressRates has the buckets of one address. Invalid signatures have a separate bucket,
 // because verifying one costs far more than any other failure.
-type addressRates struct{ requests, failures, signatures *rate.Limiter }
+type addressRates struct{ requests, failures, signatures, bad *rate.Limiter }
 
 // remembered is the limit of the map of identities, and of the map of addresses.
 const remembered = 1 << 14
@@ -67,7 +67,7 @@ func (r *rates) address(a netip.Prefix) *addressRates {
 	defer r.mu.Unlock()
 	return r.addresses.Get(a, func() *addressRates {
 		failures := func() *rate.Limiter { return rate.NewLimiter(rate.Limit(r.load.FailureRate), FailureBurst) }
-		return &addressRates{requests: r.limiter(r.load.AddressRate), failures: failures(), signatures: failures()}
+		return &addressRates{requests: r.limiter(r.load.AddressRate), failures: failures(), signatures: failures(), bad: r.limiter(r.load.BadRate)}
 	})
 }
 
@@ -157,6 +157,30 @@ func guessing(wait time.Duration) error {
 		return nil
 	}
 	return Refuse(RefusedCredentials, http.StatusTooManyRequests, wait, "too many invalid credentials came from this address; try again later")
+}
+
+// HoldBad waits before the answer to a bad request, if its address has sent too many. Others
+// wait neither for it nor because of it. The wait ends early when ctx is done.
+func (r *rates) HoldBad(ctx context.Context, address func() netip.Prefix) {
+	if wait := r.holdBad(address(), time.Now()); wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+	}
+}
+
+// holdBad takes a token for a bad request, and returns how long its answer is held.
+func (r *rates) holdBad(a netip.Prefix, now time.Time) time.Duration {
+	token := r.address(a).bad.ReserveN(now, 1)
+	wait := token.DelayFrom(now)
+	if wait > r.load.BadHold {
+		token.CancelAt(now) // requests that are held together do not add up
+		return r.load.BadHold
+	}
+	return wait
 }
 
 // AddressExtractor returns a function that finds the client address of a request even if

@@ -2,7 +2,9 @@ package limits
 
 import (
 	"context"
+	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -45,4 +47,24 @@ func TestRecentMap(t *testing.T) {
 			require.LessOrEqual(t, len(g.Current)+len(g.previous), 2*limit)
 		}
 	})
+}
+
+// An address that sends too many bad requests waits for the answers to more, each for at most
+// BadHold, however many there are.
+func TestBadRequestsAreHeld(t *testing.T) {
+	load := Load{BadRate: 2, RateBurst: 2 * time.Second}.WithDefaults()
+	r := newRates(load)
+	one, two := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
+	now := time.Now()
+	for range 4 { // the burst
+		require.Zero(t, r.holdBad(one, now))
+	}
+	require.Equal(t, time.Second/2, r.holdBad(one, now))
+	require.Equal(t, time.Second, r.holdBad(one, now))
+	for range 100 {
+		require.Equal(t, load.BadHold, r.holdBad(one, now))
+	}
+	require.Zero(t, r.holdBad(two, now))
+	require.Equal(t, time.Second/2, r.holdBad(one, now.Add(time.Second)), "those that were held for the longest time took no token")
+	require.Zero(t, r.holdBad(one, now.Add(time.Minute)))
 }

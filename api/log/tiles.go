@@ -105,7 +105,7 @@ func unchanged(c *call.Call, body []byte, coding string) bool {
 	return false
 }
 
-// answerBytes sends bytes with their length, also for HEAD requests.
+// answerBytes sends bytes with their length. HEAD requests get the length too.
 func answerBytes(c *call.Call, body []byte) error {
 	if unchanged(c, body, "") {
 		return c.NoContent(http.StatusNotModified)

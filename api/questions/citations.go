@@ -113,7 +113,8 @@ func (h *Handlers) PinnedRetrieval(c *call.Call) error {
 	return sendAnswer(c, view, answer)
 }
 
-// decodeRetrieval reads the sources and top_k. The citation set supplies the required hashes.
+// decodeRetrieval reads the chunks of the sources, and top_k. It refuses required hashes in the
+// request, because the citation set determines them.
 func decodeRetrieval(body []byte) (chunks []rules.Chunk, topK int, err error) {
 	r, err := retrieval.Decode(body)
 	if err != nil {

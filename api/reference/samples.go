@@ -19,10 +19,10 @@ type document struct{ root *yaml.Node }
 func withSamples(text []byte) ([]byte, error) {
 	var file yaml.Node
 	if err := yaml.Unmarshal(text, &file); err != nil {
-		return nil, fmt.Errorf("reading the contract: %w", err)
+		return nil, fmt.Errorf("reading openapi.yaml: %w", err)
 	}
 	if len(file.Content) != 1 {
-		return nil, fmt.Errorf("reading the contract: it has %d documents instead of one", len(file.Content))
+		return nil, fmt.Errorf("reading openapi.yaml: it has %d documents instead of one", len(file.Content))
 	}
 	d := document{file.Content[0]}
 	for path, item := range d.members(d.get(d.root, "paths")) {

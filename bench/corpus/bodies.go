@@ -63,7 +63,7 @@ func (p *part) make(c *Corpus, buffer []byte, first uint64, count int) ([]byte, 
 	}
 	var err error
 	if p.text, err = unix.Mmap(-1, 0, len(buffer), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE); err != nil {
-		return buffer, fmt.Errorf("map memory for records: %w", err)
+		return buffer, fmt.Errorf("mapping memory for records: %w", err)
 	}
 	copy(p.text, buffer)
 	return buffer, nil

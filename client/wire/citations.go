@@ -56,7 +56,7 @@ type CitationRow struct {
 	Section   *string     `json:"section"`
 }
 
-// CitationsDocument has the citations of a set, as a whole and by section.
+// CitationsDocument holds the citations of a set, as a whole and by section.
 type CitationsDocument struct {
 	BySection    map[string][]DocumentedCitation `json:"by_section"`
 	AllCitations []DocumentedCitation            `json:"all_citations"`
@@ -93,7 +93,7 @@ type RetrievalChunk struct {
 	Text *string `json:"text,omitempty"` // nil counts as ""
 }
 
-// PinnedRetrieval has the chunks that a retrieval must use to cite the same chunks as the set.
+// PinnedRetrieval holds the chunks that a retrieval must use to cite the same chunks as the set.
 type PinnedRetrieval struct {
 	View
 	Row

@@ -47,7 +47,7 @@ type Difference struct {
 	Variable string          `json:"variable"`
 	A        json.RawMessage `json:"a"`
 	B        json.RawMessage `json:"b"`
-	// Members has the members of the payload that differ, if Variable is input and the ledger
+	// Members holds the members of the payload that differ, if Variable is input and the ledger
 	// has digests of the members of both payloads.
 	Members []MemberDifference `json:"members,omitempty"`
 }

@@ -64,7 +64,7 @@ func (e *Event) Decode() (any, error) {
 	return record, nil
 }
 
-// Recorded has the members that the events of all records share.
+// Recorded holds the members that the events of all records share.
 type Recorded struct {
 	Content        map[string]ContentDigest `json:"content,omitempty"` // by the name with which it can be fetched
 	Digest         string                   `json:"digest"`            // SHA-256 of the record in canonical JSON
@@ -81,7 +81,7 @@ type ContentDigest struct {
 	Size   uint64 `json:"size"`
 }
 
-// Requested has the members that the events of all other requests share.
+// Requested holds the members that the events of all other requests share.
 type Requested struct {
 	Digest         string `json:"digest"`                    // SHA-256 of the request in canonical JSON
 	IdempotencyKey string `json:"idempotency_key,omitempty"` // digest of the key
@@ -94,7 +94,7 @@ type IPCRecordEvent struct {
 	Hashes      Hashes            `json:"hashes"`
 	MaxTokens   json.Number       `json:"max_tokens,omitempty"`
 	Model       string            `json:"model"`
-	// PayloadMembers has the digests of the payload's members by JSON pointer; null if there
+	// PayloadMembers holds the digests of the payload's members by JSON pointer; null if there
 	// are too many.
 	PayloadMembers Nullable[map[string]string] `json:"payload_members,omitzero"`
 	PayloadSchema  string                      `json:"payload_schema,omitempty"`

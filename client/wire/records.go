@@ -13,7 +13,7 @@ type Record interface {
 	Run() string
 }
 
-// Common has the members that records of all kinds share.
+// Common holds the members that records of all kinds share.
 type Common struct {
 	// RunID names the run to which the record belongs: at most 1,024 bytes, "" for none.
 	// Within one kind it is also the record's idempotency key, unless the request has a key.
@@ -68,7 +68,7 @@ type Environment struct {
 	HostPlatform    *string `json:"host_platform,omitempty"`
 }
 
-// RunDAG has the stages of a question-answering run. One of DAG, Inputs and RejectInputs is
+// RunDAG holds the stages of a question-answering run. One of DAG, Inputs and RejectInputs is
 // required. Its texts and free JSON can contain lone surrogates.
 type RunDAG struct {
 	Common
@@ -90,7 +90,7 @@ type RunDAG struct {
 // RecordKind implements [Record].
 func (RunDAG) RecordKind() Kind { return KindRunDAG }
 
-// DAG has the stages of a run as the service built them.
+// DAG holds the stages of a run as the service built them.
 type DAG struct {
 	Root             string            `json:"root"`
 	Nodes            []Node            `json:"nodes"`
@@ -103,7 +103,7 @@ type Node struct {
 	Hash  string `json:"hash"`
 }
 
-// RunInputs has the inputs from which the ledger builds a run of the shape quote or pointer.
+// RunInputs holds the inputs from which the ledger builds a run of the shape quote or pointer.
 // With EvidenceMapRoot, the shape is pointer.
 type RunInputs struct {
 	QuestionHash      string            `json:"question_hash,omitempty"`
@@ -137,7 +137,7 @@ type RunSource struct {
 	ChunkIdx     json.RawMessage `json:"chunk_idx,omitempty"`
 }
 
-// RejectInputs has the inputs from which the ledger builds a run that preflight rejected.
+// RejectInputs holds the inputs from which the ledger builds a run that preflight rejected.
 type RejectInputs struct {
 	QuestionHash     string            `json:"question_hash,omitempty"`
 	PreflightHash    string            `json:"preflight_hash,omitempty"`
@@ -173,7 +173,7 @@ type Evidence struct {
 	Span       *string     `json:"span,omitempty"`
 }
 
-// CacheDimensions has the values from which a cache key is computed.
+// CacheDimensions holds the values from which a cache key is computed.
 type CacheDimensions struct {
 	SourceRoot              string `json:"source_root"`
 	QuestionHash            string `json:"question_hash"`
@@ -186,7 +186,7 @@ type CacheDimensions struct {
 	VerifierPolicyHash      string `json:"verifier_policy_hash,omitempty"`
 }
 
-// CitationSet has the citations on which an answer rests.
+// CitationSet holds the citations on which an answer rests.
 type CitationSet struct {
 	Common
 	Subject   string     `json:"subject"`

@@ -34,7 +34,7 @@ type RunsComparison struct {
 	Says           string           `json:"says"` // the same facts as a sentence
 }
 
-// RunRecords has the seqs of the records that are compared: the latest of each kind in a run.
+// RunRecords holds the seqs of the records that are compared: the latest of each kind in a run.
 // Nil means that the run has none.
 type RunRecords struct {
 	RunID       string  `json:"run_id"`

@@ -56,7 +56,7 @@ type Quartiles struct {
 	Q3     Decimal `json:"q3"`
 }
 
-// ChangedPair has the seqs of two runs, and how far the output changed.
+// ChangedPair holds the seqs of two runs, and how far the output changed.
 type ChangedPair struct {
 	A            uint64   `json:"a"`
 	B            uint64   `json:"b"`

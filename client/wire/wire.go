@@ -44,7 +44,7 @@ type Time string
 // Parse returns the time.
 func (t Time) Parse() (time.Time, error) { return time.Parse(time.RFC3339Nano, string(t)) }
 
-// Hashes has the effective hashes of a record by name, such as input_hash. The value is nil if
+// Hashes holds the effective hashes of a record by name, such as input_hash. The value is nil if
 // the record lacks what the hash covers. path_id and the two content fingerprints are shorter
 // than other hashes.
 type Hashes map[string]*string
@@ -57,7 +57,7 @@ func (h Hashes) Get(name string) string {
 	return ""
 }
 
-// Checks has the ledger's checks of a record, by the name of the hash. Checks of a run-DAG's
+// Checks holds the ledger's checks of a record, by the name of the hash. Checks of a run-DAG's
 // stages have names such as "stage:answer".
 type Checks map[string]Check
 
@@ -103,7 +103,7 @@ type View struct {
 	Checkpoint string `json:"checkpoint,omitempty"` // signed note for the size as_of; only with proofs=true
 }
 
-// Row has the members that all rows of answers share.
+// Row holds the members that all rows of answers share.
 type Row struct {
 	Seq       uint64     `json:"seq"`                 // the event that the row describes
 	Inclusion *Inclusion `json:"inclusion,omitempty"` // of that event; only with proofs=true

@@ -24,7 +24,7 @@ type linked struct {
 	manifest *backup.Manifest
 	source   backup.Source
 	outside  string
-	before   map[string]string // the contents of the folder outside
+	before   map[string]string // the original contents of the folder at outside
 }
 
 func newLinked(t *testing.T) *linked {

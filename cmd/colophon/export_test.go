@@ -271,7 +271,7 @@ func TestCursorCyclesEndCommands(t *testing.T) {
 		asked.Store(0)
 		code, _, stderr := colophon(liar.URL, args...)
 		require.Equal(t, cli.ExitFailed, code, "%s: %s", args, stderr)
-		require.Regexp(t, "the cursors of its pages form a cycle|the cursors of the pages form a cycle", stderr, args) // of this program, of package client
+		require.Regexp(t, "the cursors of its pages form a cycle|the cursors of the pages form a cycle", stderr, args) // the wording of this program, or of package client
 	}
 }
 

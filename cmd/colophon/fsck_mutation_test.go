@@ -408,7 +408,7 @@ func readAll(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// A server does not start on a database that hides a ledger, or in which the next ledger would
+// A server does not start with a database that hides a ledger, or in which the next ledger would
 // overwrite one.
 func TestServeRefusesHiddenLedgers(t *testing.T) {
 	sound := newFsckWorld(t)

@@ -249,7 +249,7 @@ func (o *oracle) onceOf(a *attempt, events []event, acked map[uint64]bool) error
 	}
 	for _, e := range events {
 		switch {
-		case len(a.targets) > 0: // an answer that only some were changed does not name them
+		case len(a.targets) > 0: // if only some targets were changed, the answer does not say which
 			if !slices.Contains(a.targets, e.body.Record.RecordSeq) {
 				return fmt.Errorf("event %d changes the state of event %d", e.seq, e.body.Record.RecordSeq)
 			}

@@ -116,7 +116,7 @@ func RestoreFile(store Store, f StoredFile, dir string) error {
 }
 
 // placeRestored moves the restored files to their places, durably. It moves the database last,
-// because no server starts on a folder without a database.
+// because no server starts with a folder that lacks a database.
 func placeRestored(data string) error {
 	from := datadir.Restoring(data)
 	folders, err := os.ReadDir(from)

@@ -21,8 +21,8 @@ type Console struct {
 	Env func(name string) (string, bool)
 }
 
-// New returns a console that escapes control characters in its output, because servers and
-// clients determine parts of it.
+// New returns a console that escapes control characters in its output, because parts
+// of the output come from servers and clients.
 func New(in io.Reader, out, err io.Writer, env func(name string) (string, bool)) *Console {
 	return &Console{In: in, Out: visibleWriter{out}, Err: visibleWriter{err}, Env: env}
 }

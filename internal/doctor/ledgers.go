@@ -112,7 +112,7 @@ func checkLedgerKey(d *deployment, l ledgerAnswers) []Finding {
 	case err != nil:
 		return finding(Wrong, "restore the key before the server stops: without the key it cannot start again", "the key of ledger %s: %v", cli.Plain(l.Name), err)
 	case signer.Verifier().String() != l.VerifierKey:
-		return finding(Wrong, "name the folder of this server with --data; if this is the folder, the database or the key is an older copy: restore the newer of the two, and never replace a newer key with an older one", "ledger %s signs with another key than the one in the folder", cli.Plain(l.Name))
+		return finding(Wrong, "name the folder of this server with --data; if this is the folder, the database or the key is an older copy: restore the newer of the two, and never replace a newer key with an older one", "ledger %s signs with a key other than the one in the folder", cli.Plain(l.Name))
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (l *ledgerAnswers) verify(key string) error {
 		return err
 	}
 	if uint64(len(l.entries)) != min(lastEvents, l.TreeSize) {
-		return fmt.Errorf("it has %d events, but the server returned only %d of the last ones", l.TreeSize, len(l.entries))
+		return fmt.Errorf("of the last %d events, the server returned only %d", min(lastEvents, l.TreeSize), len(l.entries))
 	}
 	chain := proofs.Chain{Size: l.TreeSize - uint64(len(l.entries))}
 	if prev, _, err := proofs.SplitEntry(l.entries[0].Entry); err != nil {

@@ -122,7 +122,7 @@ func TestCheckLog(t *testing.T) {
 		{"a link is missing", changed(func(_ *deployment, l *ledgerAnswers) {
 			l.entries, l.TreeSize = append(l.entries, wire.EventLine{Entry: make([]byte, 100)}), 2
 		}), Wrong, "that event's hash is"},
-		{"events are missing", changed(func(_ *deployment, l *ledgerAnswers) { l.TreeSize = 3 }), Wrong, "the server returned only 1 of the last"},
+		{"events are missing", changed(func(_ *deployment, l *ledgerAnswers) { l.TreeSize = 3 }), Wrong, "of the last 3 events, the server returned only 1"},
 		{"another key", changed(func(d *deployment, l *ledgerAnswers) {
 			require.NoError(t, os.Remove(datadir.Keys(d.data()).Path(l.Name)))
 			makeKey(t, d.data(), l.Name)

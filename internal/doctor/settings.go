@@ -129,9 +129,12 @@ func checkAccessFile(d *deployment) []Finding {
 		return finding(Wrong, "correct it; serve does not start with this file", "%s: %v", config.AccessFile, err)
 	}
 	list := checkWritable(config.AccessFile)
-	if (len(rules.MTLS) > 0) != (config.TLSClientCA != "") {
-		list = append(list, finding(Wrong, "set both, or neither", "%s has %s for client certificates, and --tls-client-ca is %q",
-			config.AccessFile, cli.Counted(uint64(len(rules.MTLS)), "rule"), config.TLSClientCA)...)
+	switch {
+	case len(rules.MTLS) > 0 && config.TLSClientCA == "":
+		list = append(list, finding(Wrong, "set both, or neither", "%s has %s for client certificates, but --tls-client-ca is not set",
+			config.AccessFile, cli.Counted(uint64(len(rules.MTLS)), "rule"))...)
+	case len(rules.MTLS) == 0 && config.TLSClientCA != "":
+		list = append(list, finding(Wrong, "set both, or neither", "--tls-client-ca is set, but %s has no rules for client certificates", config.AccessFile)...)
 	}
 	if len(rules.OIDC)+len(rules.MTLS) == 0 {
 		list = append(list, finding(Wrong, "write rules into it, or omit --access-file; serve does not start with such a file", "there is no rule in %s", config.AccessFile)...)

@@ -69,7 +69,7 @@ func TestCheckAccessFile(t *testing.T) {
 	write("oidk: []\n")
 	requireFinding(t, checkAccessFile(d), Wrong, "oidk")
 	write("mtls:\n- {san: 'dns:robot', name: robot, ledgers: [default], scopes: [write]}\n")
-	requireFinding(t, checkAccessFile(d), Wrong, `--tls-client-ca is ""`)
+	requireFinding(t, checkAccessFile(d), Wrong, "1 rule for client certificates, but --tls-client-ca is not set")
 	d.settings.config.TLSClientCA = "ca.pem"
 	requireFinding(t, checkAccessFile(d), OK, "1 rule for client certificates")
 	if hasModes {

@@ -68,5 +68,5 @@ func checkStore(d *deployment) []Finding {
 	case d.store != nil:
 		return finding(Wrong, "start the database, or correct --store", "the database of the log: %v", d.store)
 	}
-	return finding(OK, "", "the database of the log answers, and its settings lose no commit")
+	return finding(OK, "", "the database of the log answers, and its settings keep every commit")
 }

@@ -38,8 +38,8 @@ func compressed(t testing.TB, encoder *zstd.Encoder, text []byte) [][]byte {
 	return [][]byte{zipped.Bytes(), encoder.EncodeAll(text, nil)}
 }
 
-// FuzzInput compares the lines of an input with bytes.Split, also for the compressed input,
-// and for the compressed input cut off.
+// FuzzInput compares the lines that are read from an input with those of bytes.Split. It does
+// the same for the compressed input, whole and truncated.
 func FuzzInput(f *testing.F) {
 	f.Add([]byte("one\ntwo\n\nthree"), uint16(10))
 	f.Add([]byte("a line that is too long\nshort\n"), uint16(5))
@@ -50,7 +50,7 @@ func FuzzInput(f *testing.F) {
 	defer encoder.Close()
 	f.Fuzz(func(t *testing.T, text []byte, limit uint16) {
 		maxLine := int(limit) + 1
-		_, _ = read(t, text, maxLine) // must not fail on arbitrary bytes
+		_, _ = read(t, text, maxLine) // must not panic, whatever the bytes are
 		if bytes.HasPrefix(text, gzipMagic) || bytes.HasPrefix(text, zstdMagic) {
 			return
 		}

@@ -64,7 +64,7 @@ func (c *Counts) add(d Counts) {
 
 // Tally holds the outcomes of the lines of an import.
 type Tally struct {
-	// Kinds has the counts of the kinds that occurred, in the order of the specification, with
+	// Kinds holds the counts of the kinds that occurred, in the order of the specification, with
 	// UnknownKind last.
 	Kinds []KindCounts
 	// Lacking counts the accepted IPC records that lack a part, by its name.

@@ -31,7 +31,6 @@ type Node struct {
 	lock     io.Closer                       // lock on the data folder if the database is elsewhere; otherwise nil
 	cluster  *cluster.Cluster                // the servers on remote; otherwise nil
 	started  atomic.Pointer[cluster.Cluster] // cluster, for other goroutines
-	settings *settingsFollower               // if the database is elsewhere; otherwise nil
 	Host     *ledger.Host
 	Index    *index.Store
 	log      *slog.Logger
@@ -131,9 +130,6 @@ func (n *Node) Close() error {
 	var errs []error
 	if n.cluster != nil {
 		n.cluster.Settle()
-	}
-	if n.settings != nil {
-		n.settings.close()
 	}
 	if n.Index != nil {
 		errs = append(errs, n.Index.Close())

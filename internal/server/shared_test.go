@@ -77,7 +77,7 @@ func TestServersShareTokens(t *testing.T) {
 	require.ErrorContains(t, err, `has token "stranger"`)
 }
 
-// A server has the settings of ledgers that another one has stored.
+// A server that follows a ledger has the settings that its writer has stored.
 func TestServersShareSettings(t *testing.T) {
 	url := emptyURL(t)
 	log := slog.New(slog.DiscardHandler)
@@ -85,20 +85,20 @@ func TestServersShareSettings(t *testing.T) {
 	one, err := Open(t.Context(), config, datadir.Keys(config.Data), log)
 	require.NoError(t, err)
 	config = sharing(t, url)
-	two, err := Open(t.Context(), config, datadir.Keys(config.Data), log) // takes the ledger over
+	two, err := Open(t.Context(), config, datadir.Keys(config.Data), log)
 	require.NoError(t, err)
 	first, err := one.Host.Ledger(ledger.Default)
 	require.NoError(t, err)
 	second, err := two.Host.Ledger(ledger.Default)
 	require.NoError(t, err)
 	for _, public := range []bool{true, false} {
-		require.NoError(t, second.SetPublic(t.Context(), public))
-		require.NoError(t, second.RejectUnregistered(t.Context(), public))
-		require.Eventually(t, func() bool { return first.Public() == public && first.RejectsUnregistered() == public }, time.Minute, 10*time.Millisecond)
+		require.NoError(t, first.SetPublic(t.Context(), public))
+		require.NoError(t, first.RejectUnregistered(t.Context(), public))
+		require.Eventually(t, func() bool { return second.Public() == public && second.RejectsUnregistered() == public }, time.Minute, 10*time.Millisecond)
 	}
-	require.False(t, first.Info().Frozen)
-	require.NoError(t, second.Freeze(t.Context()))
-	require.Eventually(t, func() bool { return first.Info().Frozen }, time.Minute, 10*time.Millisecond)
+	require.False(t, second.Info().Frozen)
+	require.NoError(t, first.Freeze(t.Context()))
+	require.Eventually(t, func() bool { return second.Info().Frozen }, time.Minute, 10*time.Millisecond)
 	require.NoError(t, two.Close())
 	require.NoError(t, one.Close())
 }

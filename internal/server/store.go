@@ -49,7 +49,6 @@ func openElsewhere(ctx context.Context, config Config, keys ledger.Keys, log *sl
 	if err := n.open(ctx, config, keys); err != nil {
 		return nil, errors.Join(datadir.ExplainOpen(err, config.Data), n.Close())
 	}
-	n.settings = followSettings(n.Host, database, log)
 	return n, nil
 }
 

@@ -124,7 +124,7 @@ func sourceChanges(c *cli.Console, x *wire.RunsComparison, full bool) error {
 		rows = append(rows, []string{cli.Plain(lost.SourceID), fmt.Sprintf("event %d cites %s, which event %d does not list", lost.Seq, chunk(lost.ChunkHash, full), lost.Registration)})
 	}
 	for _, s := range x.Reregistered {
-		rows = append(rows, []string{cli.Plain(s.SourceID), fmt.Sprintf("event %d lists other chunks than event %d", s.B, s.A)})
+		rows = append(rows, []string{cli.Plain(s.SourceID), fmt.Sprintf("event %d does not list the same chunks as event %d", s.B, s.A)})
 	}
 	return section(c, rows, cli.TextColumn("source"), cli.TextColumn("what changed"))
 }

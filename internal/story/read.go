@@ -180,7 +180,7 @@ func readFolder(folder fs.FS) (dir string, entries []fs.DirEntry, err error) {
 			}
 		}
 	}
-	return "", nil, fmt.Errorf("the folder has neither %s nor %s, nor has its folder dist; build the story first", pathLists[0], texts[0])
+	return "", nil, fmt.Errorf("there is neither %s nor %s in the folder or in its subfolder dist; build the story first", pathLists[0], texts[0])
 }
 
 // parseCache returns the routes in a validation cache by path id. It skips members that are

@@ -68,7 +68,8 @@ func verifyRecord(body, posted []byte) error {
 	return fmt.Errorf("%w: %s: the event has %s, computed %s", ErrRecomputed, pointer, shown(says), shown(computed))
 }
 
-// parsePosted parses a record of this kind, or a line with one.
+// parsePosted parses a record of a kind, or a line of an import, which names the kind next to
+// the record.
 func parsePosted(limits record.Limits, kind record.Kind, posted []byte) (*record.Record, error) {
 	var document pyjson.Document
 	if document.Parse(posted) == nil {

@@ -32,7 +32,7 @@ var (
 func Verdicts() []Verdict {
 	return []Verdict{
 		{17, "no_proof", "a minimal receipt, which carries no proof; ask for it again: GET …/records/SEQ/receipt", proofs.ErrNoProof},
-		{11, "wrong_key", "signed with another key than the one given, so it says nothing about that ledger", proofs.ErrWrongKey},
+		{11, "wrong_key", "signed with a key other than the one given, so it says nothing about that ledger", proofs.ErrWrongKey},
 		{11, "wrong_key", "signed with a key of the log that had been retired before, so it says nothing about that ledger", proofs.ErrRetired},
 		{11, "wrong_key", "signed with the key given, but for a log of another origin", proofs.ErrOrigin},
 		{22, "replaced_key", "signed only with a key that has been replaced: someone who has stolen that key since could have made it", ErrReplacedKey},
@@ -41,7 +41,7 @@ func Verdicts() []Verdict {
 		{13, "broken_chain_link", "the event does not match the hashes of the receipt: the event or a hash was changed", proofs.ErrChainLink},
 		{14, "broken_inclusion", "the event is not shown to be in the signed tree", proofs.ErrInclusion},
 		{15, "wrong_field", "the receipt or the file repeats the event wrongly", proofs.ErrField},
-		{16, "wrong_record", "the event is about another record than this one", ErrRecord},
+		{16, "wrong_record", "the event is about a different record", ErrRecord},
 		{18, "wrong_checks", "the event is about this record, but has values that do not follow from it", ErrRecomputed},
 		{18, "wrong_checks", "the event has values that do not follow from its content", pack.ErrHashes},
 		{19, "broken_path", "the stage is not shown to be in the tree of its run", proofs.ErrPath},

@@ -153,7 +153,7 @@ func TestAttribution(t *testing.T) {
 	}
 }
 
-// Each of the six variables alone is a cause by its own name.
+// If only one of the six variables differs, the cause has the name of that variable.
 func TestEachVariableIsACause(t *testing.T) {
 	for _, cause := range []Cause{Input, SystemPrompt, Model, Temperature, MaxTokens, Seed} {
 		a, b := with(), with(string(cause), "another", "output", "other")
@@ -201,7 +201,8 @@ func TestEvidence(t *testing.T) {
 	require.True(t, IsEnvironment("model_digest"))
 }
 
-// drawRun draws a run from few values, so that two runs differ in few variables.
+// drawRun draws a run from a small set of values, so that two runs often agree in most
+// variables.
 func drawRun(t *rapid.T, name string) event.IPC {
 	value := func(variable string) []byte {
 		return rapid.SampledFrom([][]byte{[]byte("a"), []byte("a"), []byte("a"), []byte("b"), nil}).Draw(t, name+" "+variable)

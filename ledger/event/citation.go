@@ -5,7 +5,7 @@ import "colophon/ledger/record"
 // Citation is one citation of a set.
 type Citation = record.CitationField
 
-// CitationSet has the fields of a citation_set event (spec: Citation set).
+// CitationSet holds the fields of a citation_set event (spec: Citation set).
 type CitationSet = record.SetFields
 
 // CitationSet reads a citation_set event.

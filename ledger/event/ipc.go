@@ -5,7 +5,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// IPC has the fields of an ipc_record event (spec: IPC record).
+// IPC holds the fields of an ipc_record event (spec: IPC record).
 type IPC = record.IPCFields
 
 // IPC reads an ipc_record event.

@@ -8,7 +8,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Path has the fields of a path_fingerprint event (spec: Path fingerprint).
+// Path holds the fields of a path_fingerprint event (spec: Path fingerprint).
 type Path struct {
 	record.PathFields
 	// Route is the names of the passages, joined. It identifies the route.

@@ -56,7 +56,7 @@ func texts(object pyjson.Value) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Refusal has the fields of a record_refused event.
+// Refusal holds the fields of a record_refused event.
 type Refusal = record.RefusalFields
 
 // Refusal reads a record_refused event.

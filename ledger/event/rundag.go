@@ -11,7 +11,7 @@ import (
 // Stage is one node of a run-DAG, or one dimension of its cache key.
 type Stage = record.StageField
 
-// DAG has the fields of a run_dag event (spec: Run-DAG).
+// DAG holds the fields of a run_dag event (spec: Run-DAG).
 type DAG = record.RunFields
 
 // DAG reads a run_dag event.

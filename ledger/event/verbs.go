@@ -6,7 +6,7 @@ import (
 	"colophon/ledger/record/seqs"
 )
 
-// StateChange has the fields of a record_state_changed event (spec: States).
+// StateChange holds the fields of a record_state_changed event (spec: States).
 type StateChange = record.StateFields
 
 // StateChange reads a record_state_changed event.
@@ -24,7 +24,7 @@ func (e *Event) origin() record.Origin {
 	return record.Origin{OriginalActor: text(e.Detail.Member("original_actor")), Timestamp: text(e.Detail.Member("timestamp"))}
 }
 
-// Note has the fields of a note event (spec: Notes).
+// Note holds the fields of a note event (spec: Notes).
 type Note = record.NoteFields
 
 // Note reads a note event.
@@ -37,7 +37,7 @@ func (e *Event) Note() Note {
 	}
 }
 
-// Validation has the fields of a path_validated event, which says whether a fingerprint of a path is valid
+// Validation holds the fields of a path_validated event, which says whether a fingerprint of a path is valid
 // (spec: Path validation).
 type Validation = record.ValidationFields
 
@@ -68,7 +68,7 @@ func validationNames(list pyjson.Value) (n record.ValidationNames) {
 	return n
 }
 
-// Source has the fields of a source_registered or source_revoked event.
+// Source holds the fields of a source_registered or source_revoked event.
 type Source = record.SourceFields
 
 // Source reads a source_registered or source_revoked event.
@@ -86,7 +86,7 @@ func (e *Event) Source() Source {
 	return r
 }
 
-// Redaction has the fields of a content_redacted event (spec: Content).
+// Redaction holds the fields of a content_redacted event (spec: Content).
 type Redaction = record.RedactionFields
 
 // Redaction reads a content_redacted event.
@@ -96,7 +96,7 @@ func (e *Event) Redaction() Redaction {
 	return r
 }
 
-// Rotation has the fields of a key_rotated event (spec: The log).
+// Rotation holds the fields of a key_rotated event (spec: The log).
 type Rotation = record.RotationFields
 
 // Rotation reads a key_rotated event.
@@ -109,7 +109,7 @@ func (e *Event) Rotation() Rotation {
 	}
 }
 
-// Created has the fields of a ledger_created event.
+// Created holds the fields of a ledger_created event.
 type Created = record.CreatedFields
 
 // Created reads a ledger_created event.

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The parts of an index take no more memory than the whole.
+// The memory limits of the parts of an index add up to at most its whole limit.
 func TestMemoryIsDivided(t *testing.T) {
 	for _, memory := range []int64{0, MinMemory, 1 << 30, 64 << 30} {
 		for _, rebuild := range []bool{false, true} {

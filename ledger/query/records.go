@@ -41,7 +41,7 @@ type RecordRow struct {
 	Event        json.RawMessage  `json:"event,omitempty"`
 }
 
-// RecordList has the parameters of a list of records.
+// RecordList holds the parameters of a list of records.
 type RecordList struct {
 	RecordFilter
 	Events bool // rows include their event
@@ -189,7 +189,7 @@ type RecordAnswer struct {
 	*wire.Derived
 }
 
-// OneRecord has the parameters of the question about one event.
+// OneRecord holds the parameters of the question about one event.
 type OneRecord struct {
 	Seq    uint64
 	Derive bool // the answer includes the derived facts

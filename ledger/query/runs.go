@@ -62,7 +62,7 @@ func CompareRuns(v *View, pair RunPair) (*wire.RunsComparison, error) {
 		says = append(says, "The two runs have no kind of record in common.")
 	}
 	if answer.SourcesChanged {
-		says = append(says, "A source that is cited has other chunks than it had.")
+		says = append(says, "A cited source no longer has the same chunks.")
 	}
 	answer.Says = strings.Join(says, " ")
 	answer.View, err = v.tree()

@@ -47,7 +47,8 @@ type View struct {
 	Seeded  bool           // only runs with a seed
 	Proofs  bool           // rows have inclusion proofs, and the answer has the checkpoint
 	atHead  bool           // each page is read at the head when it is requested
-	// err is the first error of row. Every answer ends with a call of tree, which returns err.
+	// err is the first error of the method row, which returns none itself. Every answer ends
+	// with a call to the method tree, which returns err.
 	err error
 }
 

@@ -27,7 +27,7 @@ const MaxEntry = 65535
 // maxSuffix is the most that AppendSuffix appends, in bytes.
 const maxSuffix = len(`"seq":18446744073709551615,"time":"` + moment.Layout + `","v":1}`)
 
-// Event has the members of an event that are known before the sequencer takes it.
+// Event holds the members of an event that are known before the sequencer takes it.
 type Event struct {
 	Actor  string // name of the client that posted it, or "anonymous"
 	Ledger string

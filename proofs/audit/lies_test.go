@@ -50,7 +50,7 @@ func TestTimesInTheFuture(t *testing.T) {
 	}
 }
 
-// A signed checkpoint of an empty log is damage, since the first event of a log creates its
+// A signed checkpoint of an empty log counts as damaged, since the first event of a log creates its
 // ledger.
 func TestEmptyLogs(t *testing.T) {
 	m := newMemory(t, 0)

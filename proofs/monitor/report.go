@@ -139,7 +139,7 @@ func newReport(a *Auditor) *Report {
 	return r
 }
 
-// walked copies the totals over the entries, all of which are valid.
+// walked copies the totals of a walk that has reached a position and found all entries valid.
 func (r *Report) walked(at audit.Position) {
 	t := at.Tally
 	r.FirstTime, r.LastTime = t.First, at.Time

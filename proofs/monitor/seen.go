@@ -122,7 +122,7 @@ func (a *Auditor) rememberDamaged(ctx context.Context, log *fetch.Log, d *audit.
 	return a.see(ctx, log)
 }
 
-// see stores a checkpoint that may belong to another log than the earlier ones. It replaces
+// see stores a checkpoint that may belong to a different log from the earlier ones. It replaces
 // only those that it provably extends.
 func (a *Auditor) see(ctx context.Context, log *fetch.Log) error {
 	now, err := a.openSeen(log)

@@ -89,7 +89,7 @@ func (c *comparer) ask(ctx context.Context, q question) comparison {
 	}
 	result := c.compare(ctx, q, page, false)
 	if result.finding != nil && page.status != http.StatusOK && q.asOf == 0 {
-		return comparison{later: true} // the answer can be as of another size than the reference
+		return comparison{later: true} // the answer and the reference can be as of different sizes
 	}
 	return result
 }

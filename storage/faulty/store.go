@@ -18,7 +18,7 @@ func StoreCalls() []string {
 // errChecksum is the error of a read with Garble.
 var errChecksum = errors.New("checksum mismatch")
 
-// failure returns the error of a call of a store with that mode, or nil if the call succeeds.
+// failure returns the error that a call to a store returns in that mode, or nil if the call succeeds.
 func failure(call string, mode Mode) error {
 	switch mode {
 	case "":

@@ -32,8 +32,8 @@ func TestTamper(t *testing.T) {
 	require.ErrorIs(t, err, storage.ErrNotFound)
 }
 
-// If a caller keeps a slice beyond its step, the slice is overwritten. So tests find such
-// callers before they are in production.
+// A slice that a caller keeps after its step of the iteration is overwritten, so that tests
+// reveal such callers.
 func TestEntriesReuseTheirBuffer(t *testing.T) {
 	store, err := memory.New().Create(t.Context(), storage.Info{Name: "default"})
 	require.NoError(t, err)

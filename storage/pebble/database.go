@@ -62,7 +62,7 @@ func (d *Database) writable(ctx context.Context) error {
 // (Config.ReadWhenFull). Every write returns storage.ErrNoSpace until it is opened again.
 func (d *Database) ReadOnly() bool { return d.full != nil }
 
-// Roomy returns nil if free space is above the mark, and storage.ErrNoSpace otherwise.
+// Roomy returns nil if free space is above Config.MinFreeBytes, and storage.ErrNoSpace otherwise.
 func (d *Database) Roomy() error { return d.space.Check() }
 
 // get returns a copy of the value of a key, or storage.ErrNotFound.
@@ -183,7 +183,7 @@ func (d *Database) describe(name string, number keys.Ledger) (storage.Info, erro
 	return info, err
 }
 
-// info reads a ledger's description. It is damage if there is none.
+// info reads a ledger's description. A missing one counts as damage.
 func (d *Database) info(number keys.Ledger) (storage.Info, error) {
 	stored, err := d.get(keys.Info(number))
 	if errors.Is(err, storage.ErrNotFound) {
@@ -195,7 +195,7 @@ func (d *Database) info(number keys.Ledger) (storage.Info, error) {
 	return keys.DecodeInfo(stored)
 }
 
-// head reads a ledger's head. It is damage if there is none.
+// head reads a ledger's head. A missing one counts as damage.
 func (d *Database) head(number keys.Ledger) (storage.Head, error) {
 	stored, err := d.get(keys.Head(number))
 	if errors.Is(err, storage.ErrNotFound) {

@@ -256,9 +256,6 @@ func (l *ledger) Freeze(ctx context.Context) error {
 		if err == nil && tag.RowsAffected() == 0 {
 			err = errRefused
 		}
-		if err == nil {
-			_, err = conn.Exec(ctx, raiseSettings)
-		}
 		return err
 	}})
 	if err != nil {
@@ -282,9 +279,6 @@ func (l *ledger) SetSetting(ctx context.Context, name string, value []byte) erro
 		}
 		_, err = conn.Exec(ctx, `INSERT INTO colophon_settings (ledger, name, value) VALUES ($1, $2, $3)
 			ON CONFLICT (ledger, name) DO UPDATE SET value = excluded.value`, l.number, name, filled(value))
-		if err == nil {
-			_, err = conn.Exec(ctx, raiseSettings)
-		}
 		return err
 	}})
 	if err != nil {

@@ -39,7 +39,7 @@ func (r *headRow) head() (storage.Head, error) {
 	return h, err
 }
 
-// setHash sets a hash to stored bytes. Another length is damage.
+// setHash sets a hash to stored bytes. A wrong length counts as damage.
 func setHash(h *storage.Hash, stored []byte, what string) error {
 	if len(stored) != len(h) {
 		return fmt.Errorf("%w: %s has %d bytes, but must have %d", storage.ErrDamaged, what, len(stored), len(h))

@@ -70,16 +70,3 @@ func (d *Database) change(ctx context.Context, apply func(*pgx.Conn) error) erro
 	}
 	return explained(err)
 }
-
-// settingsName is the name of the value whose version each change of a setting of any ledger
-// raises, and each Freeze.
-const settingsName = "settings"
-
-const raiseSettings = `INSERT INTO colophon_shared (name, version, value) VALUES ('` + settingsName + `', 1, '')
-	ON CONFLICT (name) DO UPDATE SET version = colophon_shared.version + 1`
-
-// SettingsVersion returns a number that every change of a ledger's settings raises, by any
-// process, and every Freeze.
-func (d *Database) SettingsVersion(ctx context.Context) (int64, error) {
-	return d.Version(ctx, settingsName)
-}

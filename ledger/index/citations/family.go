@@ -7,8 +7,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Dimensions of citations. A source is the identity of its id; a chunk is the identity of its
-// chunk_hash.
+// Dimensions of citations. In a key, a source is represented by the rowstore.Identity of its
+// id, and a chunk by that of its chunk_hash.
 const (
 	// conflictList: the seq (8, inverted) of the set that added a second source to a chunk,
 	// and a number (4) that distinguishes chunks of one set.

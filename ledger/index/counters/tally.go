@@ -9,8 +9,8 @@ import (
 type Tally struct {
 	Size       uint64            // number of events covered
 	Records    map[string]uint64 // by kind
-	Refusals   map[string]uint64 // IPC records by the part that they lack
-	Incomplete map[string]uint64 // IPC records by what they lack
+	Refusals   map[string]uint64 // by reason
+	Incomplete map[string]uint64 // incomplete IPC records, by the part that they lack
 	Checks     []CheckCount      // by kind, field and result, sorted
 }
 
@@ -22,7 +22,7 @@ type CheckCount struct {
 	Count  uint64
 }
 
-// Source has the counters of a ledger.
+// Source holds the counters of a ledger.
 type Source interface {
 	// Name returns the ledger's name.
 	Name() string

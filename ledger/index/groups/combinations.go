@@ -75,8 +75,8 @@ func isKnown(f *Deriver, id rowstore.Identity) bool {
 	return known
 }
 
-// addFiltered adds a run to a combination that is in the filter once it has runs. It reports whether
-// the run is the first.
+// addFiltered adds a run to a combination, and adds the combination to the filter if this is
+// its first run. It reports whether it is.
 func addFiltered(f *Deriver, id rowstore.Identity, seq uint64) (first bool) {
 	first = !f.Filter().MayContain(id) || !isKnown(f, id) // most seeds are new
 	if first {

@@ -21,7 +21,7 @@ func firstSince(v *index.View, at time.Time) (uint64, error) {
 	return from, err
 }
 
-// The first event at or after a time is found with few reads, as of any size, even if many
+// The first event at or after a time takes only a few reads to find, as of any size, even if many
 // events share that time.
 func TestRecordedFrom(t *testing.T) {
 	const events = 5*markEvents + 40

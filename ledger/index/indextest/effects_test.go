@@ -155,7 +155,8 @@ func TestEffectsOfPayloadMembers(t *testing.T) {
 	}
 }
 
-// A page of effects of a member reads at most 20 keys per row, however many members payloads have.
+// A page of the effects of a payload member reads at most 20 keys per row, no matter how many
+// members the payloads have.
 func TestEffectsOfMembersReadFewKeys(t *testing.T) {
 	const runs = 400
 	var bodies []string

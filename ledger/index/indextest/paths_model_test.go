@@ -158,7 +158,7 @@ func (p *naivePath) inBuild(b *naiveBuild) *naiveVersion {
 
 func anyBuild(*naiveVersion) bool { return true }
 
-// naiveEvent has the contents of events about paths.
+// naiveEvent holds the members of an event about a path.
 type naiveEvent struct {
 	Kind   record.Kind
 	Time   time.Time

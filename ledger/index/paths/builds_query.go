@@ -18,7 +18,7 @@ type Project struct {
 	Collisions uint64 // paths whose path_id another path already had
 }
 
-// Projects returns the projects of the ledger. The newest first record comes first.
+// Projects returns the projects of the ledger in the order of their first records, newest first.
 func Projects(v *index.View, page index.Page) ([]Project, []byte, error) {
 	return rowstore.FillBackwards(v.Reader, projects, []byte{0}, page, func(r rowstore.Version) (*Project, error) {
 		p := &Project{Seq: r.Seq, Name: string(r.Value)}

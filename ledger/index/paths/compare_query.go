@@ -11,7 +11,7 @@ import (
 // Gone is the category of a path that a build lacks and the other build has.
 const Gone Category = "gone"
 
-// Difference is a path in two builds (spec: Comparing builds).
+// Difference says how a path differs between two builds, A and B (spec: Comparing builds).
 type Difference struct {
 	PathID       string
 	Route        []string

@@ -8,9 +8,9 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Dimensions of paths (spec: Path categories). A path is the identity of its project and its
-// joined route. A project is the identity of its name. The builds of a project are numbered
-// from 1; number 0 stands for the records without a build.
+// Dimensions of paths (spec: Path categories). In a key, a path is represented by the
+// rowstore.Identity of its project and its joined route, and a project by that of its name.
+// The builds of a project are numbered from 1; number 0 stands for the records without a build.
 const (
 	// pathVersions: a path; one version for each of its records and validations.
 	pathVersions rowstore.Dimension = 0xb0

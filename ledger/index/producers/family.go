@@ -7,7 +7,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Dimensions of producers. A producer is the identity of its id.
+// Dimensions of producers. In a key, a producer is represented by the rowstore.Identity of its id.
 const (
 	// producerStates: a producer; what it has delivered so far.
 	producerStates rowstore.Dimension = 0x98

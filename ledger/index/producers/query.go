@@ -30,7 +30,7 @@ type Duplicate struct {
 	FirstSeq uint64 // of the first record with that number
 }
 
-// List returns the producers. The newest first record comes first.
+// List returns the producers in the order of their first records, newest first.
 func List(v *index.View, page index.Page) ([]Producer, []byte, error) {
 	return rowstore.FillBackwards(v.Reader, producerList, onlyRow, page, func(r rowstore.Version) (*Producer, error) {
 		p, _, err := readProducer(v, string(r.Value))

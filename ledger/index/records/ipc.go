@@ -12,7 +12,7 @@ import (
 	"colophon/storage"
 )
 
-// IPCRecord has the contents of an IPC record's event. The caller owns it.
+// IPCRecord holds the contents of an IPC record's event. The caller owns it.
 type IPCRecord struct {
 	Seq   uint64
 	Time  time.Time // when it was recorded

@@ -157,7 +157,7 @@ func (f folder) hasSpace() (bool, error) {
 
 // environmental reports whether the operating system caused an error, for example because of
 // permissions, too many open files, or the disk. Emptying the index would not help then. A
-// missing file is damage.
+// missing file counts as damage.
 func environmental(err error) bool {
 	var number syscall.Errno
 	return errors.As(err, &number) && number != syscall.ENOENT

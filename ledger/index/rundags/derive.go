@@ -171,15 +171,14 @@ func (f *deriver) changeLive(d rowstore.Dimension, shared []byte, latest, target
 	return f.liveBefore(d, shared, target)
 }
 
-// liveBefore returns the last live run-DAG before event seq, as stored before the batch, or 0
-// if there is none.
+// liveBefore returns the last live run-DAG before event seq among those with the value shared
+// in dimension d, or 0 if there is none. It does not see changes of the current batch.
 func (f *deriver) liveBefore(d rowstore.Dimension, shared []byte, seq uint64) (uint64, error) {
 	prefix := append(f.Rows.Keys.Key(nil, d), shared...)
 	return f.firstLive(liveDAGKey(f.Rows.Keys, d, shared, seq-1), rowstore.UpperBound(prefix, rowstore.VersionBytes), (*rowstore.Iterator).First)
 }
 
-// liveAfter returns the first live run-DAG after event seq, as stored before the batch, or 0
-// if there is none.
+// liveAfter is like liveBefore, but returns the first live run-DAG after event seq.
 func (f *deriver) liveAfter(d rowstore.Dimension, shared []byte, seq uint64) (uint64, error) {
 	prefix := append(f.Rows.Keys.Key(nil, d), shared...)
 	return f.firstLive(prefix, liveDAGKey(f.Rows.Keys, d, shared, seq), (*rowstore.Iterator).Last)

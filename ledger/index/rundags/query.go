@@ -17,7 +17,7 @@ import (
 	"colophon/storage"
 )
 
-// RunDAG has the contents of a run-DAG's event. The caller owns it.
+// RunDAG holds the contents of a run-DAG's event. The caller owns it.
 type RunDAG struct {
 	Seq   uint64
 	Time  time.Time // when it was recorded

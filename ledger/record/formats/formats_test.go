@@ -93,7 +93,7 @@ func TestNativeValuesOfCPython(t *testing.T) {
 	t.Log(checks)
 }
 
-// anyNative draws an object with members that the formats know, of right and wrong types.
+// anyNative returns a random object with members that the formats know, of right and wrong types.
 func anyNative(t *rapid.T, depth int) string {
 	names := []string{
 		"payload", "axes", "seed", "policy_hash", "world_id", "output", "model", "temperature", "max_tokens", "timestamp", "usage", "imported",

@@ -164,7 +164,7 @@ func isObjects(v pyjson.Value) bool {
 	return isArray(v)
 }
 
-// pointerRun reports whether the run has the shape pointer, that is, an evidence map.
+// pointerRun reports whether the run has the shape "pointer", that is, an evidence map.
 func (p *providenceRow) pointerRun() bool {
 	if p.dag.object.Kind() != pyjson.Absent {
 		return p.node("evidence_map") != nil

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// AppendLower appends str.lower of text. That is the lower case of each code point by itself,
-// with two exceptions: U+0130 becomes two code points, and a capital sigma at the end of a
+// AppendLower appends text in lower case, as Python's str.lower returns it. Each code point is
+// converted by itself, with two exceptions: U+0130 becomes two code points, and a capital sigma at the end of a
 // word becomes a final sigma.
 func AppendLower(dst, text []byte) []byte {
 	for i := 0; i < len(text); {

@@ -7,7 +7,7 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// Request has the arguments of a pinned retrieval. It refers to the bytes of the request.
+// Request holds the arguments of a pinned retrieval. It refers to the bytes of the request.
 type Request struct {
 	Chunks []rules.Chunk
 	// Required is nil only if the request does not have required_chunk_hashes.

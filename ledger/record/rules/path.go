@@ -13,7 +13,7 @@ import (
 // fingerprints of other versions are claims.
 const FingerprintVersion = "adr-004"
 
-// Numbers of hexadecimal digits of fingerprints, of path ids, and of path ids after a
+// Lengths, in hexadecimal digits, of fingerprints, of path ids, and of path ids after a
 // collision (spec: Path ids).
 const (
 	FingerprintDigits = 8

@@ -52,7 +52,7 @@ const (
 // passMarks bounds the marks of one pass.
 const passMarks = 100_000
 
-// Config has the resources of an eraser. It must not change after Start.
+// Config holds the resources of an eraser. It must not change after Start.
 type Config struct {
 	Space   disk.Space
 	Reserve *disk.ReserveFS

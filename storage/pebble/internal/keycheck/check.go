@@ -322,7 +322,7 @@ func (k *check) erasure(l *counts, key keys.Parsed, value func() ([]byte, error)
 	case !errors.Is(content, storage.ErrNotFound):
 		return content
 	case erased.Time < e.Time || erased.Time > l.Head.Time:
-		k.found(l, storage.StrayContent, key.Place.Seq, "a mark says that its content %x was erased at another time than it was", erased.Digest)
+		k.found(l, storage.StrayContent, key.Place.Seq, "a mark gives the wrong time for the erasure of its content %x", erased.Digest)
 	}
 	return nil
 }
