@@ -113,7 +113,7 @@ var arrows = map[string][]string{
 	"storage/postgres/model":             {},
 	"storage/postgres/postgrestest":      {},
 	"ledger/record/members":              {"ledger/record/pyjson", "ledger/record/rules"},
-	"cmd/colophon/drift":                 {"client", "client/wire", "internal/cli", "internal/completion", "internal/remote", "internal/show", "ledger", "ledger/index/rundags", "ledger/record", "ledger/record/members", "ledger/record/pyjson"},
+	"cmd/colophon/drift":                 {"client", "client/wire", "internal/cli", "internal/completion", "internal/remote", "internal/show", "ledger", "ledger/index/paths", "ledger/index/rundags", "ledger/record", "ledger/record/members", "ledger/record/pyjson"},
 	"ledger/query/prefix":                {"ledger/event", "ledger/index", "ledger/index/groups", "ledger/index/records", "ledger/record"},
 	"ledger/record/moment":               {},
 	"internal/cluster":                   {"ledger", "storage/postgres"},
