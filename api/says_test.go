@@ -38,7 +38,7 @@ func TestParametersAreExplained(t *testing.T) {
 		"/records?limit=abc":                     "limit: must be a number from 1 to 1000",
 		"/records?limit=1001":                    "limit: must be a number from 1 to 1000",
 		"/events?limit=0":                        "limit: must be a number from 1 to 1000",
-		"/drift/timeline?input_hash=xy":          "input_hash: must be 64 lower-case hexadecimal digits",
+		"/drift/timeline?input_hash=xy":          "input_hash: must be 8 to 64 lower-case hexadecimal digits",
 	} {
 		require.Equal(t, want, s.get(query).problem(http.StatusBadRequest).Detail, query)
 	}

@@ -9,6 +9,8 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/record"
+	"colophon/ledger/record/seqs"
+	"colophon/ledger/storeaudit"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 	"colophon/storage"
@@ -34,7 +36,7 @@ func walk(t testing.TB, l *ledger.Ledger) error {
 }
 
 func examine(log storage.Reader, verifier *proofs.Verifier) (*audit.Report, error) {
-	return audit.Log(context.Background(), ledger.AuditSource(log),
+	return audit.Log(context.Background(), storeaudit.Source(log),
 		audit.Options{Verifiers: []*proofs.Verifier{verifier}, Ledger: ledger.Default})
 }
 
@@ -190,7 +192,7 @@ func TestRedactionsWithoutAnEventAreReported(t *testing.T) {
 		l, x := rigged(t)
 		require.NoError(t, x.SetRedaction(1, 900))
 		require.ErrorContains(t, walk(t, l), "redaction: at entry 1: storage says that event 900 redacts it, but the head has 8 events")
-		var of ledger.SeqSet
+		var of seqs.Set
 		of.Add(1)
 		require.NoError(t, l.Redact(t.Context(), &of, "r", ledger.Anonymous, func(ledger.Ack, int) error { return nil }))
 		by, err := l.Store().Redaction(t.Context(), 1)

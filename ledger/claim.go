@@ -25,7 +25,7 @@ func (r reader) checkClaim(claim storage.Key) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: key %x leads to event %d: %w", ErrClaim, claim.Key, claim.Seq, err)
 	}
-	key := claimedKey(&e)
+	key := e.ClaimedKey()
 	if key == nil || *key != claim.Key || record.KeyedDigest(e.Kind, e.Digest()) != claim.Record {
 		return nil, fmt.Errorf("%w: key %x leads to event %d; nothing was recorded. Stop the server and run colophon fsck", ErrClaim, claim.Key, claim.Seq)
 	}

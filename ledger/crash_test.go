@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger"
+	"colophon/ledger/storeaudit"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 	"colophon/storage"
@@ -170,7 +171,7 @@ func nothingElse(t testing.TB, database storage.Database, log storage.Reader) er
 	if report.Damage != nil {
 		return report.Damage
 	}
-	strays, err := ledger.CheckKeys(t.Context(), database, map[string]*audit.Report{ledger.Default: report}, nil)
+	strays, err := storeaudit.CheckKeys(t.Context(), database, map[string]*audit.Report{ledger.Default: report}, nil)
 	if err == nil && len(strays) > 0 {
 		err = strays[0]
 	}

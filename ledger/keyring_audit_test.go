@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger"
+	"colophon/ledger/storeaudit"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 	"colophon/storage/memory"
@@ -42,7 +43,7 @@ func TestAuditFollowsTheKeys(t *testing.T) {
 		signers = append(signers, next)
 	}
 	check := func(checkpoint []byte, keys ...*proofs.Verifier) *audit.Damage {
-		report, err := audit.Log(t.Context(), signedBy{ledger.AuditSource(l.Store()), checkpoint}, audit.Options{Verifiers: keys})
+		report, err := audit.Log(t.Context(), signedBy{storeaudit.Source(l.Store()), checkpoint}, audit.Options{Verifiers: keys})
 		require.NoError(t, err)
 		return report.Damage
 	}

@@ -11,6 +11,7 @@ import (
 	"colophon/ledger/record"
 	"colophon/ledger/record/members"
 	"colophon/ledger/record/rules"
+	"colophon/ledger/storeaudit"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 	"colophon/storage"
@@ -44,7 +45,7 @@ func TestMemberSecretIsKept(t *testing.T) {
 	require.Contains(t, string(post(t, l, r, "").Entry), `"payload_members":{"/a":"`)
 	require.NoError(t, l.Close())
 
-	report, err := audit.Log(t.Context(), ledger.AuditSource(s), audit.Options{Verifiers: []*proofs.Verifier{signer(t).Verifier()}})
+	report, err := audit.Log(t.Context(), storeaudit.Source(s), audit.Options{Verifiers: []*proofs.Verifier{signer(t).Verifier()}})
 	require.NoError(t, err)
 	require.Nil(t, report.Damage)
 }
@@ -74,7 +75,7 @@ func TestWrongMemberSecret(t *testing.T) {
 			_, err := ledger.Open(t.Context(), s, config(t))
 			require.ErrorIs(t, err, ledger.ErrDamaged)
 			require.ErrorContains(t, err, c.says)
-			report, err := audit.Log(t.Context(), ledger.AuditSource(s), audit.Options{Verifiers: []*proofs.Verifier{signer(t).Verifier()}})
+			report, err := audit.Log(t.Context(), storeaudit.Source(s), audit.Options{Verifiers: []*proofs.Verifier{signer(t).Verifier()}})
 			require.NoError(t, err)
 			require.ErrorContains(t, report.Damage, `content: "member_secret", at entry 0: altered`)
 		})
@@ -85,7 +86,7 @@ func TestWrongMemberSecret(t *testing.T) {
 		_, err := ledger.Open(t.Context(), withoutSettings{s}, config(t))
 		require.ErrorIs(t, err, ledger.ErrDamaged)
 		require.ErrorContains(t, err, "is missing")
-		report, err := audit.Log(t.Context(), ledger.AuditSource(withoutSettings{s}), audit.Options{Verifiers: []*proofs.Verifier{signer(t).Verifier()}})
+		report, err := audit.Log(t.Context(), storeaudit.Source(withoutSettings{s}), audit.Options{Verifiers: []*proofs.Verifier{signer(t).Verifier()}})
 		require.NoError(t, err)
 		require.ErrorContains(t, report.Damage, `content: "member_secret", at entry 0: missing`)
 	})
@@ -126,7 +127,7 @@ func TestLedgersOfEarlierVersionsHaveNoMembers(t *testing.T) {
 		require.NotContains(t, string(post(t, l, r, "").Entry), "payload_members")
 		require.NoError(t, l.Close())
 	}
-	report, err := audit.Log(t.Context(), ledger.AuditSource(s), audit.Options{Verifiers: []*proofs.Verifier{signer.Verifier()}})
+	report, err := audit.Log(t.Context(), storeaudit.Source(s), audit.Options{Verifiers: []*proofs.Verifier{signer.Verifier()}})
 	require.NoError(t, err)
 	require.Nil(t, report.Damage)
 	require.EqualValues(t, 3, report.Size)

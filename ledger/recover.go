@@ -145,10 +145,10 @@ func (l *Ledger) appendFirstEvent(ctx context.Context) error {
 // Anonymous is the actor of events from requests without authentication.
 const Anonymous = "anonymous"
 
-// memberSetting names the setting that stores the secret of payload members. The secret is in
+// MemberSetting names the setting that stores the secret of payload members. The secret is in
 // the database, so that neither can be lost without the other. Backups of the database contain
 // it, as they contain the payloads themselves.
-const memberSetting = "member_secret"
+const MemberSetting = "member_secret"
 
 // MemberSecret returns the secret of payload members (spec: Payload members). It is nil in a ledger
 // that an earlier build created.
@@ -191,7 +191,7 @@ func makeMemberSecret(ctx context.Context, store storage.Store) (*members.Secret
 	secret, err := readMemberSecret(ctx, store)
 	if errors.Is(err, storage.ErrNotFound) {
 		secret = members.NewSecret()
-		err = store.SetSetting(ctx, memberSetting, secret.Bytes())
+		err = store.SetSetting(ctx, MemberSetting, secret.Bytes())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the secret of payload members: %w", err)
@@ -200,7 +200,7 @@ func makeMemberSecret(ctx context.Context, store storage.Store) (*members.Secret
 }
 
 func readMemberSecret(ctx context.Context, store storage.Reader) (*members.Secret, error) {
-	stored, err := store.Setting(ctx, memberSetting)
+	stored, err := store.Setting(ctx, MemberSetting)
 	if err != nil {
 		return nil, fmt.Errorf("reading the secret of payload members: %w", err)
 	}

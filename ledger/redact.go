@@ -75,7 +75,7 @@ func (r reader) redactedBy(ctx context.Context, seq uint64) (by uint64, redacted
 // another call continues. It skips events without content and records that are redacted
 // already. After each event it calls done with the number of records in that event; an error
 // of done ends Redact. reason and actor are those of record.NewRedaction and record.Event.
-func (l *Ledger) Redact(ctx context.Context, of *SeqSet, reason, actor string, done func(Ack, int) error) error {
+func (l *Ledger) Redact(ctx context.Context, of *seqs.Set, reason, actor string, done func(Ack, int) error) error {
 	var decoder event.Decoder
 	next := new(redaction)
 	for seq := range of.All() {

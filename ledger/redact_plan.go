@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"colophon/ledger/event"
+	"colophon/ledger/record/seqs"
 	"colophon/proofs"
 )
 
@@ -33,7 +34,7 @@ type AlreadyRedacted struct{ Seq, By uint64 }
 // PlanRedaction returns what Redact would do to the records of a set now. For each piece of
 // content it reads all records that need it. It calls rest between its steps, because a set can be
 // large; an error of rest ends it.
-func (l *Ledger) PlanRedaction(ctx context.Context, of *SeqSet, rest func() error) (*Erasure, error) {
+func (l *Ledger) PlanRedaction(ctx context.Context, of *seqs.Set, rest func() error) (*Erasure, error) {
 	p := planning{reader: l.reader, of: of, rest: rest, uses: make(map[proofs.Hash]pieceUse)}
 	for seq := range of.All() {
 		if err := rest(); err != nil {
@@ -50,9 +51,9 @@ func (l *Ledger) PlanRedaction(ctx context.Context, of *SeqSet, rest func() erro
 // planning is the state of one PlanRedaction.
 type planning struct {
 	reader  reader
-	of      *SeqSet
+	of      *seqs.Set
 	rest    func() error
-	others  SeqSet                   // records outside the set that need its content
+	others  seqs.Set                 // records outside the set that need its content
 	uses    map[proofs.Hash]pieceUse // of pieces that several records need
 	decoder event.Decoder
 	plan    Erasure

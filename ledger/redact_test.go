@@ -20,9 +20,9 @@ import (
 	"colophon/storage/memory"
 )
 
-func setOf(seqs ...uint64) *ledger.SeqSet {
-	set := new(ledger.SeqSet)
-	for _, seq := range seqs {
+func setOf(numbers ...uint64) *seqs.Set {
+	set := new(seqs.Set)
+	for _, seq := range numbers {
 		set.Add(seq)
 	}
 	return set
@@ -203,7 +203,7 @@ func TestLargeRedaction(t *testing.T) {
 	l := memoryLedger(t)
 	const records = 5000
 	postRuns(t, l, records)
-	all := new(ledger.SeqSet)
+	all := new(seqs.Set)
 	for seq := range uint64(records) {
 		all.Add(1 + seq)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"colophon/ledger/record/members"
 	"colophon/storage"
 )
 
@@ -78,7 +79,22 @@ var settings = map[string][2]string{
 
 // SettingNames returns the names of all settings that a ledger may have in its store.
 func SettingNames() []string {
-	return append(slices.Sorted(maps.Keys(settings)), memberSetting)
+	return append(slices.Sorted(maps.Keys(settings)), MemberSetting)
+}
+
+// CheckSetting returns an error if a ledger cannot have a setting of this name and value.
+func CheckSetting(name string, value []byte) error {
+	values, known := settings[name]
+	switch {
+	case name == MemberSetting:
+		_, err := members.ReadSecret(value)
+		return err
+	case !known:
+		return errors.New("there is no setting with this name")
+	case !slices.Contains(values[:], string(value)):
+		return fmt.Errorf("its value is %.100q; it must be %s or %s", value, values[1], values[0])
+	}
+	return nil
 }
 
 // valueOf returns the value that a setting has: the second of its two values if second is
@@ -108,7 +124,7 @@ func recoverSetting(ctx context.Context, store storage.Store, name string, secon
 	case err != nil:
 		return fmt.Errorf("reading the setting %q: %w", name, err)
 	}
-	if checkSetting(name, value) != nil {
+	if CheckSetting(name, value) != nil {
 		return fmt.Errorf("%w: the setting %q has the invalid value %q", ErrDamaged, name, value)
 	}
 	second.Store(string(value) == settings[name][1])

@@ -7,6 +7,7 @@ import (
 	"colophon/api/call"
 	"colophon/ledger"
 	"colophon/ledger/record"
+	"colophon/ledger/record/seqs"
 )
 
 // redaction is the answer to a request that erases the content of many records. It tells what
@@ -81,7 +82,7 @@ func (h *Handlers) RedactRecords(c *call.Call) error {
 
 // redact carries out the plan and adds the result to the answer. If it fails after some of the
 // records, the error says how many are redacted.
-func (h *Handlers) redact(c *call.Call, l *ledger.Ledger, wanted *ledger.SeqSet, reason string, answer *redaction) error {
+func (h *Handlers) redact(c *call.Call, l *ledger.Ledger, wanted *seqs.Set, reason string, answer *redaction) error {
 	var events, records uint64
 	err := l.Redact(c.Request().Context(), wanted, reason, c.Actor(), func(ack ledger.Ack, n int) error {
 		events++

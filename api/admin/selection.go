@@ -16,6 +16,7 @@ import (
 	"colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/seqs"
 	"colophon/proofs"
 )
 
@@ -84,7 +85,7 @@ func halfway(err error, records uint64, what, verb string) error {
 
 // selectRecords returns the records that a request selects, and the tree size at which it
 // selected them. The request then has a turn.
-func (h *Handlers) selectRecords(c *call.Call, l *ledger.Ledger, request *record.Selection) (*ledger.SeqSet, uint64, error) {
+func (h *Handlers) selectRecords(c *call.Call, l *ledger.Ledger, request *record.Selection) (*seqs.Set, uint64, error) {
 	head := l.Head()
 	size := head.Size
 	if request.AsOf != nil {
@@ -95,7 +96,7 @@ func (h *Handlers) selectRecords(c *call.Call, l *ledger.Ledger, request *record
 			return nil, 0, problem.At(http.StatusUnprocessableEntity, "/as_of", fmt.Sprintf("is beyond the head: the ledger has %d events", head.Size))
 		}
 	}
-	set := new(ledger.SeqSet)
+	set := new(seqs.Set)
 	for i, seq := range request.Seqs {
 		if seq >= size {
 			return nil, 0, problem.At(http.StatusUnprocessableEntity, fmt.Sprintf("/seqs/%d", i),
@@ -145,7 +146,7 @@ func inFilter(err error, status int) error {
 const findPage = 1000
 
 // collectMatches adds all records that a filter selects to set, if they are not too many.
-func (h *Handlers) collectMatches(c *call.Call, view *index.View, f *query.RecordFilter, set *ledger.SeqSet) error {
+func (h *Handlers) collectMatches(c *call.Call, view *index.View, f *query.RecordFilter, set *seqs.Set) error {
 	most := h.Limits.Load.MaxSelected
 	tooMany := problem.At(http.StatusUnprocessableEntity, "/filter", fmt.Sprintf(
 		"selects among more than %d records; send several requests with since and until, or raise --max-selected", most))

@@ -9,6 +9,7 @@ import (
 	"colophon/ledger"
 	"colophon/ledger/index/records"
 	"colophon/ledger/record"
+	"colophon/ledger/record/seqs"
 )
 
 // stateChanges is the answer to a request that changes the state of many records. It tells
@@ -52,7 +53,7 @@ func (h *Handlers) ChangeStates(c *call.Call) error {
 
 // inOtherStates returns the records of a set that have another state at the head. It counts the set
 // in the answer.
-func (h *Handlers) inOtherStates(c *call.Call, l *ledger.Ledger, wanted *ledger.SeqSet, state record.State, answer *stateChanges) (others *ledger.SeqSet, err error) {
+func (h *Handlers) inOtherStates(c *call.Call, l *ledger.Ledger, wanted *seqs.Set, state record.State, answer *stateChanges) (others *seqs.Set, err error) {
 	head, ctx := l.Head(), c.Request().Context()
 	c.EndHeavy() // before the wait
 	follower, err := h.WaitForIndex(ctx, l, head.Size)
@@ -67,7 +68,7 @@ func (h *Handlers) inOtherStates(c *call.Call, l *ledger.Ledger, wanted *ledger.
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, view.Close()) }()
-	others = new(ledger.SeqSet)
+	others = new(seqs.Set)
 	for seq := range wanted.All() {
 		if err := c.RestRead(); err != nil {
 			return nil, err
@@ -99,7 +100,7 @@ func (h *Handlers) inOtherStates(c *call.Call, l *ledger.Ledger, wanted *ledger.
 
 // changeStates changes the state of each record by one event, and adds the result to the
 // answer. If it fails after some of the records, the error says how many have changed.
-func (h *Handlers) changeStates(c *call.Call, l *ledger.Ledger, of *ledger.SeqSet, request *record.StateRequest, answer *stateChanges) error {
+func (h *Handlers) changeStates(c *call.Call, l *ledger.Ledger, of *seqs.Set, request *record.StateRequest, answer *stateChanges) error {
 	changes := func(yield func(*record.Verb) bool) {
 		for seq := range of.All() {
 			if !yield(request.Change(seq)) {

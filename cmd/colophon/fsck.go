@@ -14,6 +14,7 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/ledger"
+	"colophon/ledger/storeaudit"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 	"colophon/storage"
@@ -204,7 +205,7 @@ func checkEveryKey(ctx context.Context, c *cli.Console, database storage.Databas
 		expected += report.Size + 2*report.Needs + report.Claims
 	}
 	bar := cli.NewProgress(c, int64(expected), "checking keys")
-	strays, err := ledger.CheckKeys(ctx, database, walked, func(n uint64) { bar.Set(min(n, expected)) })
+	strays, err := storeaudit.CheckKeys(ctx, database, walked, func(n uint64) { bar.Set(min(n, expected)) })
 	bar.Finish()
 	if ctx.Err() != nil {
 		return nil, cli.Exitf(cli.ExitFailed, "interrupted while checking the keys of the database")
@@ -276,7 +277,7 @@ func checkLedger(
 	}
 	bar := cli.NewProgress(c, int64(head.Size), "checking "+info.Name)
 	defer bar.Finish()
-	report, err := audit.Log(ctx, ledger.AuditSource(store), audit.Options{
+	report, err := audit.Log(ctx, storeaudit.Source(store), audit.Options{
 		Verifiers: trusted, Successors: successors,
 		Ledger:   info.Name,
 		Progress: func(done, _ uint64) { bar.Set(done) },

@@ -13,6 +13,7 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/record"
+	"colophon/ledger/storeaudit"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 	"colophon/storage"
@@ -90,7 +91,7 @@ func check(ctx context.Context, n *node, h *history) error {
 // log walks the log (chain, tree and tiles, checkpoint, content, redactions, keys), checks
 // that nothing else is stored, and reads the events.
 func (o *oracle) log() error {
-	report, err := audit.Log(o.ctx, ledger.AuditSource(o.node.ledger.Store()),
+	report, err := audit.Log(o.ctx, storeaudit.Source(o.node.ledger.Store()),
 		audit.Options{Verifiers: []*proofs.Verifier{o.verifier}, Ledger: ledger.Default})
 	if err != nil {
 		return err
@@ -102,7 +103,7 @@ func (o *oracle) log() error {
 		return fmt.Errorf("the ledger publishes size %d, but %d entries are stored", head.Size, report.Size)
 	}
 	if _, lists := o.node.database.(storage.KeyChecker); lists {
-		strays, err := ledger.CheckKeys(o.ctx, o.node.database, map[string]*audit.Report{ledger.Default: report}, nil)
+		strays, err := storeaudit.CheckKeys(o.ctx, o.node.database, map[string]*audit.Report{ledger.Default: report}, nil)
 		if err != nil {
 			return err
 		}

@@ -77,7 +77,7 @@ func TestCheckLedgerKeys(t *testing.T) {
 
 	first.VerifierKey = second.VerifierKey
 	d.server.ledgers = []ledgerAnswers{first}
-	requireFinding(t, checkLedgerKeys(d), Wrong, "signs with another key")
+	requireFinding(t, checkLedgerKeys(d), Wrong, "signs with a key other than")
 	require.NoError(t, os.Remove(datadir.Keys(d.data()).Path("first")))
 	requireFinding(t, checkLedgerKeys(d), Wrong, "the key of ledger first")
 	d.server.ledgersErr = errors.New("401 no")

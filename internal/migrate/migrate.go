@@ -17,6 +17,7 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/ledger"
+	"colophon/ledger/storeaudit"
 	"colophon/proofs/audit"
 	"colophon/storage"
 )
@@ -260,7 +261,7 @@ func (m *move) audit(ctx context.Context, info storage.Info, from, to storage.Re
 	}
 	bar := cli.NewProgress(m.console, int64(head.Size), "checking the copy of "+info.Name)
 	defer bar.Finish()
-	report, err := audit.Log(ctx, ledger.AuditSource(to), audit.Options{
+	report, err := audit.Log(ctx, storeaudit.Source(to), audit.Options{
 		Verifiers: keys.Verifiers(), Ledger: info.Name, Progress: func(done, _ uint64) { bar.Set(done) },
 	})
 	if err == nil && report.Damage != nil {
@@ -273,7 +274,7 @@ func (m *move) audit(ctx context.Context, info storage.Info, from, to storage.Re
 func (m *move) checkKeys(ctx context.Context, walked map[string]*audit.Report) error {
 	bar := cli.NewProgress(m.console, -1, "checking the keys of the copy")
 	defer bar.Finish()
-	strays, err := ledger.CheckKeys(ctx, m.target, walked, bar.Set)
+	strays, err := storeaudit.CheckKeys(ctx, m.target, walked, bar.Set)
 	if err == nil && len(strays) > 0 {
 		err = fmt.Errorf("%w: the copy: ledger %q: %w", storage.ErrDamaged, strays[0].Ledger, strays[0])
 	}

@@ -18,6 +18,8 @@ import (
 	"colophon/internal/datadir"
 	"colophon/internal/testing/ledgertest"
 	"colophon/ledger"
+	"colophon/ledger/record/seqs"
+	"colophon/ledger/storeaudit"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 	"colophon/storage"
@@ -82,12 +84,12 @@ func requireClean(t *testing.T, database storage.Database) {
 		require.NoError(t, err)
 		keys, err := ledger.StoredKeys(t.Context(), store)
 		require.NoError(t, err)
-		report, err := audit.Log(t.Context(), ledger.AuditSource(store), audit.Options{Verifiers: keys.Verifiers(), Ledger: info.Name})
+		report, err := audit.Log(t.Context(), storeaudit.Source(store), audit.Options{Verifiers: keys.Verifiers(), Ledger: info.Name})
 		require.NoError(t, err)
 		require.Nil(t, report.Damage)
 		walked[info.Name] = report
 	}
-	strays, err := ledger.CheckKeys(t.Context(), database, walked, nil)
+	strays, err := storeaudit.CheckKeys(t.Context(), database, walked, nil)
 	require.NoError(t, err)
 	require.Empty(t, strays)
 }
@@ -446,7 +448,7 @@ func TestErasedDuringSnapshot(t *testing.T) {
 	defer func() { require.NoError(t, n.Close()) }()
 	of, err := n.Host.Ledger(ledger.Default)
 	require.NoError(t, err)
-	var victims ledger.SeqSet
+	var victims seqs.Set
 	for _, name := range []string{"labelled", "other"} {
 		victims.Add(l.At[name])
 	}

@@ -3,6 +3,7 @@ package show
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -73,6 +74,54 @@ func RunDAGChange(c *cli.Console, x *wire.RunDAGChange, a, b *wire.RecordRow) er
 		}
 	}
 	return caveats(c, a, b)
+}
+
+// Inputs prints the first words of the inputs of two IPC records, unless they cannot be read.
+func Inputs(ctx context.Context, c *cli.Console, t *Texts, a, b *wire.RecordRow) error {
+	of := func(r *wire.RecordRow) string { return t.Of(ctx, "input_hash", r.Hashes.Get("input_hash"), r.Seq) }
+	ofA, ofB := of(a), of(b)
+	switch {
+	case ofA == "" && ofB == "":
+		return nil
+	case ofA == ofB:
+		_, err := fmt.Fprintf(c.Out, "\nInput of both events:%s\n", ofA)
+		return err
+	}
+	_, err := fmt.Fprintf(c.Out, "\nInput of event %d:%s\nInput of event %d:%s\n", a.Seq, orUnknown(ofA), b.Seq, orUnknown(ofB))
+	return err
+}
+
+func orUnknown(words string) string {
+	if words == "" {
+		return " unknown"
+	}
+	return words
+}
+
+// PathChange prints of which path and build two path fingerprints are, and warns if the paths
+// differ.
+func PathChange(c *cli.Console, a, b *wire.RecordRow) error {
+	var of [2]struct{ Record wire.PathFingerprintEvent }
+	var paths [2]string
+	for i, r := range []*wire.RecordRow{a, b} {
+		if err := json.Unmarshal(r.Event, &of[i]); err != nil {
+			return fmt.Errorf("reading the server's answer: %w", err)
+		}
+		p := &of[i].Record
+		paths[i] = fmt.Sprintf("path %s of %s (%s)", cli.Plain(r.Hashes.Get("path_id")), cli.Plain(p.Project), cli.Plain(strings.Join(p.Route, " → ")))
+	}
+	first, second := &of[0].Record, &of[1].Record
+	if first.Project == second.Project && slices.Equal(first.Route, second.Route) {
+		builds := cli.PlainOr(first.Build)
+		if then := cli.PlainOr(second.Build); then != builds {
+			builds += " to build " + then
+		}
+		_, err := fmt.Fprintf(c.Out, "From event %d to event %d: %s, build %s.\n", a.Seq, b.Seq, paths[0], builds)
+		return errors.Join(err, caveats(c, a, b))
+	}
+	_, err := fmt.Fprintf(c.Out, "Event %d: %s, build %s.\nEvent %d: %s, build %s.\nThe paths differ: these are not two versions of one passage.\n",
+		a.Seq, paths[0], cli.PlainOr(first.Build), b.Seq, paths[1], cli.PlainOr(second.Build))
+	return errors.Join(err, caveats(c, a, b))
 }
 
 // caveats prints which of the records are not live and which have wrong claims. A comparison

@@ -2,6 +2,7 @@ package show
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,8 +26,10 @@ func RunsComparison(ctx context.Context, c *cli.Console, t *Texts, x *wire.RunsC
 			return err
 		}
 	}
-	if err := setChange(c, x.CitationSets, full); err != nil {
-		return err
+	if sets := x.CitationSets; sets != nil {
+		if err := pair(c, row, sets.A.Seq, sets.B.Seq, func(a, b *wire.RecordRow) error { return setChange(c, sets, a, b, full) }); err != nil {
+			return err
+		}
 	}
 	return sourceChanges(c, x, full)
 }
@@ -70,25 +73,48 @@ func pair(c *cli.Console, row func(uint64) (*wire.RecordRow, error), a, b uint64
 	return print(first, second)
 }
 
-// setChange prints the chunks that a citation set adds, removes, or cites from other sources.
-func setChange(c *cli.Console, x *wire.CitationSetChange, full bool) error {
-	if x == nil {
-		return nil
-	}
-	if _, err := fmt.Fprintf(c.Out, "\nFrom event %d to event %d: %s\n", x.A.Seq, x.B.Seq, cli.Plain(x.Says)); err != nil {
+// setChange prints the chunks that citation set b adds to set a, removes from it, or cites from other
+// sources.
+func setChange(c *cli.Console, x *wire.CitationSetChange, a, b *wire.RecordRow, full bool) error {
+	if _, err := fmt.Fprintf(c.Out, "From event %d to event %d: %s\n", x.A.Seq, x.B.Seq, cli.Plain(x.Says)); err != nil {
 		return err
 	}
 	var rows [][]string
-	for _, hash := range x.Added {
-		rows = append(rows, []string{"added", chunk(hash, full), ""})
-	}
-	for _, hash := range x.Removed {
-		rows = append(rows, []string{"removed", chunk(hash, full), ""})
+	for _, list := range []struct {
+		change string
+		chunks []string
+		set    *wire.RecordRow
+	}{{"added", x.Added, b}, {"removed", x.Removed, a}} {
+		sources, err := sourcesOf(list.set)
+		if err != nil {
+			return err
+		}
+		for _, hash := range list.chunks {
+			rows = append(rows, []string{list.change, chunk(hash, full), cli.Plain(strings.Join(sources[hash], ", "))})
+		}
 	}
 	for _, s := range x.OtherSources {
 		rows = append(rows, []string{"kept", chunk(s.ChunkHash, full), fmt.Sprintf("%s, then %s", cli.Plain(strings.Join(s.A, ", ")), cli.Plain(strings.Join(s.B, ", ")))})
 	}
 	return section(c, rows, cli.TextColumn("change"), cli.TextColumn("chunk"), cli.TextColumn("sources"))
+}
+
+// sourcesOf returns the sources from which a citation set cites each chunk, sorted.
+func sourcesOf(set *wire.RecordRow) (map[string][]string, error) {
+	var e struct{ Record wire.CitationSetEvent }
+	if err := json.Unmarshal(set.Event, &e); err != nil {
+		return nil, fmt.Errorf("reading the server's answer: %w", err)
+	}
+	sources := make(map[string][]string)
+	for _, c := range e.Record.Citations {
+		if !slices.Contains(sources[c.ChunkHash], c.SourceID) {
+			sources[c.ChunkHash] = append(sources[c.ChunkHash], c.SourceID)
+		}
+	}
+	for _, list := range sources {
+		slices.Sort(list)
+	}
+	return sources, nil
 }
 
 // sourceChanges prints the sources whose chunks have changed.

@@ -26,6 +26,15 @@ func (e *Event) Key() *record.Hash {
 	return &key
 }
 
+// ClaimedKey returns the digest of the idempotency key that the event claims, or nil if it claims
+// none. A refusal may name a key, but does not claim it.
+func (e *Event) ClaimedKey() *record.Hash {
+	if e.Kind == record.RecordRefused {
+		return nil
+	}
+	return e.Key()
+}
+
 // Occurred returns the timestamp of a record, or false if it has none.
 func (e *Event) Occurred() (time.Time, bool) {
 	return moment.Parse(text(e.Detail.Member("timestamp")))

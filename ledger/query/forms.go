@@ -36,8 +36,8 @@ var (
 	shapeForm    = choiceForm(rules.ShapeQuote, rules.ShapePointer, rules.ShapeReject, rules.ShapeUnrecognised)
 	evidenceForm = &form{func(value string) bool { return rules.IsEvidenceID([]byte(value)) }, "E and 8 lower-case hexadecimal digits"}
 	fieldForm    = &form{records.CheckedField, "a checked field as named in the metric of checks, like output_hash, chunk_hash or stage:answer"}
-	hashForm     = &form{regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString, "64 lower-case hexadecimal digits"}
-	chunkForm    = &form{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString, `"sha256:" and 64 lower-case hexadecimal digits`}
+	hashForm     = &form{regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString, "8 to 64 lower-case hexadecimal digits"}
+	chunkForm    = &form{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString, `8 to 64 lower-case hexadecimal digits, with or without "sha256:" before them`}
 	pathForm     = &form{regexp.MustCompile(`^([0-9a-f]{8})+$`).MatchString, "8 lower-case hexadecimal digits, or 16 or more after a collision"}
 	printForm    = &form{func(value string) bool { return rules.IsFingerprint([]byte(value)) }, "8 lower-case hexadecimal digits, or up to 64 of another hash_version"}
 	partForm     = &form{func(value string) bool { return slices.Contains(fields.IPCParts[:], value) }, "one of " + strings.Join(fields.IPCParts[:], ", ")}

@@ -56,7 +56,7 @@ func TestParseRefuses(t *testing.T) {
 		"/producers?proofs=yes":             "proofs: must be false or true",
 		"/drift/timeline":                   "input: is required, or input_hash, ipc_id, system_prompt_hash, output_hash, model or label:<name>, to select the runs",
 		"/drift/timeline?model=&ipc_id":     "ipc_id: must not be empty",
-		"/drift/timeline?ipc_id=x":          "ipc_id: must be 64 lower-case hexadecimal digits",
+		"/drift/timeline?ipc_id=x":          "ipc_id: must be 8 to 64 lower-case hexadecimal digits",
 		"/drift/timeline?model=a&label:b=c": "model: cannot be combined with label:b: give one of them",
 		"/drift/timeline?x=1&label:b=c": "x: unknown query parameter; the known ones are after, as_of, cursor, input, input_hash, ipc_id, label:<name>, label:b, limit, model, " +
 			"output_hash, proofs, seeded, state, system_prompt_hash, text",
@@ -71,7 +71,7 @@ func TestParseRefuses(t *testing.T) {
 		"/citation-sets/drift":                       "subject: is required: the subject of citation sets",
 		"/citation-sets/drift?subject=":              "subject: must not be empty",
 		"/citation-sets/stale":                       "source_id: is required: a source that sets cite",
-		"/citation-sets/by-chunk/x":                  `hash: must be "sha256:" and 64 lower-case hexadecimal digits`,
+		"/citation-sets/by-chunk/x":                  `hash: must be 8 to 64 lower-case hexadecimal digits, with or without "sha256:" before them`,
 		"/sources/" + strings.Repeat("x", 1025):      "source_id: is 1025 bytes long, but at most 1024 are allowed",
 		"/paths/p?status=no":                         "status: must be one of new, modified, unchanged, incomparable",
 		"/paths/p?validated=no":                      "validated: must be false or true",

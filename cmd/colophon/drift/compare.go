@@ -20,9 +20,9 @@ run-DAGs, it shows the stages at which they diverge. A and B are the numbers (se
 records.
 
 With --text, compare also shows how the texts differ, word by word: for IPC records the
-output, the prompt, and the payload; for run-DAGs the question and the answer; for path
-fingerprints the passage. Deleted words are [-red-], inserted words {+green+}. This needs
-the scope content.
+output, the prompt, and the payload, after the first words of the input; for run-DAGs the
+question and the answer; for path fingerprints the passage, with a warning if the paths
+differ. Deleted words are [-red-], inserted words {+green+}. This needs the scope content.
 
 The table also shows whether a record is not live or claims a wrong hash. The output of
 --json does not; use GET /records/SEQ.`,
@@ -69,6 +69,16 @@ func (d *commands) compare(command *cobra.Command, a, b string) error {
 		return cli.Exitf(cli.ExitFailed, "events %s and %s are of kind %s, which cannot be compared; give two IPC records or two run-DAGs, or two path fingerprints and --text", a, b, recordA.Kind)
 	}
 	if err != nil || !d.text {
+		return err
+	}
+	switch {
+	case d.json:
+	case recordA.Kind == wire.KindIPCRecord:
+		err = show.Inputs(command.Context(), d.Console, d.texts(), recordA, recordB)
+	case recordA.Kind == wire.KindPathFingerprint:
+		err = show.PathChange(d.Console, recordA, recordB)
+	}
+	if err != nil {
 		return err
 	}
 	return d.compareTexts(command, a, b, recordA.Kind)

@@ -34,9 +34,7 @@ func completeRows[R any](d *commands, path string, value func(R) string) complet
 
 // completed returns the values of the first page of a list.
 func completed[R any](d *commands, command *cobra.Command, path string, query url.Values, value func(R) string) (values []string, _ cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(command.Context(), completion.Time)
-	defer cancel()
-	command.SetContext(ctx)
+	defer limitTime(command)()
 	page, _, err := fetch[wire.Page[R]](d, command, path, query)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -45,4 +43,11 @@ func completed[R any](d *commands, command *cobra.Command, path string, query ur
 		values = append(values, cli.Plain(value(row)))
 	}
 	return values, cobra.ShellCompDirectiveNoFileComp
+}
+
+// limitTime bounds how long a completion waits. The caller must call cancel.
+func limitTime(command *cobra.Command) (cancel context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(command.Context(), completion.Time)
+	command.SetContext(ctx)
+	return cancel
 }

@@ -98,3 +98,13 @@ func (d *commands) query(command *cobra.Command) url.Values {
 	}
 	return q
 }
+
+// asOf returns the parameters of a further question of the same command: only the tree size, if the
+// user gave one.
+func (d *commands) asOf(command *cobra.Command) url.Values {
+	query := url.Values{}
+	if size := d.query(command).Get("as_of"); size != "" {
+		query.Set("as_of", size)
+	}
+	return query
+}

@@ -1,11 +1,15 @@
 package drift
 
 import (
+	"errors"
 	"fmt"
+	"maps"
+	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"colophon/client"
 	"colophon/client/wire"
 	"colophon/internal/cli"
 	"colophon/internal/completion"
@@ -57,7 +61,7 @@ first, the second with the second, and so on.`,
 func (d *commands) effects(command *cobra.Command, variable, a, b string) error {
 	query := d.query(command)
 	query.Set("variable", variable)
-	for name, value := range map[string]*string{"a": &a, "b": &b} {
+	for i, value := range []*string{&a, &b} {
 		hashOf := labelled
 		if strings.HasPrefix(variable, "/") {
 			hashOf = memberDigest
@@ -66,7 +70,7 @@ func (d *commands) effects(command *cobra.Command, variable, a, b string) error 
 		if err != nil {
 			return err
 		}
-		query.Set(name, hash)
+		query.Set([]string{"a", "b"}[i], hash)
 		if !strings.HasPrefix(variable, "/") { // for a member, the table shows the value as given
 			*value = hash
 		}
@@ -82,7 +86,7 @@ func (d *commands) effects(command *cobra.Command, variable, a, b string) error 
 		if err := d.printEffect(command, variable, a, b, answer); err != nil {
 			return err
 		}
-		if d.mostChangedFirst && answer.Text != nil {
+		if d.mostChangedFirst && answer.Text != nil && answer.Pairs > 0 {
 			err := show.MostChanged(d.Console, answer.Text)
 			if changed := answer.Text.MostChanged; err == nil && len(changed) > 0 {
 				d.sayCompare(changed[0].A, changed[0].B)
@@ -90,18 +94,20 @@ func (d *commands) effects(command *cobra.Command, variable, a, b string) error 
 			return err
 		}
 	}
+	none := "" // why there is no pair
+	if answer.Pairs == 0 && !d.json {
+		if none, err = d.noPairs(command, query, a, b); err != nil {
+			return err
+		}
+	}
 	query.Del("as_of") // the cursor has it
 	pairs := func(x *wire.EffectsAnswer) ([]wire.EffectPair, string) { return x.Rows, x.Next }
 	next, err := pages(d, command, "/drift/effects", query, "cursor", answer, text, pairs, t, func(p wire.EffectPair) []string {
-		changed := "no"
-		if p.OutputChanged {
-			changed = "yes"
-		}
 		similar, words := show.Change(p.Text)
-		return []string{cli.Decimal(p.A.Seq), cli.Decimal(p.B.Seq), d.hashOr(p.A.OutputHash), d.hashOr(p.B.OutputHash), similar, words, changed}
+		return []string{cli.Decimal(p.A.Seq), cli.Decimal(p.B.Seq), d.hashOr(p.A.OutputHash), d.hashOr(p.B.OutputHash), similar, words, yesNo(p.OutputChanged)}
 	})
 	if err == nil {
-		d.conclude(command, t, next, d.noPairs(variable, a, b), answer.Incomplete)
+		d.conclude(command, t, next, none, answer.Incomplete)
 		if len(answer.Rows) > 0 && !d.json {
 			d.sayCompare(answer.Rows[0].A.Seq, answer.Rows[0].B.Seq)
 		}
@@ -114,13 +120,53 @@ func (d *commands) sayCompare(a, b uint64) {
 	d.Say("colophon drift compare %d %d --text shows how the texts of a pair differ", a, b)
 }
 
-// noPairs returns the message that no pair was found. It says which runs were not searched.
-func (d *commands) noPairs(variable, a, b string) string {
-	runs, others := "live runs", "; --any-state includes the others"
-	if d.anyState {
-		runs, others = "runs of any state", ""
+// noPairs returns the message that no pair was found. It says whether a value is unknown, and whether
+// runs that are not live form pairs.
+func (d *commands) noPairs(command *cobra.Command, asked url.Values, a, b string) (string, error) {
+	variable := asked.Get("variable")
+	if variable == "model" || strings.HasPrefix(variable, "label:") {
+		for _, value := range []string{a, b} {
+			known, err := d.hasRuns(command, variable, value)
+			if err != nil {
+				return "", err
+			}
+			if !known {
+				values, err := valuesOf(d, command, variable)
+				return fmt.Sprintf("no run has the %s %s%s", cli.Plain(variable), cli.Plain(value), values), err
+			}
+		}
 	}
-	return fmt.Sprintf("no two %s differ only in %s, with the values %s and %s%s", runs, cli.Plain(variable), cli.Plain(a), cli.Plain(b), others)
+	runs, others := "live runs", ""
+	if d.anyState {
+		runs = "runs of any state"
+	} else {
+		query := maps.Clone(asked)
+		query.Del("text")
+		query.Set("state", "any")
+		query.Set("limit", "1")
+		answer, _, err := fetch[wire.EffectsAnswer](d, command, "/drift/effects", query)
+		if err != nil {
+			return "", err
+		}
+		if answer.Pairs > 0 {
+			others = "; --any-state includes the others, which form " + cli.Counted(answer.Pairs, "pair")
+		}
+	}
+	return fmt.Sprintf("no two %s differ only in %s, with the values %s and %s%s", runs, cli.Plain(variable), cli.Plain(a), cli.Plain(b), others), nil
+}
+
+// hasRuns reports whether any run, in any state, has a value.
+func (d *commands) hasRuns(command *cobra.Command, by, value string) (bool, error) {
+	if value == "" { // GET /drift/groups/{by}/{value} needs a value
+		return true, nil
+	}
+	query := d.asOf(command)
+	query.Set("state", "any")
+	_, _, err := fetch[wire.GroupAnswer](d, command, groupPath(by, value), query)
+	if errors.Is(err, client.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // printEffect prints the totals of all pages.

@@ -2,7 +2,6 @@ package drift
 
 import (
 	"fmt"
-	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -30,7 +29,10 @@ outputs, the model is not deterministic.`,
   colophon drift groups --by label:step --since 30d`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return d.groups(command, by, d.query(command), "no group passes the filters")
+			query := d.query(command)
+			query.Set("by", by)
+			t := cli.NewTable(d.Out, groupColumns(by)...)
+			return list(d, command, "/drift/groups", query, t, "no group passes the filters", func(g wire.Group) []string { return d.groupCells(command, by, &g) })
 		},
 	}
 	flags := command.Flags()
@@ -45,12 +47,14 @@ outputs, the model is not deterministic.`,
 	return command
 }
 
-func (d *commands) groups(command *cobra.Command, by string, query url.Values, empty string) error {
-	query.Set("by", by)
-	t := cli.NewTable(d.Out, cli.TextColumn(by), cli.NumberColumn("runs"), cli.NumberColumn("outputs"), cli.NumberColumn("stability"),
-		cli.NumberColumn("entropy"), cli.NumberColumn("flips"), cli.NumberColumn("first"), cli.NumberColumn("last"), cli.TextColumn("last recorded"))
-	return list(d, command, "/drift/groups", query, t, empty, func(g wire.Group) []string {
-		return []string{cli.Plain(g.Value) + d.texts().Of(command.Context(), by, g.Value, g.LastSeq), cli.Decimal(g.Runs), cli.Decimal(g.DistinctOutputs), cli.Share(float64(g.Stability)), fmt.Sprintf("%.3f", g.EntropyBits),
-			cli.Decimal(g.Flips), cli.Decimal(g.FirstSeq), cli.Decimal(g.LastSeq), cli.Plain(string(g.LastTime))}
-	})
+// groupColumns returns the columns of a table of groups.
+func groupColumns(by string) []cli.Column {
+	return []cli.Column{cli.TextColumn(by), cli.NumberColumn("runs"), cli.NumberColumn("outputs"), cli.NumberColumn("stability"),
+		cli.NumberColumn("entropy"), cli.NumberColumn("flips"), cli.NumberColumn("first"), cli.NumberColumn("last"), cli.TextColumn("last recorded")}
+}
+
+// groupCells returns the row of a group in that table.
+func (d *commands) groupCells(command *cobra.Command, by string, g *wire.Group) []string {
+	return []string{cli.Plain(g.Value) + d.texts().Of(command.Context(), by, g.Value, g.LastSeq), cli.Decimal(g.Runs), cli.Decimal(g.DistinctOutputs), cli.Share(float64(g.Stability)), fmt.Sprintf("%.3f", g.EntropyBits),
+		cli.Decimal(g.Flips), cli.Decimal(g.FirstSeq), cli.Decimal(g.LastSeq), cli.Plain(string(g.LastTime))}
 }

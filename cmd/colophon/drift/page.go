@@ -81,6 +81,28 @@ func printPage[R any](d *commands, t *cli.Table, page []R, answer []byte, cells 
 	return t.Write(rows)
 }
 
+// every calls use with each row of a list, page by page, until use returns false.
+func every[R any](d *commands, command *cobra.Command, path string, query url.Values, use func(R) bool) error {
+	for trail := new(client.CursorTrail); ; {
+		page, _, err := fetch[wire.Page[R]](d, command, path, query)
+		if err != nil {
+			return err
+		}
+		for _, row := range page.Rows {
+			if !use(row) {
+				return nil
+			}
+		}
+		if page.Next == "" {
+			return nil
+		}
+		query.Del("as_of") // the cursor has it
+		if err := followCursor(trail, query, "cursor", page.Next); err != nil {
+			return err
+		}
+	}
+}
+
 // conclude tells the user that there might be more rows, or that there are none and a possible reason.
 // next is the cursor that continues after the last printed page. incomplete has the parts that,
 // according to the answer, IPC records lack.

@@ -1,9 +1,16 @@
 package drift
 
 import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/internal/cli"
 )
 
 func TestHashesAreShortenedUnlessFull(t *testing.T) {
@@ -14,4 +21,35 @@ func TestHashesAreShortenedUnlessFull(t *testing.T) {
 	d.full = true
 	require.Equal(t, "-", d.hashOr(nil))
 	require.Equal(t, hash, d.hashOr(&hash))
+}
+
+// A label stands for a hash only if all records with it have that hash, and not only those on the
+// first page.
+func TestHashesOfALabelAreOnAllPages(t *testing.T) {
+	for _, test := range []struct {
+		pages []string // the first digits of the hash on each page
+		want  string
+	}{
+		{[]string{"1", "2", "1"}, "records with label:a=b have 2 different values of input_hash; give one of them: 1000"},
+		{strings.Split("123456789abcdef", ""), "records with label:a=b have more than 8 different values of input_hash; give one of them: 1000"},
+	} {
+		page := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			require.Equal(t, "/v1/ledgers/default/records", r.URL.Path)
+			require.Equal(t, "b", r.URL.Query().Get("label:a"))
+			next := ""
+			if page+1 < len(test.pages) {
+				next = fmt.Sprintf(`,"next":"page%d"`, page+1)
+			}
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"as_of":9,"rows":[{"seq":%d,"hashes":{"input_hash":"%s"}}]%s}`, page+1, test.pages[page]+strings.Repeat("0", 63), next)
+			page++
+		}))
+		defer server.Close()
+		var out bytes.Buffer
+		command := New(cli.New(nil, &out, &out, func(string) (string, bool) { return "", false }))
+		command.SetArgs([]string{"effects", "input_hash", "label:a=b", "label:a=b", "--server", server.URL})
+		command.SilenceErrors, command.SilenceUsage = true, true
+		require.ErrorContains(t, command.Execute(), test.want)
+	}
 }

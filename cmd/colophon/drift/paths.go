@@ -1,14 +1,19 @@
 package drift
 
 import (
+	"errors"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"colophon/client"
 	"colophon/client/wire"
 	"colophon/internal/cli"
+	"colophon/internal/completion"
+	index "colophon/ledger/index/paths"
 )
 
 func (d *commands) newPaths() *cobra.Command {
@@ -22,12 +27,14 @@ incomparable if its hash version differs from that of the path's previous record
 of the two records was posted without its text.
 
 Without PROJECT, paths lists the projects. With --build, it lists the paths of one build
-and, with --status, only those that are new, modified, unchanged, incomparable or gone.
-With PATH_ID, it shows the history of one path; drift compare --text shows how the texts
-of two of its events differ.`,
+and, with --status, only those that are new, modified, unchanged, incomparable, gone,
+validated or unvalidated. The first characters of a build's name stand for the name if
+only one build begins so. With PATH_ID, it shows the history of one path; drift compare
+--text shows how the texts of two of its events differ.`,
 		Example: `  colophon drift paths
   colophon drift paths harrow-vale --all
   colophon drift paths harrow-vale --build 89023717b66e --status modified
+  colophon drift paths harrow-vale --build 8902 --status unvalidated
   colophon drift paths harrow-vale 811d1f03`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -46,29 +53,89 @@ of two of its events differ.`,
 	}
 	command.ValidArgsFunction = completeRows(d, "/paths", func(p wire.Project) string { return p.Project })
 	command.Flags().String("build", "", "list the paths of this `build`")
-	command.Flags().String("status", "", "with --build: only paths that are new, modified, unchanged, incomparable or gone (`category`)")
+	command.Flags().String("status", "", "with --build: only paths that are "+strings.Join(pathStatuses, ", ")+" (`category`)")
+	completion.Flag(command, "status", completion.Fixed(pathStatuses))
+	completion.Flag(command, "build", completeBuild(d))
 	d.pageFlags(command.Flags())
 	return command
 }
 
-// pathsOfBuild prints the paths of a build. With --status gone, it prints the paths of the base that
-// the build no longer has.
+// The values of --status that are no categories of paths.
+const (
+	gone        = string(index.Gone)
+	validated   = "validated"
+	unvalidated = "unvalidated"
+)
+
+// pathStatuses are the values of --status.
+var pathStatuses = append(completion.Names("", index.Categories[:]), gone, validated, unvalidated)
+
+// pathsOfBuild prints the paths of the build with a name or, if there is none, of the only build whose
+// name begins with it. With --status gone, it prints the paths of the base that the build no longer
+// has.
 func pathsOfBuild(d *commands, command *cobra.Command, project string) error {
 	build, _ := command.Flags().GetString("build")
 	status, _ := command.Flags().GetString("status")
-	path, query := "/paths/"+url.PathEscape(project), d.query(command)
-	if status == "gone" {
-		path += "/builds/" + url.PathEscape(build) + "/gone"
-	} else {
-		query.Set("build", build)
-		if status != "" {
-			query.Set("status", status)
+	if command.Flags().Changed("status") && !slices.Contains(pathStatuses, status) {
+		return cli.Exitf(cli.ExitUsage, "--status: must be one of %s", strings.Join(pathStatuses, ", "))
+	}
+	unknown := printBuild(d, command, project, build, status)
+	if !errors.Is(unknown, client.ErrNotFound) {
+		return unknown
+	}
+	var matches []string
+	query := d.asOf(command)
+	query.Set("limit", "1000")
+	err := every(d, command, buildsPath(project), query, func(b wire.Build) bool {
+		if strings.HasPrefix(b.Build, build) {
+			matches = append(matches, b.Build)
 		}
+		return len(matches) <= maxValues
+	})
+	switch {
+	case errors.Is(err, client.ErrNotFound), len(matches) == 0 && err == nil:
+		return unknown
+	case err != nil:
+		return err
+	case len(matches) > 1:
+		return cli.Exitf(cli.ExitFailed, "several builds begin with %s: %s; give more of the name", cli.Plain(build), cli.Plain(fewOf(matches)))
+	}
+	d.Say("build %s", cli.Plain(matches[0]))
+	return printBuild(d, command, project, matches[0], status)
+}
+
+// printBuild prints the paths of a build that have a status; "" means all of its paths.
+func printBuild(d *commands, command *cobra.Command, project, build, status string) error {
+	path, query := "/paths/"+url.PathEscape(project), d.query(command)
+	switch status {
+	case gone:
+		path = buildsPath(project) + "/" + url.PathEscape(build) + "/gone"
+	case validated, unvalidated:
+		query.Set("validated", strconv.FormatBool(status == validated))
+	case "":
+	default:
+		query.Set("status", status)
+	}
+	if status != gone {
+		query.Set("build", build)
 	}
 	t := cli.NewTable(d.Out, cli.TextColumn("path"), cli.NumberColumn("event"), cli.TextColumn("category"), cli.TextColumn("validated"), cli.TextColumn("route"))
 	return list(d, command, path, query, t, "no path of that build passes the filter", func(p wire.Path) []string {
 		return []string{cli.Plain(p.PathID), cli.Decimal(p.Seq), cli.Plain(p.Category), strconv.FormatBool(p.Validated), cli.Plain(strings.Join(p.Route, " → "))}
 	})
+}
+
+// buildsPath returns the path of the list of a project's builds.
+func buildsPath(project string) string { return "/paths/" + url.PathEscape(project) + "/builds" }
+
+// completeBuild completes the name of a build of the project that is the first argument.
+func completeBuild(d *commands) completion.Func {
+	return func(command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return completed(d, command, buildsPath(args[0]), url.Values{}, func(b wire.Build) string { return b.Build })
+	}
 }
 
 func (d *commands) projects(command *cobra.Command) error {
@@ -81,8 +148,7 @@ func (d *commands) projects(command *cobra.Command) error {
 func (d *commands) builds(command *cobra.Command, project string) error {
 	t := cli.NewTable(d.Out, cli.TextColumn("build"), cli.TextColumn("base"), cli.NumberColumn("new"), cli.NumberColumn("modified"), cli.NumberColumn("unchanged"),
 		cli.NumberColumn("incomparable"), cli.NumberColumn("gone"), cli.NumberColumn("paths"), cli.NumberColumn("first event"), cli.TextColumn("recorded"))
-	path := "/paths/" + url.PathEscape(project) + "/builds"
-	return list(d, command, path, d.query(command), t, "no record of the project names a build", func(r wire.Build) []string {
+	return list(d, command, buildsPath(project), d.query(command), t, "no record of the project names a build", func(r wire.Build) []string {
 		return []string{cli.Plain(r.Build), cli.PlainOr(r.Base), cli.Decimal(r.New), cli.Decimal(r.Modified), cli.Decimal(r.Unchanged),
 			cli.Decimal(r.Incomparable), cli.Decimal(r.Gone), cli.Decimal(r.Paths), cli.Decimal(r.Seq), cli.Plain(string(r.Time))}
 	})

@@ -13,32 +13,6 @@ import (
 	"colophon/ledger/index/rundags"
 )
 
-// newUnstable returns the command for groups whose runs had the same conditions and different
-// outputs.
-func newUnstable(d *commands) *cobra.Command {
-	command := &cobra.Command{
-		Use:   "unstable",
-		Short: "Show runs with the same conditions and different outputs",
-		Long: `Show groups of runs that have one ipc_id (the same input, prompt, model, and settings)
-but different outputs. The least stable group comes first. With --as-of, the group with the
-latest first run comes first.`,
-		Example: `  colophon drift unstable
-  colophon drift unstable --since 7d`,
-		Args: cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error {
-			query := d.query(command)
-			if !query.Has("as_of") { // the server has rankings for the current size only
-				query.Set("sort", "stability")
-			}
-			query.Set("min_outputs", "2")
-			return d.groups(command, "ipc_id", query, "no two runs with the same conditions have different outputs")
-		},
-	}
-	bindPeriod(command.Flags())
-	d.pageFlags(command.Flags())
-	return command
-}
-
 // newMismatches returns the command for records whose claims do not hold.
 func newMismatches(d *commands) *cobra.Command {
 	command := &cobra.Command{
@@ -59,58 +33,6 @@ func newMismatches(d *commands) *cobra.Command {
 	bindPeriod(command.Flags())
 	d.pageFlags(command.Flags())
 	return command
-}
-
-// newStale returns the command for citations of superseded chunks.
-func newStale(d *commands) *cobra.Command {
-	command := &cobra.Command{
-		Use:   "stale SOURCE",
-		Short: "Show citation sets that rest on a chunk that the source no longer has",
-		Long: `Show citation sets that rest on a chunk that the source no longer has. SOURCE is the
-source_id of their citations. The column HOW says how the chunk was superseded:
-
-  recited     a later set cites another chunk for the same section of the source or, if
-              the citation has no section, for the same subject
-  registered  the source was later registered with chunk_hashes that lack the chunk
-  not_listed  the source was already registered with chunk_hashes that lack the chunk
-
-RUN is the run_id of the set, which is often the answer that cites it.`,
-		Example: `  colophon drift stale handbook
-  colophon drift stale handbook --all --full`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(command *cobra.Command, args []string) error {
-			query := d.query(command)
-			query.Set("source_id", args[0])
-			t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("subject"), cli.TextColumn("chunk"), cli.NumberColumn("superseded by"), cli.TextColumn("how"), cli.TextColumn("run"))
-			err := list(d, command, "/citation-sets/stale", query, t, "", func(r wire.StaleRow) []string {
-				return []string{cli.Decimal(r.Seq), cli.Plain(r.Subject), chunk(d, r.ChunkHash), cli.Decimal(r.SupersededBy), cli.Plain(r.How), cli.PlainOr(r.RunID)}
-			})
-			if err != nil || t.Rows > 0 || d.json {
-				return err
-			}
-			return noStale(d, command, args[0])
-		},
-	}
-	command.ValidArgsFunction = completeRows(d, "/sources", func(s wire.Source) string { return s.SourceID })
-	d.pageFlags(command.Flags())
-	d.fullFlag(command.Flags())
-	return command
-}
-
-// noStale prints why no citation of a source is stale.
-func noStale(d *commands, command *cobra.Command, source string) error {
-	query := d.query(command)
-	query.Set("limit", "1")
-	cited, _, err := fetch[wire.Page[wire.CitedRow]](d, command, "/citation-sets/by-source/"+url.PathEscape(source), query)
-	switch {
-	case err != nil:
-		return err
-	case len(cited.Rows) == 0:
-		d.Say("no citation set cites that source; SOURCE must be the source_id that the citations have")
-	default:
-		d.Say("no citation of that source is stale")
-	}
-	return nil
 }
 
 // newConflicts returns the command for chunks under several sources.
@@ -288,4 +210,22 @@ func orNone(text string) string {
 		return cli.None
 	}
 	return cli.Plain(text)
+}
+
+func yesNo(is bool) string {
+	if is {
+		return "yes"
+	}
+	return "no"
+}
+
+// maxValues bounds the values that a message lists.
+const maxValues = 8
+
+// fewOf returns the first texts of a list as one text, which says whether there are more.
+func fewOf(texts []string) string {
+	if len(texts) > maxValues {
+		return strings.Join(texts[:maxValues], ", ") + ", …"
+	}
+	return strings.Join(texts, ", ")
 }

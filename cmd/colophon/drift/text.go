@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -70,32 +71,65 @@ func memberDigest(d *commands, command *cobra.Command, pointer, value string) (s
 	return string(secret.AppendDigest(nil, []byte(pointer), document.Root().AppendCanonical(nil, pyjson.Spaced))), nil
 }
 
+// hashDigits matches a hash or its first digits.
+var hashDigits = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
+
 // labelled returns the hash that all runs with a label have, if value is label:NAME=VALUE and the
-// variable is a hash. It returns any other value unchanged.
+// variable is a hash. It returns any other value unchanged, and refuses one that is no hash if the
+// variable is a hash.
 func labelled(d *commands, command *cobra.Command, variable, value string) (string, error) {
-	label, text, found := strings.Cut(value, "=")
-	if !found || !strings.HasPrefix(label, "label:") || !strings.HasSuffix(variable, "_hash") {
+	if variable != "input" && variable != "input_hash" && variable != "system_prompt_hash" || hashDigits.MatchString(value) {
 		return value, nil
+	}
+	label, text, found := strings.Cut(value, "=")
+	switch {
+	case variable == "input":
+		return "", cli.Exitf(cli.ExitUsage, "%q is not a value of input: give 8 to 64 digits of the hash; colophon drift groups --by input lists them", value)
+	case !found || !strings.HasPrefix(label, "label:"):
+		return "", cli.Exitf(cli.ExitUsage, "%q is not a value of %s: give 8 to 64 digits of the hash, or label:NAME=VALUE; colophon drift groups --by %s lists them", value, variable, variable)
 	}
 	query := d.query(command)
 	query.Set("kind", string(wire.KindIPCRecord))
 	query.Set("limit", "1000")
 	query.Set(label, text)
-	page, _, err := fetch[wire.Page[wire.ListedRecord]](d, command, "/records", query)
-	if err != nil {
-		return "", err
-	}
 	var hashes []string
-	for _, r := range page.Rows {
+	err := every(d, command, "/records", query, func(r wire.ListedRecord) bool {
 		if hash := r.Hashes.Get(variable); hash != "" && !slices.Contains(hashes, hash) {
 			hashes = append(hashes, hash)
 		}
-	}
-	switch len(hashes) {
-	case 0:
-		return "", cli.Exitf(cli.ExitFailed, "no IPC record with %s has a value of %s", cli.Plain(value), cli.Plain(variable))
-	case 1:
+		return len(hashes) <= maxValues
+	})
+	switch {
+	case err != nil:
+		return "", err
+	case len(hashes) == 0:
+		values, err := valuesOf(d, command, label)
+		if err != nil {
+			return "", err
+		}
+		return "", cli.Exitf(cli.ExitFailed, "no IPC record with %s has a value of %s%s", cli.Plain(value), variable, values)
+	case len(hashes) == 1:
 		return hashes[0], nil
 	}
-	return "", cli.Exitf(cli.ExitFailed, "records with %s have %d different values of %s; give one of them: %s", cli.Plain(value), len(hashes), cli.Plain(variable), strings.Join(hashes[:min(len(hashes), 8)], ", "))
+	count := fmt.Sprint(len(hashes))
+	if len(hashes) > maxValues {
+		count = fmt.Sprintf("more than %d", maxValues)
+	}
+	return "", cli.Exitf(cli.ExitFailed, "records with %s have %s different values of %s; give one of them: %s", cli.Plain(value), count, variable, fewOf(hashes))
+}
+
+// valuesOf returns the part of a message that lists a few of the values that runs have for a name.
+func valuesOf(d *commands, command *cobra.Command, by string) (string, error) {
+	query := d.asOf(command)
+	query.Set("by", by)
+	query.Set("state", "any")
+	var values []string
+	err := every(d, command, "/drift/groups", query, func(g wire.Group) bool {
+		values = append(values, cli.Plain(g.Value))
+		return len(values) <= maxValues
+	})
+	if err != nil || len(values) == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("; runs have the values %s", fewOf(values)), nil
 }

@@ -1,5 +1,5 @@
 // Package seqs implements lists of event numbers, with which redactions name records (spec:
-// Redactions).
+// Redactions), and sets of them.
 package seqs
 
 import (

@@ -1,28 +1,31 @@
-package ledger
+// Package storeaudit gives audits access to stored logs, and checks that the logs account for
+// every key of their database.
+package storeaudit
 
 import (
 	"context"
 	"errors"
 	"iter"
 
+	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 	"colophon/storage"
 )
 
-// AuditSource adapts a stored log to proofs/audit. It does not copy the log.
-func AuditSource(log storage.Reader) audit.Source { return auditSource{log} }
+// Source adapts a stored log to proofs/audit. It does not copy the log.
+func Source(log storage.Reader) audit.Source { return source{log} }
 
-type auditSource struct{ storage.Reader }
+type source struct{ storage.Reader }
 
 // Head implements audit.Source.
-func (s auditSource) Head(ctx context.Context) (audit.Head, error) {
+func (s source) Head(ctx context.Context) (audit.Head, error) {
 	head, err := s.Reader.Head(ctx)
 	return audit.Head(head), err
 }
 
 // Entries implements audit.Source.
-func (s auditSource) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
+func (s source) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for entry, err := range s.Reader.Entries(ctx, from) {
 			if !yield(entry.Bytes, err) {
@@ -33,25 +36,25 @@ func (s auditSource) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte,
 }
 
 // Key implements audit.Source.
-func (s auditSource) Key(ctx context.Context, key proofs.Hash) (audit.Claim, error) {
+func (s source) Key(ctx context.Context, key proofs.Hash) (audit.Claim, error) {
 	claim, err := s.Reader.Key(ctx, key)
 	return audit.Claim{Seq: claim.Seq, Record: claim.Record}, err
 }
 
 // Content implements audit.Source.
-func (s auditSource) Content(ctx context.Context, digest proofs.Hash) ([]byte, error) {
+func (s source) Content(ctx context.Context, digest proofs.Hash) ([]byte, error) {
 	content, err := s.Reader.Content(ctx, digest)
 	return content, auditError(err)
 }
 
 // MemberSecret implements audit.Source.
-func (s auditSource) MemberSecret(ctx context.Context) ([]byte, error) {
-	secret, err := s.Setting(ctx, memberSetting)
+func (s source) MemberSecret(ctx context.Context) ([]byte, error) {
+	secret, err := s.Setting(ctx, ledger.MemberSetting)
 	return secret, auditError(err)
 }
 
 // Need implements audit.Source.
-func (s auditSource) Need(ctx context.Context, digest proofs.Hash) (uint64, error) {
+func (s source) Need(ctx context.Context, digest proofs.Hash) (uint64, error) {
 	for seq, err := range s.References(ctx, digest) {
 		return seq, err
 	}
@@ -59,13 +62,13 @@ func (s auditSource) Need(ctx context.Context, digest proofs.Hash) (uint64, erro
 }
 
 // Redaction implements audit.Source.
-func (s auditSource) Redaction(ctx context.Context, seq uint64) (uint64, error) {
+func (s source) Redaction(ctx context.Context, seq uint64) (uint64, error) {
 	by, err := s.Reader.Redaction(ctx, seq)
 	return by, auditError(err)
 }
 
 // Redactions implements audit.Source.
-func (s auditSource) Redactions(ctx context.Context) iter.Seq2[audit.Redaction, error] {
+func (s source) Redactions(ctx context.Context) iter.Seq2[audit.Redaction, error] {
 	return func(yield func(audit.Redaction, error) bool) {
 		for r, err := range s.Reader.Redactions(ctx) {
 			if !yield(audit.Redaction{Seq: r.Seq, By: r.By}, err) {

@@ -1,4 +1,4 @@
-package ledger
+package seqs
 
 import (
 	"iter"
@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// SeqSet is a set of event numbers. The zero value is empty. It takes 8 KiB for every aligned
+// Set is a set of event numbers. The zero value is empty. It takes 8 KiB for every aligned
 // block of 65,536 numbers that has a member.
-type SeqSet struct {
+type Set struct {
 	blocks map[uint64]*seqBlock // by number / blockSeqs
 	count  uint64
 }
@@ -21,7 +21,7 @@ const blockSeqs = 1 << 16
 type seqBlock [blockSeqs / 64]uint64
 
 // Add adds a number to the set.
-func (s *SeqSet) Add(seq uint64) {
+func (s *Set) Add(seq uint64) {
 	block := s.blocks[seq/blockSeqs]
 	if block == nil {
 		if s.blocks == nil {
@@ -38,16 +38,16 @@ func (s *SeqSet) Add(seq uint64) {
 }
 
 // Has reports whether a number is in the set.
-func (s *SeqSet) Has(seq uint64) bool {
+func (s *Set) Has(seq uint64) bool {
 	block := s.blocks[seq/blockSeqs]
 	return block != nil && block[seq%blockSeqs/64]&(1<<(seq%64)) != 0
 }
 
 // Len returns the number of members.
-func (s *SeqSet) Len() uint64 { return s.count }
+func (s *Set) Len() uint64 { return s.count }
 
 // All yields the members in ascending order. The set must not change meanwhile.
-func (s *SeqSet) All() iter.Seq[uint64] {
+func (s *Set) All() iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		for _, number := range slices.Sorted(maps.Keys(s.blocks)) {
 			for i, word := range s.blocks[number] {

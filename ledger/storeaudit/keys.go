@@ -1,15 +1,12 @@
-package ledger
+package storeaudit
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
+	"colophon/ledger"
 	"colophon/ledger/event"
-	"colophon/ledger/record"
-	"colophon/ledger/record/members"
-	"colophon/proofs"
 	"colophon/proofs/audit"
 	"colophon/storage"
 )
@@ -29,7 +26,7 @@ func CheckKeys(ctx context.Context, database storage.Database, walked map[string
 		if err != nil {
 			return nil, err
 		}
-		logs[name] = storage.LogSummary{Needs: report.Needs, Claims: report.Claims, Event: summaries(log), Setting: checkSetting}
+		logs[name] = storage.LogSummary{Needs: report.Needs, Claims: report.Claims, Event: summaries(log), Setting: ledger.CheckSetting}
 	}
 	return checker.CheckKeys(ctx, logs, progress)
 }
@@ -47,33 +44,10 @@ func summaries(log storage.Reader) func(context.Context, uint64) (storage.EventS
 		if err != nil {
 			return storage.EventSummary{}, fmt.Errorf("event %d: %w", seq, err)
 		}
-		s := storage.EventSummary{Time: e.Time.UnixMicro(), Key: claimedKey(&e)}
+		s := storage.EventSummary{Time: e.Time.UnixMicro(), Key: e.ClaimedKey()}
 		for c := range e.Contents() {
 			s.Contents = append(s.Contents, c.Digest)
 		}
 		return s, nil
 	}
-}
-
-// claimedKey returns the idempotency key that an event claims, or nil if it claims none.
-func claimedKey(e *event.Event) *proofs.Hash {
-	if e.Kind == record.RecordRefused {
-		return nil
-	}
-	return e.Key()
-}
-
-// checkSetting returns an error if a ledger cannot have a setting of this name and value.
-func checkSetting(name string, value []byte) error {
-	values, known := settings[name]
-	switch {
-	case name == memberSetting:
-		_, err := members.ReadSecret(value)
-		return err
-	case !known:
-		return errors.New("there is no setting with this name")
-	case !slices.Contains(values[:], string(value)):
-		return fmt.Errorf("its value is %.100q; it must be %s or %s", value, values[1], values[0])
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package ledger
+package seqs
 
 import (
 	"maps"
@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestSeqSetEqualsAMap(t *testing.T) {
+func TestSetEqualsAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		set, model := new(SeqSet), make(map[uint64]bool)
+		set, model := new(Set), make(map[uint64]bool)
 		near := rapid.Uint64Range(0, 3*blockSeqs)
 		for _, seq := range rapid.SliceOf(rapid.OneOf(near, near, rapid.Uint64())).Draw(t, "seqs") {
 			set.Add(seq)
@@ -25,8 +25,8 @@ func TestSeqSetEqualsAMap(t *testing.T) {
 	})
 }
 
-func TestSeqSetEnds(t *testing.T) {
-	set := new(SeqSet)
+func TestSetEnds(t *testing.T) {
+	set := new(Set)
 	require.False(t, set.Has(0))
 	for _, seq := range []uint64{math.MaxUint64, 0, blockSeqs - 1, blockSeqs} {
 		set.Add(seq)

@@ -1,0 +1,215 @@
+package drift
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"colophon/client"
+	"colophon/client/wire"
+	"colophon/internal/cli"
+	"colophon/internal/completion"
+)
+
+// newStale returns the command for citations of superseded chunks.
+func newStale(d *commands) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "stale [SOURCE]",
+		Short: "Show citation sets that rest on a chunk that the source no longer has",
+		Long: `Show citation sets that rest on a chunk that the source no longer has. SOURCE is the
+source_id of their citations, or its beginning if only one source begins so. The column
+HOW says how the chunk was superseded:
+
+  recited     a later set cites another chunk for the same section of the source or, if
+              the citation has no section, for the same subject
+  registered  the source was later registered with chunk_hashes that lack the chunk
+  not_listed  the source was already registered with chunk_hashes that lack the chunk
+
+RUN is the run_id of the set, which is often the answer that cites it.
+
+Without SOURCE, stale lists the sources with the number of stale citations of each: the
+registered sources, and those that the latest 1000 citation sets cite or, with --all,
+that any set cites.`,
+		Example: `  colophon drift stale
+  colophon drift stale handbook
+  colophon drift stale handbook --all --full`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 1:
+				return stale(d, command, args[0])
+			case d.json:
+				return cli.Exitf(cli.ExitUsage, "--json needs SOURCE; GET /sources and GET /citation-sets/stale?source_id=SOURCE of the API have the answers")
+			}
+			return staleSources(d, command)
+		},
+	}
+	command.ValidArgsFunction = completion.First(func(command *cobra.Command, _ []string, _ string) (ids []string, _ cobra.ShellCompDirective) {
+		defer limitTime(command)()
+		sources, _, err := knownSources(d, command)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		for _, id := range slices.Sorted(maps.Keys(sources)) {
+			ids = append(ids, cli.Plain(id))
+		}
+		return ids, cobra.ShellCompDirectiveNoFileComp
+	})
+	d.pageFlags(command.Flags())
+	d.fullFlag(command.Flags())
+	return command
+}
+
+// stale prints the stale citations of one source.
+func stale(d *commands, command *cobra.Command, source string) error {
+	query := d.query(command)
+	query.Set("source_id", source)
+	t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("subject"), cli.TextColumn("chunk"), cli.NumberColumn("superseded by"), cli.TextColumn("how"), cli.TextColumn("run"))
+	err := list(d, command, "/citation-sets/stale", query, t, "", func(r wire.StaleRow) []string {
+		return []string{cli.Decimal(r.Seq), cli.Plain(r.Subject), chunk(d, r.ChunkHash), cli.Decimal(r.SupersededBy), cli.Plain(r.How), cli.PlainOr(r.RunID)}
+	})
+	if err != nil || t.Rows > 0 || d.json {
+		return err
+	}
+	return noStale(d, command, source)
+}
+
+// noStale prints why no citation of a source is stale. If no set cites the source and the id is the
+// beginning of only one other, it prints the stale citations of that one.
+func noStale(d *commands, command *cobra.Command, source string) error {
+	query := d.asOf(command)
+	query.Set("limit", "1")
+	cited, _, err := fetch[wire.Page[wire.CitedRow]](d, command, "/citation-sets/by-source/"+url.PathEscape(source), query)
+	if err != nil {
+		return err
+	}
+	registration, _, err := fetch[wire.SourceAnswer](d, command, "/sources/"+url.PathEscape(source), d.asOf(command))
+	if err != nil && !errors.Is(err, client.ErrNotFound) {
+		return err
+	}
+	registered := err == nil && registration.Registered
+	switch {
+	case len(cited.Rows) == 0 && registered:
+		d.Say("no citation set cites that source")
+		return nil
+	case len(cited.Rows) == 0:
+		return otherSource(d, command, source)
+	}
+	why := "and the source is not registered"
+	if registered {
+		why = "and the source is registered without chunk_hashes"
+		if registration.ChunkCount != nil {
+			why = "and the chunk_hashes of its registration have each cited chunk"
+		}
+	}
+	d.Say("no citation of that source is stale: no later set cites other chunks of it for the same section or subject, %s", why)
+	return nil
+}
+
+// otherSource prints the stale citations of the only source whose id begins with a text, or why it
+// cannot.
+func otherSource(d *commands, command *cobra.Command, begun string) error {
+	sources, _, err := knownSources(d, command)
+	if err != nil {
+		return err
+	}
+	var matches []string
+	for _, id := range slices.Sorted(maps.Keys(sources)) {
+		if strings.HasPrefix(id, begun) && id != begun {
+			matches = append(matches, id)
+		}
+	}
+	switch len(matches) {
+	case 0:
+		d.Say("no citation set cites that source; SOURCE must be the source_id that the citations have; colophon drift stale lists the sources")
+		return nil
+	case 1:
+		d.Say("source %s", cli.Plain(matches[0]))
+		return stale(d, command, matches[0])
+	}
+	return cli.Exitf(cli.ExitFailed, "several sources begin with %s: %s; give more of the source_id", cli.Plain(begun), cli.Plain(fewOf(matches)))
+}
+
+// knownSources returns the registered sources and those that the latest citation sets cite or, with
+// --all, those that any set cites. The values say whether a source is registered. more says whether
+// further sets exist.
+func knownSources(d *commands, command *cobra.Command) (sources map[string]bool, more bool, err error) {
+	sources = make(map[string]bool)
+	query := d.asOf(command)
+	query.Set("limit", "1000")
+	err = every(d, command, "/sources", query, func(s wire.Source) bool {
+		sources[s.SourceID] = s.Registered
+		return true
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	query = d.asOf(command)
+	query.Set("kind", string(wire.KindCitationSet))
+	query.Set("events", "true")
+	query.Set("limit", "1000")
+	sets := 0
+	err = every(d, command, "/records", query, func(r wire.ListedRecord) bool {
+		if more = sets == 1000 && !d.all; more {
+			return false
+		}
+		sets++
+		var e struct{ Record wire.CitationSetEvent }
+		if json.Unmarshal(r.Event, &e) == nil {
+			for _, c := range e.Record.Citations {
+				sources[c.SourceID] = sources[c.SourceID]
+			}
+		}
+		return true
+	})
+	return sources, more, err
+}
+
+// staleSources prints how many stale citations each source has.
+func staleSources(d *commands, command *cobra.Command) error {
+	sources, more, err := knownSources(d, command)
+	if err != nil {
+		return err
+	}
+	t := cli.NewTable(d.Out, cli.TextColumn("source"), cli.TextColumn("registered"), cli.NumberColumn("stale citations"))
+	var rows [][]string
+	some := false
+	for _, id := range slices.Sorted(maps.Keys(sources)) {
+		query := d.asOf(command)
+		query.Set("source_id", id)
+		query.Set("limit", "1000")
+		page, _, err := fetch[wire.Page[wire.StaleRow]](d, command, "/citation-sets/stale", query)
+		if err != nil {
+			return err
+		}
+		count := fmt.Sprint(len(page.Rows))
+		if page.Next != "" {
+			count += " or more"
+		}
+		some = some || len(page.Rows) > 0
+		rows = append(rows, []string{cli.Plain(id), yesNo(sources[id]), count})
+	}
+	if len(rows) > 0 {
+		if err := t.Write(rows); err != nil {
+			return err
+		}
+	}
+	if more {
+		d.Say("these are the sources of the latest 1000 citation sets; --all reads all sets")
+	}
+	switch {
+	case len(rows) == 0:
+		d.Say("no citation set is recorded and no source is registered")
+	case some:
+		d.Say("colophon drift stale SOURCE shows the stale citations of a source")
+	default:
+		d.Say("no citation is stale: no later set cites other chunks of a source for the same section or subject, and no registered source lacks a cited chunk in its chunk_hashes")
+	}
+	return nil
+}

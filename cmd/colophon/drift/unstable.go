@@ -1,0 +1,104 @@
+package drift
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"colophon/client/wire"
+	"colophon/internal/cli"
+)
+
+// newUnstable returns the command for groups whose runs had the same conditions and different
+// outputs.
+func newUnstable(d *commands) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "unstable",
+		Short: "Show runs with the same conditions and different outputs",
+		Long: `Show groups of runs that have one ipc_id (the same input, prompt, model, and settings)
+but different outputs. The least stable group comes first. With --as-of, the group with the
+latest first run comes first.
+
+The column CAUSES names what changed the output from a run to the next, as drift timeline
+does. ipc_id covers neither the citation sets of the runs (evidence) nor their environment.
+If only the output differs, the cause is unseeded, stochastic, or
+stochastic_or_model_internal.`,
+		Example: `  colophon drift unstable
+  colophon drift unstable --since 7d`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return unstable(d, command) },
+	}
+	bindPeriod(command.Flags())
+	d.pageFlags(command.Flags())
+	return command
+}
+
+func unstable(d *commands, command *cobra.Command) error {
+	query := d.query(command)
+	if !query.Has("as_of") { // the server has rankings for the current size only
+		query.Set("sort", "stability")
+	}
+	query.Set("by", "ipc_id")
+	query.Set("min_outputs", "2")
+	t := cli.NewTable(d.Out, append(groupColumns("ipc_id"), cli.TextColumn("causes"))...)
+	err := list(d, command, "/drift/groups", query, t, "", func(g wire.Group) []string {
+		return append(d.groupCells(command, "ipc_id", &g), causesOf(d, command, g.Value))
+	})
+	if err != nil || t.Rows > 0 || d.json {
+		return err
+	}
+	return noUnstable(d, command)
+}
+
+// causesOf returns the different causes for which the output changed between the runs of a group,
+// as a table cell.
+func causesOf(d *commands, command *cobra.Command, ipcID string) string {
+	query := d.asOf(command)
+	query.Set("ipc_id", ipcID)
+	query.Set("limit", "1000")
+	page, _, err := fetch[wire.Page[wire.TimelineRow]](d, command, "/drift/timeline", query)
+	if err != nil {
+		return cli.None
+	}
+	var causes []string
+	for _, row := range page.Rows {
+		if row.Cause == nil || row.OutputChanged == nil || !*row.OutputChanged {
+			continue
+		}
+		if cause := string(*row.Cause); !slices.Contains(causes, cause) {
+			causes = append(causes, cause)
+		}
+	}
+	if page.Next != "" { // later runs can have other causes
+		causes = append(causes, "…")
+	}
+	return orNone(strings.Join(causes, ", "))
+}
+
+// noUnstable prints why no group is unstable: its runs agree, or no group has two runs.
+func noUnstable(d *commands, command *cobra.Command) error {
+	query := d.query(command)
+	query.Del("limit")
+	query.Set("by", "ipc_id")
+	query.Set("min_runs", "2")
+	twice := false
+	err := every(d, command, "/drift/groups", query, func(wire.Group) bool {
+		twice = true
+		return false
+	})
+	if err != nil {
+		return err
+	}
+	period := ""
+	if query.Has("since") || query.Has("until") {
+		period = " in that period"
+	}
+	if twice {
+		d.Say("conditions were run more than once%s, each time with the same output", period)
+	} else {
+		d.Say("no conditions were run twice%s, so the ledger cannot show chance; colophon rerun SEQ runs a record again", period)
+	}
+	d.sayIncomplete(command, nil)
+	return nil
+}
