@@ -163,7 +163,9 @@ func knownSources(d *commands, command *cobra.Command) (sources map[string]bool,
 		var e struct{ Record wire.CitationSetEvent }
 		if json.Unmarshal(r.Event, &e) == nil {
 			for _, c := range e.Record.Citations {
-				sources[c.SourceID] = sources[c.SourceID]
+				if _, known := sources[c.SourceID]; !known {
+					sources[c.SourceID] = false
+				}
 			}
 		}
 		return true
