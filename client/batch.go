@@ -261,6 +261,8 @@ func (b *batch) giveUp() {
 func (b *batch) connect(ctx context.Context, yield func(*LineResult, error) bool) (answered bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	body, pipe := io.Pipe()
+	// If the connection breaks before the answer begins, the transport reads the body to its end before it returns.
+	context.AfterFunc(ctx, func() { body.Close() })
 	b.change(func() { b.connected, b.streaming, b.bodyEnded, b.sent = true, false, false, 0 })
 	var running sync.WaitGroup
 	running.Go(func() { b.send(pipe) })

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -529,6 +530,45 @@ func TestBatchEndsIfTheServerIsSilent(t *testing.T) {
 		require.EqualValues(t, 1, requests.Load())
 		require.ErrorIs(t, last, client.ErrUnreachable)
 		require.ErrorContains(t, last, "neither taken nor answered a line for 1m0s")
+	})
+}
+
+// Batch connects again if the connection breaks before the first answer, while there is nothing
+// to send.
+func TestBatchResumesAfterAConnectionThatBreaksBeforeTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var connections atomic.Int32
+		transport := &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) {
+			near, far := net.Pipe()
+			broken := connections.Add(1) == 1
+			go func() {
+				defer far.Close()
+				q, err := http.ReadRequest(bufio.NewReader(far))
+				if err != nil {
+					return
+				}
+				body := bufio.NewReader(q.Body)
+				if _, err := body.ReadString('\n'); err != nil || broken {
+					return
+				}
+				_, _ = io.WriteString(far, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"+minimalReceipt+"\n")
+				_, _ = io.Copy(io.Discard, body)
+			}()
+			return near, nil
+		}}
+		l := connect(t, "http://ledger.example", client.WithHTTPClient(&http.Client{Transport: transport})).Ledger("default")
+		answered := make(chan struct{})
+		lines := func(yield func(client.Line) bool) {
+			if yield(client.Line{Record: generation("only")}) {
+				<-answered
+			}
+		}
+		for result, err := range l.Records.Batch(t.Context(), lines, nil) {
+			require.NoError(t, err)
+			require.NoError(t, result.Err)
+			close(answered)
+		}
+		require.EqualValues(t, 2, connections.Load())
 	})
 }
 
