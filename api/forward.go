@@ -116,6 +116,8 @@ func (f *forwarder) send(c *call.Call, address string, batch bool) error {
 	out.URL.Scheme, out.URL.Host, out.Host, out.RequestURI = target.Scheme, target.Host, target.Host, ""
 	if out.Body = nil; r.Body != nil && r.Body != http.NoBody {
 		out.Body = w
+		// The transport returns only when it no longer reads the body.
+		defer context.AfterFunc(ctx, w.stop)()
 	}
 	for _, name := range perConnection {
 		out.Header.Del(name)
@@ -246,9 +248,10 @@ type forwarding struct {
 	read atomic.Int64 // bytes of the body
 	eof  atomic.Bool  // the body has ended
 
+	stopped atomic.Bool // nothing more is read
+
 	mu      sync.Mutex // held during a read
-	stopped bool
-	err     error // of the last read
+	err     error      // of the last read
 	renewed time.Time
 }
 
@@ -266,13 +269,13 @@ func (w *forwarding) stream(idle time.Duration) error {
 func (w *forwarding) Read(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.stopped {
-		return 0, http.ErrBodyReadAfterClose
-	}
 	if w.err != nil {
 		return 0, w.err
 	}
 	w.renew()
+	if w.stopped.Load() { // stop sets the deadline only after this
+		return 0, http.ErrBodyReadAfterClose
+	}
 	n, err := w.call.Request().Body.Read(b)
 	w.err = err
 	w.read.Add(int64(n))
@@ -311,10 +314,10 @@ func (w *forwarding) ended() bool {
 
 // stop ends reading, even if the client sends nothing.
 func (w *forwarding) stop() {
+	w.stopped.Store(true)
 	_ = w.controller.SetReadDeadline(time.Now())
-	w.mu.Lock()
+	w.mu.Lock() // waits for a read
 	defer w.mu.Unlock()
-	w.stopped = true
 }
 
 // end reads the rest of a short body, and otherwise ends the connection. It runs before the
@@ -344,7 +347,7 @@ func (w *forwarding) unreadable(patience time.Duration) error {
 		return nil
 	}
 	defer w.mu.Unlock()
-	if w.err == nil || errors.Is(w.err, io.EOF) || w.stopped {
+	if w.err == nil || errors.Is(w.err, io.EOF) || w.stopped.Load() {
 		return nil
 	}
 	if slow := limits.SlowBody(w.err, patience); slow != nil {

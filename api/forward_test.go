@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"colophon/api/call"
@@ -108,6 +109,32 @@ func TestForwardToASilentServer(t *testing.T) {
 	})
 	p := s.post("/ipc-records", ipcBody("", "o")).problem(http.StatusServiceUnavailable)
 	require.Contains(t, p.Detail, "it is unknown whether anything was written")
+}
+
+// The other server dies before it answers a batch, whose client waits for answers.
+func TestForwardOfABatchToAServerThatDies(t *testing.T) {
+	var moved atomic.Bool
+	address := holderOf(t, func(w http.ResponseWriter, r *http.Request) {
+		_, err := bufio.NewReader(r.Body).ReadString('\n')
+		assert.NoError(t, err)
+		conn, _, err := http.NewResponseController(w).Hijack()
+		assert.NoError(t, err)
+		moved.Store(true)
+		assert.NoError(t, conn.Close())
+	})
+	s := startForwarding(t, func(name string) (string, bool) {
+		if moved.Load() {
+			return "", true
+		}
+		return address(name)
+	})
+	body, line := io.Pipe()
+	defer line.Close()
+	go func() { _, _ = io.WriteString(line, strings.ReplaceAll(ipcBody("", "o"), "\n", " ")+"\n") }()
+	response, err := s.http.Client().Post(s.url+"/batch", "application/x-ndjson", body)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
 }
 
 // The other server answers without reading the body.
