@@ -170,8 +170,7 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 		l.signing.refusal = storage.ErrNotHeld
 		close(l.queue.ended)
 	}
-	if err := errors.Join(l.sequencer.recover(ctx), recoverSetting(ctx, store, logSetting, &l.public),
-		recoverSetting(ctx, store, sourcesSetting, &l.rejectsUnregistered), l.recoverMemberSecret(ctx)); err != nil {
+	if err := errors.Join(l.sequencer.recover(ctx), recoverSettings(ctx, l), l.recoverMemberSecret(ctx)); err != nil {
 		return nil, fmt.Errorf("opening ledger %q: %w", info.Name, err)
 	}
 	if l.standby {

@@ -103,8 +103,7 @@ func (h *Host) Refresh(ctx context.Context, name string) error {
 		return fmt.Errorf("following ledger %q: %w", name, err)
 	}
 	info, err := l.store.Info(ctx)
-	if err := errors.Join(err, recoverSetting(ctx, l.store, logSetting, &l.public),
-		recoverSetting(ctx, l.store, sourcesSetting, &l.rejectsUnregistered)); err != nil {
+	if err := errors.Join(err, recoverSettings(ctx, l)); err != nil {
 		return fmt.Errorf("following ledger %q: %w", name, err)
 	}
 	froze := info.Frozen && l.queue.setFrozen(true)

@@ -115,6 +115,11 @@ func storeSetting(ctx context.Context, store storage.Store, name string, second 
 	return nil
 }
 
+// recoverSettings loads the settings of a ledger.
+func recoverSettings(ctx context.Context, l *Ledger) error {
+	return errors.Join(recoverSetting(ctx, l.store, logSetting, &l.public), recoverSetting(ctx, l.store, sourcesSetting, &l.rejectsUnregistered))
+}
+
 // recoverSetting loads a setting, and sets second if the setting has its second value.
 func recoverSetting(ctx context.Context, store storage.Store, name string, second *atomic.Bool) error {
 	value, err := store.Setting(ctx, name)

@@ -103,18 +103,15 @@ func (p *poll) look(ctx context.Context) error {
 
 // read returns the tokens and their version. The error means that they cannot be read now.
 func (p *poll) read(ctx context.Context) (*tokenTable, int64, error) {
-	text, version, err := p.shared.Value(ctx, sharedTokens)
-	if err != nil {
+	tokens, version, err := loadShared(ctx, p.shared)
+	switch {
+	case version > 0: // err says that they are damaged
+		return newTable(tokens, err), version, nil
+	case err != nil:
 		return nil, 0, err
 	}
-	if version == 0 { // they were there before
-		return newTable(nil, errors.New("the tokens are gone from the database: restore it, or make a token")), 0, nil
-	}
-	tokens, err := parseTokens(text)
-	if err != nil {
-		err = fmt.Errorf("the tokens in the database are damaged: %w; restore the database", err)
-	}
-	return newTable(tokens, err), version, nil
+	// They were there before.
+	return newTable(nil, errors.New("the tokens are gone from the database: restore it, or make a token")), 0, nil
 }
 
 // current returns the tokens of the last look. If it was too long ago, none is accepted.

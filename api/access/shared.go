@@ -60,15 +60,9 @@ func (s Store) changeShared(f func([]Token) ([]Token, error)) error {
 		if err != nil {
 			return err
 		}
-		if tokens, err = f(tokens); err != nil {
-			return err
-		}
-		text, err := encodeTokens(tokens)
+		text, err := changedText(tokens, f)
 		if err != nil {
 			return err
-		}
-		if len(text) > maxTokensFile {
-			return fmt.Errorf("there are too many tokens: their list would be longer than %d bytes", maxTokensFile)
 		}
 		err = s.Shared.SetValue(ctx, sharedTokens, version, text)
 		if err == nil {

@@ -172,15 +172,9 @@ func (s Store) change(takesAway bool, f func([]Token) ([]Token, error)) (err err
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if tokens, err = f(tokens); err != nil {
-		return err
-	}
-	text, err := encodeTokens(tokens)
+	text, err := changedText(tokens, f)
 	if err != nil {
 		return err
-	}
-	if len(text) > maxTokensFile {
-		return fmt.Errorf("too many tokens: their file would be longer than %d bytes", maxTokensFile)
 	}
 	path := filepath.Join(s.Dir, tokensFile)
 	err = replaceFile(path, text, true)
@@ -195,4 +189,20 @@ func (s Store) change(takesAway bool, f func([]Token) ([]Token, error)) (err err
 	}
 	_ = makeReserve(s.Dir, int64(len(text))) // the tokens are written, and the server tries again
 	return nil
+}
+
+// changedText returns the list of the tokens that f makes of others, as it is stored.
+func changedText(tokens []Token, f func([]Token) ([]Token, error)) ([]byte, error) {
+	tokens, err := f(tokens)
+	if err != nil {
+		return nil, err
+	}
+	text, err := encodeTokens(tokens)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxTokensFile {
+		return nil, fmt.Errorf("too many tokens: their list would be longer than %d bytes", maxTokensFile)
+	}
+	return text, nil
 }

@@ -110,11 +110,4 @@ func (b *base) unleave(ctx context.Context) error { return b.database.SetMove(ct
 
 func (b *base) tokens() access.Store { return access.Store{Shared: b.database, Now: time.Now} }
 
-func (b *base) close() error {
-	if b.database == nil {
-		return nil
-	}
-	database := b.database
-	b.database = nil
-	return database.Close()
-}
+func (b *base) close() error { return closeHeld(&b.database) }

@@ -179,22 +179,8 @@ func (f *folder) tokens() access.Store {
 	return access.Store{Dir: datadir.Access(f.data), Now: time.Now}
 }
 
-func (f *folder) closeDatabase() error {
-	if f.database == nil {
-		return nil
-	}
-	database := f.database
-	f.database = nil
-	return database.Close()
-}
+func (f *folder) closeDatabase() error { return closeHeld(&f.database) }
 
-func (f *folder) unlock() error {
-	if f.lock == nil {
-		return nil
-	}
-	lock := f.lock
-	f.lock = nil
-	return lock.Close()
-}
+func (f *folder) unlock() error { return closeHeld(&f.lock) }
 
 func (f *folder) close() error { return errors.Join(f.closeDatabase(), f.unlock()) }

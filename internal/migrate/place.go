@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"context"
+	"io"
 
 	"colophon/api/access"
 	"colophon/internal/cli"
@@ -51,4 +52,17 @@ func parsePlaces(c *cli.Console, from, to string) (source, target place, err err
 		return &base{console: c, url: from}, &folder{console: c, data: to}, nil
 	}
 	return &folder{console: c, data: from}, &base{console: c, url: to}, nil
+}
+
+// closeHeld closes what a place holds, if it holds it, and lets it go.
+func closeHeld[T interface {
+	comparable
+	io.Closer
+}](held *T) error {
+	var none T
+	it := *held
+	if *held = none; it == none {
+		return nil
+	}
+	return it.Close()
 }

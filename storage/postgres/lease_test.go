@@ -76,7 +76,7 @@ func TestLease(t *testing.T) {
 
 	expire(t, url)
 	require.Nil(t, stateOf(t, b).Holder)
-	require.NoError(t, a.Leases().Renew(t.Context()), "nobody has taken it yet")
+	require.NoError(t, a.Leases().Renew(t.Context()), "no server has taken it yet")
 	require.Equal(t, "a", stateOf(t, b).Holder.ID)
 	expire(t, url)
 	require.NoError(t, b.Leases().Take(t.Context(), "default", false))

@@ -95,6 +95,12 @@ func BenchmarkFoldDistinct(b *testing.B) {
 	for _, bodies := range distinctBatches(b, events, 1000) {
 		log.append(bodies...)
 	}
+	benchmarkFold(b, log, events)
+}
+
+// benchmarkFold builds the index of a log with that many events.
+func benchmarkFold(b *testing.B, log *journal, events int) {
+	b.Helper()
 	var cost indexCost
 	b.ReportAllocs()
 	for b.Loop() {

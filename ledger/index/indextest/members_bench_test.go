@@ -2,13 +2,10 @@ package indextest
 
 import (
 	"fmt"
-	"log/slog"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"colophon/ledger/index"
-	"colophon/ledger/query"
 	"colophon/ledger/record"
 )
 
@@ -37,18 +34,7 @@ func BenchmarkFoldMembers(b *testing.B) {
 				}
 				log.append(bodies...)
 			}
-			var cost indexCost
-			b.ReportAllocs()
-			for b.Loop() {
-				begin := cpuTime(b)
-				s, err := query.Open(index.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
-				require.NoError(b, err)
-				log.catchUp(follow(b, s, log))
-				cost.cpu -= begin
-				cost.add(b, s, events)
-				require.NoError(b, s.Close())
-			}
-			cost.report(b)
+			benchmarkFold(b, log, events)
 		})
 	}
 }
