@@ -140,10 +140,11 @@ func TestStaleTokens(t *testing.T) {
 	s := Store{Shared: v, Now: time.Now}
 	one, err := s.Create(NewToken{Name: "one", Grants: []Grant{{Ledgers: []string{"default"}, Scopes: Read}}})
 	require.NoError(t, err)
-	p, err := openPoll(Config{Shared: v}.withDefaults())
+	config := Config{Shared: v}.withDefaults()
+	p, err := openPoll(config)
 	require.NoError(t, err)
 	p.close() // the test looks itself
-	a := &Authenticator{tokens: p, uses: openLastUses(Config{Shared: v}), log: Config{}.withDefaults().Log, now: time.Now}
+	a := &Authenticator{tokens: p, uses: openLastUses(config), log: config.Log, now: config.Now}
 	require.NoError(t, ask(a, one.Text))
 	v.fail(errors.New("unreachable"))
 	require.Error(t, p.look(t.Context()))
