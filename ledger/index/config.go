@@ -70,6 +70,9 @@ type Settings struct {
 	// MaxDeferred is the number of changed groups after which a fold that defers work ranks
 	// them.
 	MaxDeferred int
+	// FetchLag is the number of events by which an index must be behind its log to fetch a
+	// snapshot instead of folding them (see Store.FetchFrom).
+	FetchLag uint64
 	// Pause is the minimum time between the starts of two folds while no reader waits.
 	Pause time.Duration
 }
@@ -119,6 +122,7 @@ func (c Config) Settings() (Settings, error) {
 		FilterBytes:     filters,
 		EventCacheBytes: records,
 		MaxDeferred:     memory / 40 / deferredBytes,
+		FetchLag:        200_000,
 		Pause:           50 * time.Millisecond,
 	}, nil
 }

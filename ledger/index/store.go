@@ -32,7 +32,9 @@ type Store struct {
 	closed      atomic.Bool
 	filterBytes atomic.Int64 // bytes that the followers' filters can still take
 
-	events *eventCache       // shared by all ledgers
+	events *eventCache // shared by all ledgers
+	held   heldViews
+	source Fetch             // nil if there is none; set before any ledger is followed
 	begin  []counters.Series // counters that begin with 0
 
 	mu        sync.Mutex           // held while a follower starts
@@ -177,7 +179,8 @@ func (s *Store) remove(f *Follower) bool {
 	return true
 }
 
-// Close closes all followers and the database. There must be no queries left.
+// Close closes all followers and the database. There must be no queries left, and no calls of
+// Part.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	closed := s.closed.Swap(true)
@@ -188,6 +191,7 @@ func (s *Store) Close() error {
 	for _, f := range s.Followers() {
 		f.Close()
 	}
+	s.held.closeAll()
 	err := s.rows.Close(ErrClosed)
 	s.events.close()
 	return err

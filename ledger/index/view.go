@@ -32,9 +32,11 @@ type View struct {
 	// latest is the number of folded events when the view was opened. Rankings exist only at
 	// that size.
 	latest uint64
-	block  []byte // scratch
-	events event.Decoder
-	states []any
+	// partial means that some rows of the next event are stored too.
+	partial bool
+	block   []byte // scratch
+	events  event.Decoder
+	states  []any
 }
 
 // Latest returns a view of all folded events.
@@ -42,12 +44,16 @@ func (f *Follower) Latest() (*View, error) {
 	if _, err := f.store.acquire(); err != nil {
 		return nil, fmt.Errorf("ledger %q: %w", f.name, err)
 	}
-	v := &View{follower: f, Reader: f.store.rows.NewReader(f.published.Load().keys)}
+	now := f.published.Load()
+	v := &View{follower: f, Reader: f.store.rows.NewReader(now.keys)}
 	c, err := readCursor(v.Reader, v.Keys)
+	if err == nil && c.size < now.size { // an install has replaced the rows, and publishes them next
+		err = fmt.Errorf("ledger %q: %w", f.name, ErrRebuilding)
+	}
 	if err != nil {
 		return nil, errors.Join(err, v.Close())
 	}
-	v.latest = c.size
+	v.latest, v.partial = c.size, c.partial
 	v.SetSize(c.size)
 	return v, nil
 }
