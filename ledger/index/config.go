@@ -73,6 +73,8 @@ type Settings struct {
 	// FetchLag is the number of events by which an index must be behind its log to fetch a
 	// snapshot instead of folding them (see Store.FetchFrom).
 	FetchLag uint64
+	// PartBytes is the length of Part.Rows from which a part takes no more rows.
+	PartBytes int
 	// Pause is the minimum time between the starts of two folds while no reader waits.
 	Pause time.Duration
 }
@@ -123,6 +125,7 @@ func (c Config) Settings() (Settings, error) {
 		EventCacheBytes: records,
 		MaxDeferred:     memory / 40 / deferredBytes,
 		FetchLag:        200_000,
+		PartBytes:       PartBytes,
 		Pause:           50 * time.Millisecond,
 	}, nil
 }

@@ -160,7 +160,7 @@ func (h *heldView) read(from []byte) (*Part, error) {
 		return nil, ErrPassed
 	}
 	h.timer.Reset(holdTime)
-	rows, last, more, err := h.view.Part(from, PartBytes)
+	rows, last, more, err := h.view.Part(from, h.follower.store.config.PartBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -19,18 +19,22 @@ func (r Row) append(dst []byte) []byte { return appendValue(appendValue(dst, r.K
 // Part encodes the rows of the reader's keyspace in the order of their keys, beginning after a
 // key (nil: at the first one). The part ends with the row that makes it at least that many
 // bytes long. So the same rows always have the same parts. last is the key of the last row.
-// more reports whether rows follow. The reader's size has no effect.
+// more reports whether rows follow. The reader's size has no effect. Part returns ErrPosition
+// if no row can have the key.
 func (r *Reader) Part(after []byte, bytes int) (rows, last []byte, more bool, err error) {
-	lower := append(slices.Clone(r.Keys[:]), after...)
-	if after != nil {
-		lower = append(lower, 0)
+	if after != nil && (len(after) == 0 || r.schema.checkKey(after) != nil) { // the engine must not see such a key
+		return nil, nil, false, ErrPosition
 	}
-	it, err := r.Iterate(lower, r.Keys.End())
+	from := append(slices.Clone(r.Keys[:]), after...)
+	it, err := r.Iterate(from, r.Keys.End())
 	if err != nil {
 		return nil, nil, false, err
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
-	for more = it.First(); more && len(rows) < bytes; more = it.Next() {
+	if more = it.First(); more && after != nil && slices.Equal(it.Key(), from) {
+		more = it.Next()
+	}
+	for ; more && len(rows) < bytes; more = it.Next() {
 		value, err := it.Value()
 		if err != nil {
 			return nil, nil, false, err

@@ -172,7 +172,7 @@ func (s *Store) NewRows(keys Keyspace) Rows { return Rows{engine: s.engine, Keys
 // NewReader returns a reader of a keyspace as it is now. The store must stay acquired until
 // the reader is closed.
 func (s *Store) NewReader(keys Keyspace) *Reader {
-	return &Reader{Keys: keys, snapshot: s.engine.NewSnapshot()}
+	return &Reader{Keys: keys, snapshot: s.engine.NewSnapshot(), schema: s.config.Schema}
 }
 
 // Iterate returns an iterator over all keys from lower up to but not including upper. The
