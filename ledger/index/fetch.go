@@ -3,6 +3,7 @@ package index
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
@@ -28,10 +29,10 @@ var ErrSnapshot = errors.New("index: the snapshot cannot be used")
 // cannot send rows without end. Typical events have less than 2 KiB of rows.
 const maxRowBytes = 64 << 10
 
-// fetch replaces the ledger's part of the index by a snapshot from another server, if the
-// index is far behind the log. After an error it changes nothing. It belongs to the follower's
-// goroutine.
-func (f *Follower) fetch(ctx context.Context) {
+// fetchSnapshot replaces a ledger's part of the index by a snapshot from another server, if
+// the index is far behind the log. After an error it changes nothing. It is called in the
+// follower's goroutine.
+func fetchSnapshot(ctx context.Context, f *Follower) {
 	c, log := &f.store.config, f.store.config.Rows.Log.With("ledger", f.name)
 	if f.store.source == nil || f.store.rows.ReadOnly() {
 		return
@@ -40,62 +41,71 @@ func (f *Follower) fetch(ctx context.Context) {
 	if err == nil && head.Size < f.Size()+c.FetchLag {
 		return
 	}
-	begin := time.Now()
+	begin, s := time.Now(), snapshotCheck{all: sha256.New()}
 	if err == nil {
 		log.Info("fetching the index of another server", "size", f.Size(), "events", head.Size)
-		err = f.install(ctx)
+		err = s.install(ctx, f, f.store.source)
 	}
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil: // the follower is closed
 	case err != nil:
 		log.Error("another server's index cannot be used: folding the events of the log instead", "error", err)
 	default:
-		log.Info("installed the index of another server", "size", f.Size(), "digest", fmt.Sprintf("%x", f.installed), "took", time.Since(begin))
+		log.Info("installed the index of another server", "size", s.size, "bytes", s.bytes, "digest", s.digest(), "took", time.Since(begin))
 	}
 }
 
-// install fetches a snapshot and installs it.
-func (f *Follower) install(ctx context.Context) (err error) {
-	rows, err := f.newInstall()
+// InstallFrom fetches a snapshot of a ledger's index from another server, and replaces the
+// ledger's part of the index by it. It returns the size and the digest of the snapshot. The
+// ledger must not be followed.
+func (s *Store) InstallFrom(ctx context.Context, name string, log Log, fetch Fetch) (size uint64, digest string, err error) {
+	f, err := s.FollowStopped(ctx, name, log)
+	if err != nil {
+		return 0, "", err
+	}
+	defer f.Close()
+	check := snapshotCheck{all: sha256.New()}
+	if err := check.install(ctx, f, fetch); err != nil {
+		return 0, "", fmt.Errorf("fetching the index of ledger %q: %w", name, err)
+	}
+	return check.size, check.digest(), nil
+}
+
+// install fetches a snapshot, checks it, and installs it.
+func (s *snapshotCheck) install(ctx context.Context, f *Follower, fetch Fetch) (err error) {
+	rows, err := newInstall(f)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	s := snapshotCheck{all: sha256.New()}
-	for part, err := range f.store.source(ctx, f.name, f.Size()) {
+	for part, err := range fetch(ctx, f.name, f.Size()) {
+		if err == nil {
+			err = errors.Join(f.requireSpace(), f.store.rows.Refused(), s.part(part, rows))
+		}
+		if errors.Is(err, rowstore.ErrPart) {
+			err = fmt.Errorf("%w: %w", ErrSnapshot, err)
+		}
 		if err != nil {
 			return err
-		}
-		if err := errors.Join(s.begin(part), f.requireSpace(), f.store.rows.Refused()); err != nil {
-			return err
-		}
-		for row, err := range rowstore.RowsOf(part.Rows) {
-			if err == nil {
-				err = errors.Join(s.row(row), rows.Add(row))
-			}
-			if errors.Is(err, rowstore.ErrPart) {
-				err = fmt.Errorf("%w: %w", ErrSnapshot, err)
-			}
-			if err != nil {
-				return err
-			}
 		}
 	}
 	if err := s.end(); err != nil {
 		return err
 	}
-	if why, err := f.conflictWithLog(ctx, s.cursor); err != nil || why != "" {
-		return errors.Join(err, fmt.Errorf("%w: it is of another log: %s", ErrSnapshot, why))
-	}
-	if s.size <= f.Size() {
+	why, err := f.conflictWithLog(ctx, s.cursor)
+	switch {
+	case err != nil:
+		return err
+	case why != "":
+		return fmt.Errorf("%w: it is of another log: %s", ErrSnapshot, why)
+	case s.size <= f.Size():
 		return fmt.Errorf("%w: it has %d events, and this server's index has %d", ErrSnapshot, s.size, f.Size())
 	}
-	s.all.Sum(f.installed[:0])
-	return f.commitInstall(ctx, rows)
+	return commitInstall(ctx, f, rows)
 }
 
-// newInstall begins to replace the ledger's rows.
-func (f *Follower) newInstall() (*rowstore.Install, error) {
+// newInstall begins to replace a ledger's rows.
+func newInstall(f *Follower) (*rowstore.Install, error) {
 	if _, err := f.store.acquire(); err != nil {
 		return nil, err
 	}
@@ -105,8 +115,8 @@ func (f *Follower) newInstall() (*rowstore.Install, error) {
 	return f.store.rows.NewInstall(f.name)
 }
 
-// commitInstall replaces the ledger's rows, and continues from them.
-func (f *Follower) commitInstall(ctx context.Context, rows *rowstore.Install) error {
+// commitInstall replaces a ledger's rows, and continues from them.
+func commitInstall(ctx context.Context, f *Follower, rows *rowstore.Install) error {
 	if _, err := f.store.acquire(); err != nil {
 		return err
 	}
@@ -132,8 +142,11 @@ type snapshotCheck struct {
 	all    hash.Hash
 }
 
-// begin checks a part before its rows are read.
-func (s *snapshotCheck) begin(p *Part) error {
+// digest returns the digest of all rows.
+func (s *snapshotCheck) digest() string { return hex.EncodeToString(s.all.Sum(nil)) }
+
+// part checks a part and stores its rows.
+func (s *snapshotCheck) part(p *Part, to *rowstore.Install) error {
 	if s.size == 0 {
 		s.size = p.Size
 	}
@@ -146,6 +159,17 @@ func (s *snapshotCheck) begin(p *Part) error {
 		return fmt.Errorf("%w: its size changes from %d to %d", ErrSnapshot, s.size, p.Size)
 	case s.bytes > 16*PartBytes && s.bytes/maxRowBytes > s.size:
 		return fmt.Errorf("%w: it has more rows than %d events can have", ErrSnapshot, s.size)
+	}
+	for row, err := range rowstore.RowsOf(p.Rows) {
+		if err == nil {
+			err = to.Add(row)
+		}
+		if err == nil {
+			err = s.row(row)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -178,18 +202,4 @@ func (s *snapshotCheck) end() error {
 		return fmt.Errorf("%w: it has the hashes of %d events, but its size is %d", ErrSnapshot, s.hashes, s.size)
 	}
 	return nil
-}
-
-// InstallFrom fetches a snapshot of a ledger's index from another server, and replaces the
-// ledger's part of the index by it. It returns the size and the digest of the snapshot. The
-// ledger must not be followed.
-func (s *Store) InstallFrom(ctx context.Context, name string, log Log, fetch Fetch) (size uint64, digest [sha256.Size]byte, err error) {
-	s.source = fetch
-	f, err := s.FollowStopped(ctx, name, log)
-	if err != nil {
-		return 0, digest, err
-	}
-	defer f.Close()
-	err = f.install(ctx)
-	return f.Size(), f.installed, err
 }

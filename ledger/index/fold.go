@@ -223,9 +223,7 @@ func (f *Follower) flushPending() error {
 		return fmt.Errorf("storing the index up to event %d: %w", stored.next.size, err)
 	}
 	f.publish(stored.next)
-	if !stored.next.partial && f.cut.CompareAndSwap(stored.next.size, 0) {
-		f.holdNow()
-	}
+	f.store.held.openCut(f, stored.next)
 	return nil
 }
 

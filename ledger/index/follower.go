@@ -29,8 +29,7 @@ type Follower struct {
 	folded      time.Time     // when the last fold began; used by the goroutine
 	// cut is a size at which a batch must end, so that its parts can be read; 0 if there is
 	// none.
-	cut       atomic.Uint64
-	installed [sha256.Size]byte // digest of the installed snapshot; used by the goroutine
+	cut atomic.Uint64
 
 	// Written by start and by the goroutine, also while the engine is replaced; read by all.
 	published atomic.Pointer[snapshot]
@@ -88,7 +87,7 @@ func (f *Follower) run(ctx context.Context, err error) {
 		close(f.done)
 	}()
 	if err == nil {
-		f.fetch(ctx)
+		fetchSnapshot(ctx, f)
 		err = f.catchUp(ctx)
 	}
 	for err == nil || errors.Is(err, ErrRebuilding) || isDamage(err) && f.store.rows.ReportDamage(err, f.replaced) {

@@ -30,7 +30,8 @@ type Part struct {
 func (p *Part) Digest() [sha256.Size]byte { return sha256.Sum256(p.Rows) }
 
 // PartBytes is the length of Part.Rows from which a part takes no more rows. Each part except
-// the last has at least this length.
+// the last has at least this length. Servers compare the digests of their parts, so the layout
+// must change with it.
 const PartBytes = 4 << 20
 
 const (
@@ -126,27 +127,27 @@ func (s *heldViews) closeAll() {
 	}
 }
 
-// Part reads the part of the index snapshot at a size that begins at a position: Part.Next of
-// the part before, or nil for the first one. A size of 0 means the current size. If the index
-// is not yet at the size, Part waits for it. The snapshot is kept for holdTime, so that its
-// other parts can be read. Part returns ErrPassed if the snapshot at this size is not kept,
-// and ErrHeld if too many are. An error of ctx means that the index has not reached the size.
-// Rows are folded meanwhile.
-func (f *Follower) Part(ctx context.Context, size uint64, from []byte) (*Part, error) {
-	p, err := f.part(ctx, size, from)
+// ReadPart reads the part of the index snapshot at a size that begins at a position: Part.Next
+// of the part before, or nil for the first one. A size of 0 means the current size. If the
+// index is not yet at the size, ReadPart waits for it. The snapshot is kept for holdTime, so
+// that its other parts can be read. ReadPart returns ErrPassed if the snapshot at this size is
+// not kept, and ErrHeld if too many are. An error of ctx means that the index has not reached
+// the size. Events are folded meanwhile.
+func ReadPart(ctx context.Context, f *Follower, size uint64, from []byte) (*Part, error) {
+	p, err := f.store.held.part(ctx, f, size, from)
 	if err != nil {
 		return nil, fmt.Errorf("reading a part of the index of ledger %q: %w", f.name, err)
 	}
 	return p, nil
 }
 
-func (f *Follower) part(ctx context.Context, size uint64, from []byte) (*Part, error) {
-	h, err := f.hold(ctx, size)
+func (s *heldViews) part(ctx context.Context, f *Follower, size uint64, from []byte) (*Part, error) {
+	h, err := s.open(ctx, f, size)
 	if err != nil {
 		return nil, err
 	}
 	if err := f.store.rows.Refused(); err != nil { // a replacement waits until views are closed
-		f.store.held.remove(h)
+		s.remove(h)
 		return nil, noSpace(err)
 	}
 	return h.read(from)
@@ -171,10 +172,10 @@ func (h *heldView) read(from []byte) (*Part, error) {
 	return &Part{Size: h.size, Rows: rows, Next: last}, nil
 }
 
-// hold returns the held view at a size, and opens it if there is none.
-func (f *Follower) hold(ctx context.Context, size uint64) (*heldView, error) {
+// open returns the held view of a ledger at a size, and opens it if there is none.
+func (s *heldViews) open(ctx context.Context, f *Follower, size uint64) (*heldView, error) {
 	for {
-		if h := f.store.held.find(f, size); h != nil {
+		if h := s.find(f, size); h != nil {
 			return h, nil
 		}
 		before := f.published.Load()
@@ -184,7 +185,7 @@ func (f *Follower) hold(ctx context.Context, size uint64) (*heldView, error) {
 		}
 		switch {
 		case v.latest > 0 && !v.partial && (size == 0 || v.latest == size):
-			return f.store.held.add(f, v)
+			return s.add(f, v)
 		case size > 0 && v.latest > size:
 			err = ErrPassed
 		case size > v.latest: // make a batch end there
@@ -193,21 +194,21 @@ func (f *Follower) hold(ctx context.Context, size uint64) (*heldView, error) {
 		if err = errors.Join(err, v.Close()); err != nil {
 			return nil, err
 		}
-		if err := f.waitAfter(ctx, before, size); err != nil {
+		if err := before.wait(ctx, f, size); err != nil {
 			f.cut.CompareAndSwap(size, 0)
 			return nil, err
 		}
 	}
 }
 
-// waitAfter waits until a later snapshot than before is published, or the index has a size.
-func (f *Follower) waitAfter(ctx context.Context, before *snapshot, size uint64) error {
-	if size > before.size {
+// wait waits until a later snapshot is published, or the index has a size.
+func (s *snapshot) wait(ctx context.Context, f *Follower, size uint64) error {
+	if size > s.size {
 		return f.Wait(ctx, size)
 	}
 	f.Wake()
 	select {
-	case <-before.superseded:
+	case <-s.superseded:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -216,11 +217,15 @@ func (f *Follower) waitAfter(ctx context.Context, before *snapshot, size uint64)
 	}
 }
 
-// holdNow holds a view of the index as it is. It belongs to the follower's goroutine, which
-// has published a size at which a caller of Part waits. Without room the caller gets ErrPassed.
-func (f *Follower) holdNow() {
+// openCut holds a view of the index as it is, if it is at the size for which callers of
+// ReadPart wait. It is called in the follower's goroutine, between two batches. Without room
+// the callers get ErrPassed.
+func (s *heldViews) openCut(f *Follower, now *snapshot) {
+	if now.partial || !f.cut.CompareAndSwap(now.size, 0) {
+		return
+	}
 	if v, err := f.Latest(); err == nil {
-		_, _ = f.store.held.add(f, v)
+		_, _ = s.add(f, v)
 	}
 }
 

@@ -51,5 +51,5 @@ func (f *Fold) FoldEntry(ctx context.Context, entry []byte) (err error) {
 // ErrNotEvent: the entry cannot be decoded.
 var ErrNotEvent = errors.New("not an event")
 
-// Awaits reports whether a caller of Part waits for a size.
-func (f *Follower) Awaits(size uint64) bool { return f.cut.Load() == size }
+// Awaits reports whether a caller of ReadPart waits for a size.
+func Awaits(f *Follower, size uint64) bool { return f.cut.Load() == size }

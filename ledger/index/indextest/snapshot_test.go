@@ -28,7 +28,7 @@ import (
 func partsOf(t tester, f *index.Follower, size uint64) (parts []*index.Part) {
 	t.Helper()
 	for from := []byte(nil); len(parts) == 0 || from != nil; {
-		p, err := f.Part(context.Background(), size, from)
+		p, err := index.ReadPart(context.Background(), f, size, from)
 		require.NoError(t, err)
 		parts = append(parts, p)
 		size, from = p.Size, p.Next
@@ -343,7 +343,7 @@ func TestSnapshotOfAGrowingLog(t *testing.T) {
 	log.catchUp(f)
 	var parts []*index.Part
 	for from := []byte(nil); len(parts) == 0 || from != nil; {
-		p, err := f.Part(t.Context(), 50, from)
+		p, err := index.ReadPart(t.Context(), f, 50, from)
 		require.NoError(t, err)
 		parts = append(parts, p)
 		from = p.Next
@@ -361,7 +361,7 @@ func TestSnapshotOfAGrowingLog(t *testing.T) {
 	require.Equal(t, partsOf(t, own, 50), parts)
 	require.NoError(t, first.Close())
 
-	_, err = f.Part(t.Context(), 51, nil)
+	_, err = index.ReadPart(t.Context(), f, 51, nil)
 	require.ErrorIs(t, err, index.ErrPassed)
 	require.NoError(t, s.Close())
 }
@@ -383,7 +383,7 @@ func TestSnapshotAtALaterSize(t *testing.T) {
 	got := make(chan []*index.Part)
 	for _, f := range []*index.Follower{a, b} {
 		go func() {
-			p, err := f.Part(context.Background(), 53, nil)
+			p, err := index.ReadPart(context.Background(), f, 53, nil)
 			if err != nil {
 				t.Error(err)
 			}
@@ -391,7 +391,7 @@ func TestSnapshotAtALaterSize(t *testing.T) {
 		}()
 	}
 	for _, f := range []*index.Follower{a, b} {
-		for !f.Awaits(53) {
+		for !index.Awaits(f, 53) {
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -404,9 +404,9 @@ func TestSnapshotAtALaterSize(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := a.Part(ctx, 1000, nil)
+	_, err := index.ReadPart(ctx, a, 1000, nil)
 	require.ErrorIs(t, err, context.Canceled)
-	require.False(t, a.Awaits(1000))
+	require.False(t, index.Awaits(a, 1000))
 	require.NoError(t, one.Close())
 	require.NoError(t, two.Close())
 }
@@ -432,7 +432,7 @@ func TestNoSnapshotInTheMiddleOfAnEvent(t *testing.T) {
 	}
 	require.Equal(t, uint64(2), f.Size())
 	for _, size := range []uint64{0, 2} {
-		_, err = f.Part(ctx, size, nil)
+		_, err = index.ReadPart(ctx, f, size, nil)
 		require.Error(t, err, "it waits for the rest, but the test has no time")
 		require.NotErrorIs(t, err, index.ErrPassed)
 	}
@@ -451,19 +451,19 @@ func TestFewSnapshotsAtATime(t *testing.T) {
 	for n := range 2 {
 		log.append(plains(t, 10*n, 10*n+10)...)
 		log.catchUp(f)
-		p, err := f.Part(t.Context(), 0, nil)
+		p, err := index.ReadPart(t.Context(), f, 0, nil)
 		require.NoError(t, err)
 		begun = append(begun, p)
 	}
 	log.append(plains(t, 20, 30)...)
 	log.catchUp(f)
-	_, err := f.Part(t.Context(), 0, nil)
+	_, err := index.ReadPart(t.Context(), f, 0, nil)
 	require.ErrorIs(t, err, index.ErrHeld)
 	require.Equal(t, begun[0], partsOf(t, f, 10)[0])
-	p, err := f.Part(t.Context(), 0, nil)
+	p, err := index.ReadPart(t.Context(), f, 0, nil)
 	require.NoError(t, err)
 	require.Equal(t, uint64(30), p.Size)
-	_, err = f.Part(t.Context(), 10, nil)
+	_, err = index.ReadPart(t.Context(), f, 10, nil)
 	require.ErrorIs(t, err, index.ErrPassed)
 	require.Equal(t, begun[1], partsOf(t, f, 20)[0])
 	require.NoError(t, s.Close())
