@@ -70,8 +70,7 @@ type IndexPartQuery struct {
 	DigestOnly bool
 }
 
-// IndexPart returns a part of the server's index: GET /index. It needs the scopes admin and read. The call is not
-// repeated after a failure.
+// IndexPart returns a part of the server's index: GET /index. It needs the scopes admin and read.
 func (l *Ledger) IndexPart(ctx context.Context, q IndexPartQuery) (*wire.IndexPart, error) {
 	query := make(url.Values)
 	if q.AsOf > 0 {
@@ -83,7 +82,7 @@ func (l *Ledger) IndexPart(ctx context.Context, q IndexPartQuery) (*wire.IndexPa
 	if q.DigestOnly {
 		query.Set("rows", "false")
 	}
-	return answer[wire.IndexPart](ctx, l.client, request{method: http.MethodGet, path: l.path + "/index", query: query})
+	return answer[wire.IndexPart](ctx, l.client, get(l.path+"/index", query))
 }
 
 // Freeze permanently ends all writes: POST /freeze. The call is not repeated after a failure. Freezing a frozen

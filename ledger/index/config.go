@@ -70,8 +70,8 @@ type Settings struct {
 	// MaxDeferred is the number of changed groups after which a fold that defers work ranks
 	// them.
 	MaxDeferred int
-	// FetchLag is the number of events by which an index must be behind its log to fetch a
-	// snapshot instead of folding them (see Store.FetchFrom).
+	// FetchLag is the number of events by which an index must at least be behind its log to
+	// fetch a snapshot instead of folding them (see Store.FetchFrom).
 	FetchLag uint64
 	// PartBytes is the length of Part.Rows from which a part takes no more rows.
 	PartBytes int
@@ -124,7 +124,7 @@ func (c Config) Settings() (Settings, error) {
 		FilterBytes:     filters,
 		EventCacheBytes: records,
 		MaxDeferred:     memory / 40 / deferredBytes,
-		FetchLag:        200_000,
+		FetchLag:        20_000,
 		PartBytes:       PartBytes,
 		Pause:           50 * time.Millisecond,
 	}, nil

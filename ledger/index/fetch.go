@@ -13,10 +13,9 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Fetch yields the parts of an index snapshot of a ledger from another server, in order. size
-// is the number of events in this server's index. Fetch checks that the snapshot belongs to
-// the ledger's log, and that each part arrived unchanged.
-type Fetch func(ctx context.Context, ledger string, size uint64) iter.Seq2[*Part, error]
+// Fetch yields the parts of an index snapshot of a ledger from another server, in order. It
+// checks that the snapshot belongs to the ledger's log, and that each part arrived unchanged.
+type Fetch func(ctx context.Context, ledger string) iter.Seq2[*Part, error]
 
 // FetchFrom makes each follower begin with a snapshot from another server if its own index is
 // far behind the log. If that fails, it folds the events. Call FetchFrom before Follow.
@@ -24,6 +23,10 @@ func (s *Store) FetchFrom(fetch Fetch) { s.source = fetch }
 
 // ErrSnapshot: another server's index snapshot cannot be used.
 var ErrSnapshot = errors.New("index: the snapshot cannot be used")
+
+// An index that lacks 1/fetchShare of the log's events is fetched. One that lacks fewer is
+// folded, because a snapshot has all rows, also those that the server has.
+const fetchShare = 4
 
 // maxRowBytes bounds the average length of the rows of one event, so that a faulty server
 // cannot send rows without end. Typical events have less than 2 KiB of rows.
@@ -38,13 +41,13 @@ func fetchSnapshot(ctx context.Context, f *Follower) {
 		return
 	}
 	head, err := f.log.Head(ctx)
-	if err == nil && head.Size < f.Size()+c.FetchLag {
+	if behind := head.Size - min(head.Size, f.Size()); err == nil && (behind < c.FetchLag || behind < head.Size/fetchShare) {
 		return
 	}
 	begin, s := time.Now(), snapshotCheck{all: sha256.New()}
 	if err == nil {
 		log.Info("fetching the index of another server", "size", f.Size(), "events", head.Size)
-		err = s.install(ctx, f, f.store.source)
+		err = s.install(ctx, f, f.store.source, f.Size())
 	}
 	switch {
 	case ctx.Err() != nil: // the follower is closed
@@ -65,20 +68,21 @@ func (s *Store) InstallFrom(ctx context.Context, name string, log Log, fetch Fet
 	}
 	defer f.Close()
 	check := snapshotCheck{all: sha256.New()}
-	if err := check.install(ctx, f, fetch); err != nil {
+	if err := check.install(ctx, f, fetch, 0); err != nil {
 		return 0, "", fmt.Errorf("fetching the index of ledger %q: %w", name, err)
 	}
 	return check.size, check.digest(), nil
 }
 
-// install fetches a snapshot, checks it, and installs it.
-func (s *snapshotCheck) install(ctx context.Context, f *Follower, fetch Fetch) (err error) {
+// install fetches a snapshot, checks it, and installs it. It refuses one that covers fewer
+// than least events.
+func (s *snapshotCheck) install(ctx context.Context, f *Follower, fetch Fetch, least uint64) (err error) {
 	rows, err := newInstall(f)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	for part, err := range fetch(ctx, f.name, f.Size()) {
+	for part, err := range fetch(ctx, f.name) {
 		if err == nil {
 			err = errors.Join(f.requireSpace(), f.store.rows.Refused(), s.part(part, rows))
 		}
@@ -98,8 +102,8 @@ func (s *snapshotCheck) install(ctx context.Context, f *Follower, fetch Fetch) (
 		return err
 	case why != "":
 		return fmt.Errorf("%w: it is of another log: %s", ErrSnapshot, why)
-	case s.size <= f.Size():
-		return fmt.Errorf("%w: it has %d events, and this server's index has %d", ErrSnapshot, s.size, f.Size())
+	case s.size < least:
+		return fmt.Errorf("%w: it has %d events, and this server's index has %d", ErrSnapshot, s.size, least)
 	}
 	return commitInstall(ctx, f, rows)
 }

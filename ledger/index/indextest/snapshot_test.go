@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,7 +39,7 @@ func partsOf(t tester, f *index.Follower, size uint64) (parts []*index.Part) {
 
 // sending returns a Fetch that yields parts.
 func sending(parts []*index.Part) index.Fetch {
-	return func(context.Context, string, uint64) iter.Seq2[*index.Part, error] {
+	return func(context.Context, string) iter.Seq2[*index.Part, error] {
 		return func(yield func(*index.Part, error) bool) {
 			for _, p := range parts {
 				if !yield(p, nil) {
@@ -101,7 +102,7 @@ func TestInstalledSnapshotIsTheFold(t *testing.T) {
 		s := openTest(t, c)
 		beside := follow(t, s, neighbour)
 		neighbour.catchUp(beside)
-		old := rapid.IntRange(0, int(size)-1).Draw(t, "own")
+		old := rapid.IntRange(0, int(size)/2).Draw(t, "own")
 		if old > 0 { // an index that is behind
 			f, err := s.Refold(context.Background(), log.name, log.store, uint64(old), func(uint64) {})
 			require.NoError(t, err)
@@ -122,7 +123,8 @@ func TestInstalledSnapshotIsTheFold(t *testing.T) {
 		whole := slices.DeleteFunc(dump(t, s), func(line string) bool { return strings.HasPrefix(line, "neighbour") })
 		requireSame(t, log.refold(), whole)
 		require.NoError(t, s.Close())
-		require.Contains(t, lines.String(), fmt.Sprintf("installed the index of another server\" ledger=default size=%d digest=%x", size, digest))
+		require.Contains(t, lines.String(), fmt.Sprintf("installed the index of another server\" ledger=default size=%d bytes=", size))
+		require.Contains(t, lines.String(), fmt.Sprintf("digest=%x", digest))
 	})
 }
 
@@ -222,14 +224,14 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 		requireRefused(t, short, sending(partOf(60, first)), "it is of another log: the index has 60 events, the log has 50")
 	})
 	t.Run("broken connection", func(t *testing.T) {
-		requireRefused(t, log, func(context.Context, string, uint64) iter.Seq2[*index.Part, error] {
+		requireRefused(t, log, func(context.Context, string) iter.Seq2[*index.Part, error] {
 			return func(yield func(*index.Part, error) bool) {
 				_ = yield(partOf(60, first[:5])[0], nil) && yield(nil, broken)
 			}
 		}, broken.Error())
 	})
 	t.Run("endless", func(t *testing.T) {
-		requireRefused(t, log, func(context.Context, string, uint64) iter.Seq2[*index.Part, error] {
+		requireRefused(t, log, func(context.Context, string) iter.Seq2[*index.Part, error] {
 			return func(yield func(*index.Part, error) bool) {
 				value := bytes.Repeat([]byte{7}, 1<<20)
 				_ = yield(partOf(60, first[:1])[0], nil)
@@ -467,4 +469,31 @@ func TestFewSnapshotsAtATime(t *testing.T) {
 	require.ErrorIs(t, err, index.ErrPassed)
 	require.Equal(t, begun[1], partsOf(t, f, 20)[0])
 	require.NoError(t, s.Close())
+}
+
+// An index that lacks few events is folded and not fetched.
+func TestIndexThatIsNearIsNotFetched(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 100)...)
+	for _, own := range []struct {
+		size, lag uint64
+		fetched   bool
+	}{{0, 100, true}, {0, 101, false}, {75, 1, true}, {76, 1, false}, {100, 1, false}} {
+		c := testConfig(vfs.NewMem())
+		c.FetchLag = own.lag
+		s := openTest(t, c)
+		f, err := s.Refold(t.Context(), log.name, log.store, own.size, func(uint64) {})
+		require.NoError(t, err)
+		f.Close()
+		var fetched atomic.Bool
+		s.FetchFrom(func(context.Context, string) iter.Seq2[*index.Part, error] {
+			fetched.Store(true)
+			return func(func(*index.Part, error) bool) {}
+		})
+		f = follow(t, s, log)
+		log.catchUp(f)
+		f.Close()
+		require.Equal(t, own.fetched, fetched.Load(), "%+v", own)
+		require.NoError(t, s.Close())
+	}
 }
