@@ -4,18 +4,9 @@ import (
 	"time"
 
 	"colophon/client"
-	"colophon/internal/cli"
-	"colophon/internal/remote"
 )
 
-// partTime is how long one attempt to fetch a part can take.
-const partTime = 30 * time.Second
-
-// Connect returns a server to fetch from. It sends nothing.
-func Connect(c *cli.Console, o remote.Options) (Server, error) {
-	s, err := o.Connect(c, client.WithTimeout(partTime), client.WithRetries(client.Retries{Attempts: 3, First: time.Second}))
-	if err != nil {
-		return Server{}, err
-	}
-	return Server{URL: s.URL, Client: s.Client}, nil
+// ClientOptions returns the options of a client for Server.
+func ClientOptions() []client.Option {
+	return []client.Option{client.WithTimeout(30 * time.Second), client.WithRetries(client.Retries{Attempts: 3, First: time.Second})}
 }

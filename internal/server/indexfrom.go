@@ -43,11 +43,11 @@ func (n *Node) fetchIndex(c *cli.Console, config Config) error {
 	}
 	f := &indexfetch.Fetcher{Root: n.root}
 	for _, url := range config.indexServers() {
-		s, err := indexfetch.Connect(c, remote.Options{URL: url, TokenFile: config.IndexTokenFile, CAFile: config.IndexCAFile})
+		s, err := remote.Options{URL: url, TokenFile: config.IndexTokenFile, CAFile: config.IndexCAFile}.Connect(c, indexfetch.ClientOptions()...)
 		if err != nil {
 			return fmt.Errorf("index-from: %w", err)
 		}
-		f.Servers = append(f.Servers, s)
+		f.Servers = append(f.Servers, indexfetch.Server{URL: s.URL, Client: s.Client})
 	}
 	n.Index.FetchFrom(f.Fetch)
 	return nil
