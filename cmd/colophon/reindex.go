@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,8 +37,8 @@ func (o *offlineOptions) bind(c *cli.Console, command *cobra.Command, ledger, us
 // reindexOptions holds the flags of reindex.
 type reindexOptions struct {
 	offlineOptions
-	from   remote.Options // URL is empty if nothing is fetched
-	digest bool
+	from  remote.Options // URL is empty if nothing is fetched
+	check bool
 }
 
 func newReindex(c *cli.Console) *cobra.Command {
@@ -56,11 +58,11 @@ but at most a quarter of the available memory.
 
 With --from, reindex fetches the rows from a running server that has the same log, and
 folds only later events. It checks that the trees of both have the same root. Whether the
-rows are right is the word of that server: to check them, compare --digest with reindex
-of the same log without --from. Rows do not depend on the server, only on the events.
+rows are right is the word of that server, until --check: this builds another index in the
+folder, compares the digests of all rows, and changes nothing.
 
-Exit codes: 0 the index is built, 1 it could not be built, 2 bad arguments or no such
-folder, 4 another process uses the folder.`,
+Exit codes: 0 the index is built, or right, 1 it could not be built, or is wrong, 2 bad
+arguments or no such folder, 4 another process uses the folder.`,
 		Example: `  colophon reindex --data ./data
   colophon reindex --data ./data --ledger generations
   colophon reindex --data ./data --from https://node1.example.org:8443`,
@@ -74,7 +76,8 @@ folder, 4 another process uses the folder.`,
 	o.bind(c, command, "", "`name` of the one ledger to index; default all")
 	command.Flags().StringVar(&o.from.URL, "from", "", "`URL` of a server with the same log whose index is fetched")
 	o.from.BindCredentials(c, command.Flags())
-	command.Flags().BoolVar(&o.digest, "digest", false, "print the digest of the rows of each ledger")
+	command.Flags().BoolVar(&o.check, "check", false, "build another index, compare all rows with the one in the folder, and change nothing")
+	command.MarkFlagsMutuallyExclusive("from", "check")
 	return command
 }
 
@@ -86,19 +89,16 @@ func reindex(ctx context.Context, c *cli.Console, o reindexOptions) error {
 			return err
 		}
 	}
-	database, err := openDatabase(ctx, c, o.data, o.store, o.store != "")
+	database, err := openDatabase(ctx, c, o.data, o.store, o.store != "" || o.check)
 	if err != nil {
 		return err
 	}
-	folded, err := query.Open(index.Config{
-		Dir: datadir.Index(o.data), Log: c.Warnings(), Memory: memory.Share(memory.Usable(), 4, index.DefaultMemory), Rebuild: o.ledger == "" && from == nil,
-	})
-	if err != nil {
-		return errors.Join(err, database.Close())
+	r := reindexer{c: c, o: o, from: from, database: database}
+	err = r.open()
+	if err == nil {
+		err = r.all(ctx)
 	}
-	r := reindexer{c: c, o: o, from: from, database: database, folded: folded}
-	err = r.all(ctx)
-	return errors.Join(err, folded.Close(), database.Close())
+	return errors.Join(err, r.close(), database.Close())
 }
 
 // reindexer rebuilds an index.
@@ -108,6 +108,36 @@ type reindexer struct {
 	from     *remote.Server // nil if nothing is fetched
 	database storage.Database
 	folded   *index.Store
+	stored   *index.Store // that is compared with folded; nil if nothing is
+}
+
+// checkDir returns the folder for an index that is compared with the stored one. The next start
+// of the server removes what an interrupted command leaves there.
+func (r *reindexer) checkDir() string { return filepath.Join(datadir.Spool(r.o.data), "index") }
+
+func (r *reindexer) open() (err error) {
+	config := index.Config{
+		Dir: datadir.Index(r.o.data), Log: r.c.Warnings(), Memory: memory.Share(memory.Usable(), 4, index.DefaultMemory), Rebuild: r.o.ledger == "" && r.from == nil,
+	}
+	if r.o.check {
+		stored := index.Config{Dir: config.Dir, Log: config.Log, ReadOnly: true}
+		if r.stored, err = query.Open(stored); err != nil {
+			return err
+		}
+		config.Dir, config.Rebuild = r.checkDir(), true
+	}
+	r.folded, err = query.Open(config)
+	return err
+}
+
+func (r *reindexer) close() (err error) {
+	if r.folded != nil {
+		err = r.folded.Close()
+	}
+	if r.stored != nil {
+		err = errors.Join(err, r.stored.Close(), os.RemoveAll(r.checkDir()))
+	}
+	return err
 }
 
 func (r *reindexer) all(ctx context.Context) error {
@@ -139,41 +169,69 @@ func (r *reindexer) ledger(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	fold := r.refold
-	if r.from != nil {
-		fold = r.fetch
+	var how string
+	size := head.Size
+	switch {
+	case r.stored != nil:
+		size, how, err = r.check(ctx, name, log)
+	case r.from != nil:
+		how, err = r.fetch(ctx, name, log, head)
+	default:
+		var f *index.Follower
+		if f, how, err = r.refold(ctx, name, log, head.Size); err == nil {
+			f.Close() // frees its memory for the next ledger
+		}
 	}
-	f, how, err := fold(ctx, name, log, head)
 	if err != nil {
 		return explainFold(ctx, err, name)
 	}
-	defer f.Close() // frees its memory for the next ledger
-	if r.o.digest && head.Size > 0 {
-		digest, err := digestOf(ctx, f)
-		if err != nil {
-			return err
-		}
-		how += ", digest " + digest
-	}
-	_, err = fmt.Fprintf(r.c.Out, "%s: %s indexed%s\n", name, cli.Counted(head.Size, "event"), how)
+	_, err = fmt.Fprintf(r.c.Out, "%s: %s indexed%s\n", name, cli.Counted(size, "event"), how)
 	return err
 }
 
-// refold folds all events. how says how fast.
-func (r *reindexer) refold(ctx context.Context, name string, log storage.Reader, head storage.Head) (f *index.Follower, how string, err error) {
-	bar := cli.NewProgress(r.c, int64(head.Size), "indexing "+name)
+// refold folds events. how says how fast.
+func (r *reindexer) refold(ctx context.Context, name string, log storage.Reader, size uint64) (f *index.Follower, how string, err error) {
+	bar := cli.NewProgress(r.c, int64(size), "indexing "+name)
 	begin := time.Now()
-	f, err = r.folded.Refold(ctx, name, log, head.Size, bar.Set)
+	f, err = r.folded.Refold(ctx, name, log, size, bar.Set)
 	took := time.Since(begin)
 	bar.Finish()
-	if head.Size >= minRated {
-		how = fmt.Sprintf(", %.0f a second", float64(head.Size)/took.Seconds())
+	if size >= minRated {
+		how = fmt.Sprintf(", %.0f a second", float64(size)/took.Seconds())
 	}
 	return f, how, err
 }
 
+// check folds the events that the stored index has, and compares the rows of both. It returns
+// the size of the stored index.
+func (r *reindexer) check(ctx context.Context, name string, log storage.Reader) (size uint64, how string, err error) {
+	stored, err := r.stored.FollowStopped(ctx, name, log)
+	if err != nil {
+		// Not %w: a folder without an index is not a full disk.
+		return 0, "", cli.Exitf(cli.ExitFailed, "reading the index of ledger %q: %v\nThe next start of the server rebuilds it", name, err)
+	}
+	defer stored.Close()
+	if size = stored.Size(); size == 0 {
+		return 0, "", nil
+	}
+	have, err := digestOf(ctx, stored)
+	if err != nil {
+		return 0, "", err
+	}
+	f, _, err := r.refold(ctx, name, log, size)
+	if err != nil {
+		return 0, "", err
+	}
+	defer f.Close()
+	want, err := digestOf(ctx, f)
+	if err == nil && have != want {
+		err = cli.Exitf(cli.ExitFailed, "the index of ledger %q is WRONG at size %d: its rows have the digest %s, those of the events have %s\nRebuild it with colophon reindex", name, size, have, want)
+	}
+	return size, ", which is right, digest " + have, err
+}
+
 // fetch installs another server's rows, and folds the events after them.
-func (r *reindexer) fetch(ctx context.Context, name string, log storage.Reader, head storage.Head) (f *index.Follower, how string, err error) {
+func (r *reindexer) fetch(ctx context.Context, name string, log storage.Reader, head storage.Head) (how string, err error) {
 	source := indexfetch.Fetcher{
 		Servers: []indexfetch.Server{{URL: r.from.URL, Client: r.from.Client}},
 		Root: func(ctx context.Context, _ string, size uint64) (proofs.Hash, error) {
@@ -190,20 +248,14 @@ func (r *reindexer) fetch(ctx context.Context, name string, log storage.Reader, 
 	}
 	fetched, digest, err := r.folded.InstallFrom(ctx, name, log, source.Fetch)
 	if err != nil {
-		return nil, "", fmt.Errorf("%w\nNothing was changed; without --from, reindex folds the events", r.from.Explain(err))
+		return "", fmt.Errorf("%w\nNothing was changed; without --from, reindex folds the events", r.from.Explain(err))
 	}
-	if f, err = r.folded.Follow(name, log); err != nil {
-		return nil, "", err
+	f, err := r.folded.Follow(name, log)
+	if err != nil {
+		return "", err
 	}
-	if err := f.Wait(ctx, head.Size); err != nil {
-		f.Close()
-		return nil, "", err
-	}
-	how = fmt.Sprintf(", %d of them fetched", fetched)
-	if !r.o.digest {
-		how += ", digest " + digest
-	}
-	return f, how, nil
+	defer f.Close()
+	return fmt.Sprintf(", %d of them fetched, digest %s", fetched, digest), f.Wait(ctx, head.Size)
 }
 
 // digestOf returns the digest of all rows of a ledger.
