@@ -77,11 +77,13 @@ arguments or no such folder, 4 another process uses the folder.`,
 	command.Flags().StringVar(&o.from.URL, "from", "", "`URL` of a server with the same log whose index is fetched")
 	o.from.BindCredentials(c, command.Flags())
 	command.Flags().BoolVar(&o.check, "check", false, "build another index, compare all rows with the one in the folder, and change nothing")
-	command.MarkFlagsMutuallyExclusive("from", "check")
 	return command
 }
 
 func reindex(ctx context.Context, c *cli.Console, o reindexOptions) error {
+	if o.check && o.from.URL != "" {
+		return cli.Exitf(cli.ExitUsage, "--check builds the index from the log; leave out --from")
+	}
 	var from *remote.Server
 	if o.from.URL != "" {
 		var err error

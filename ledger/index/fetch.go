@@ -130,10 +130,9 @@ func commitInstall(ctx context.Context, f *Follower, rows *rowstore.Install) err
 	}
 	f.store.mu.Lock()
 	defer f.store.mu.Unlock()
-	if err := rows.Commit(ctx); err != nil {
-		return err
-	}
-	return f.begin(ctx)
+	// From here on, views of the old rows cannot be opened, because those vanish.
+	f.publish(f.store.emptySnapshot())
+	return errors.Join(rows.Commit(ctx), f.begin(ctx))
 }
 
 // snapshotCheck checks what the rows of a snapshot must have in common with its size. It

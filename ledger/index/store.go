@@ -72,13 +72,18 @@ func OpenWith(c Settings) (*Store, error) {
 func (s *Store) replaced(resume func()) {
 	followers := s.Followers()
 	for _, f := range followers {
-		empty := counters.New(counters.NewCounts(s.begin))
-		f.publish(&snapshot{Readings: empty.Published(), superseded: make(chan struct{})})
+		f.publish(s.emptySnapshot())
 	}
 	resume()
 	for _, f := range followers {
 		f.Wake()
 	}
+}
+
+// emptySnapshot returns a snapshot without rows.
+func (s *Store) emptySnapshot() *snapshot {
+	empty := counters.New(counters.NewCounts(s.begin))
+	return &snapshot{Readings: empty.Published(), superseded: make(chan struct{})}
 }
 
 // acquire keeps the rows from being replaced until they are released. It returns how often

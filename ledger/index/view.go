@@ -47,15 +47,21 @@ func (f *Follower) Latest() (*View, error) {
 	now := f.published.Load()
 	v := &View{follower: f, Reader: f.store.rows.NewReader(now.keys)}
 	c, err := readCursor(v.Reader, v.Keys)
-	if err == nil && c.size < now.size { // an install has replaced the rows, and publishes them next
-		err = fmt.Errorf("ledger %q: %w", f.name, ErrRebuilding)
-	}
-	if err != nil {
+	if err = errors.Join(err, now.sameRows(f)); err != nil {
 		return nil, errors.Join(err, v.Close())
 	}
 	v.latest, v.partial = c.size, c.partial
 	v.SetSize(c.size)
 	return v, nil
+}
+
+// sameRows returns ErrRebuilding if an install has replaced the rows of a published snapshot,
+// so that what was read of them since can be too little.
+func (s *snapshot) sameRows(f *Follower) error {
+	if f.published.Load().keys != s.keys {
+		return fmt.Errorf("ledger %q: %w", f.name, ErrRebuilding)
+	}
+	return nil
 }
 
 // View returns a view as of a size. It returns ErrAhead if that many events are not yet

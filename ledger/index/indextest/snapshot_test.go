@@ -497,3 +497,39 @@ func TestIndexThatIsNearIsNotFetched(t *testing.T) {
 		require.NoError(t, s.Close())
 	}
 }
+
+// While a snapshot replaces the rows of an index that is behind, no answer lacks rows.
+func TestReadsDuringAnInstall(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 300)...)
+	source := openTest(t, testConfig(vfs.NewMem()))
+	from := follow(t, source, log)
+	log.catchUp(from)
+	parts := partsOf(t, from, 0)
+	require.NoError(t, source.Close())
+	for range 20 {
+		s := openTest(t, testConfig(vfs.NewMem()))
+		f, err := s.Refold(t.Context(), log.name, log.store, 100, func(uint64) {})
+		require.NoError(t, err)
+		f.Close()
+		s.FetchFrom(sending(parts))
+		f = follow(t, s, log)
+		for f.Size() < log.head.Size {
+			seq, err := f.Find(t.Context(), log.hashes[50], 51)
+			if err == nil {
+				require.Equal(t, uint64(50), seq)
+			} else if !errors.Is(err, index.ErrRebuilding) {
+				require.ErrorIs(t, err, index.ErrAhead)
+			}
+			v, err := f.Latest()
+			if err != nil {
+				require.ErrorIs(t, err, index.ErrRebuilding)
+				continue
+			}
+			require.Contains(t, []uint64{0, 100, 300}, v.Size())
+			require.NoError(t, v.Close())
+		}
+		log.check(f)
+		require.NoError(t, s.Close())
+	}
+}
