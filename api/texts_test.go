@@ -71,7 +71,7 @@ func TestTextsHoldMemoryAndACore(t *testing.T) {
 		require.Contains(t, s.get(path).problem(http.StatusServiceUnavailable).Detail, "core", path)
 		release()
 		release = s.fillReading()
-		require.Contains(t, s.get(path).problem(http.StatusServiceUnavailable).Detail, "no memory is left", path)
+		require.Contains(t, s.get(path).problem(http.StatusServiceUnavailable).Detail, "is used up", path)
 		release()
 		s.get(path).want(http.StatusOK)
 		require.Eventually(t, func() bool { return s.server().shared.Limits.Reading.InUse() == 0 }, patience, time.Millisecond, path)

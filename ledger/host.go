@@ -18,7 +18,7 @@ import (
 // Default is the name of the ledger that a server creates at its first start.
 const Default = "default"
 
-// ErrName: the name breaks the rules for names of ledgers.
+// ErrName: the name breaks the rules for ledger names.
 var ErrName = errors.New("ledger: a name has 1 to 64 lower-case letters, digits and hyphens, and begins with a letter or digit")
 
 // ErrOrigin: the origin breaks the rules for origins (spec: Origin and keys).
@@ -351,7 +351,7 @@ type New struct {
 	Actor string
 }
 
-// CheckName returns ErrName if the name breaks the rules for names of ledgers.
+// CheckName returns ErrName if the name breaks the rules for ledger names.
 func CheckName(name string) error {
 	if !record.IsLedgerName(name) {
 		return ErrName

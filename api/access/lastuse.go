@@ -33,7 +33,7 @@ type lastUses struct {
 	background sync.WaitGroup // of writes to shared
 }
 
-// lastUseList is the content of the file of last uses, by token id.
+// lastUseList is the content of the last-use file: a time for each token id.
 type lastUseList struct {
 	LastUse map[string]time.Time `json:"last_use"`
 }
@@ -51,7 +51,7 @@ func openLastUses(config Config) *lastUses {
 	return l
 }
 
-// readLastUses reads a file of last uses. A missing file is not an error.
+// readLastUses reads a last-use file. A missing file is not an error.
 func readLastUses(path string) (map[string]time.Time, error) {
 	file, _, err := openRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {

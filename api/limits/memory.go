@@ -122,7 +122,7 @@ func (w *waiter) await(ctx context.Context) error {
 		return ctx.Err()
 	}
 	return Refuse(b.why, http.StatusServiceUnavailable, b.wait,
-		"no memory is left for %s, for this caller or in total (limit %d bytes); nothing was recorded, try again later", b.of, b.Limit)
+		"the memory for %s is used up, by this caller or in total (limit %d bytes); nothing was recorded, try again later", b.of, b.Limit)
 }
 
 // fits reports whether a share can get n more bytes: its holder gets at most half of what is

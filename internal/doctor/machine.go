@@ -98,9 +98,9 @@ func checkMemory(d *deployment) []Finding {
 	case have == 0:
 		return finding(NotChecked, "", "this system does not report the size of its memory")
 	case have < need:
-		return finding(Wrong, "lower "+lower+", or give the server more memory", "caches, bodies, and answers may take %d MiB, but there are only %d MiB", inMiB(need), inMiB(have))
+		return finding(Wrong, "lower "+lower+", or give the server more memory", "caches, bodies, and answers may take %d MiB, but only %d MiB of memory are available", inMiB(need), inMiB(have))
 	case limits.Runtime > have:
-		return finding(Wrong, "set GOMEMLIMIT to nine tenths of the available memory", "GOMEMLIMIT is %d MiB, but there are only %d MiB", inMiB(limits.Runtime), inMiB(have))
+		return finding(Wrong, "set GOMEMLIMIT to nine tenths of the available memory", "GOMEMLIMIT is %d MiB, but only %d MiB of memory are available", inMiB(limits.Runtime), inMiB(have))
 	case limits.Runtime != 0 && limits.Runtime < need:
 		return finding(Advice, "raise GOMEMLIMIT, or lower "+lower, "GOMEMLIMIT is %d MiB, but caches, bodies, and answers may take %d MiB: near the limit, the garbage collector takes most of the time", inMiB(limits.Runtime), inMiB(need))
 	case limits.Runtime == 0 && limits.Container != 0:

@@ -38,7 +38,7 @@ func IPCChange(ctx context.Context, c *cli.Console, t *Texts, x *wire.IPCChange,
 	return section(c, rows, columns...)
 }
 
-// maxMemberValue is the number of bytes of a value that a table shows.
+// maxMemberValue is the maximum number of bytes of a value that a table shows.
 const maxMemberValue = 60
 
 // memberValue returns the value of a payload member as a table cell. It is the posted value if

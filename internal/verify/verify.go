@@ -23,9 +23,9 @@ type Verdict struct {
 // is about the record, but has values that do not follow from it. ErrText means that a text is
 // not the text of the proved part.
 var (
-	ErrRecord     = errors.New("the record does not hash to the event")
+	ErrRecord     = errors.New("the record is not the one in the event")
 	ErrRecomputed = errors.New("the event's values do not follow from the record")
-	ErrText       = errors.New("the text does not hash to the part")
+	ErrText       = errors.New("the text does not match the recorded hash")
 )
 
 // Verdicts lists the results of failed verifications, with their exit codes.

@@ -7,7 +7,7 @@ import (
 	"colophon/ledger/record/seqs"
 )
 
-// maxLists is the number of lists that a redactionCheck keeps. Each takes up to 64 KiB.
+// maxLists is the maximum number of lists that a redactionCheck keeps. Each takes up to 64 KiB.
 const maxLists = 64
 
 // redactionCheck compares the stored redactions with the redactions in the events.

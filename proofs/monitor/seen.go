@@ -20,8 +20,8 @@ type seenNote struct {
 // belong to one log. Further ones are not remembered.
 const maxSeen = 64
 
-// olderNote is a checkpoint that the newest key has not signed. With a stolen retired key,
-// anyone can sign anything. The walk therefore decides whether the checkpoint counts.
+// olderNote is a checkpoint that only older keys have signed. A thief of a retired key could
+// have signed it, so checkOlder decides after the walk whether it counts.
 type olderNote struct {
 	Note
 	checkpoint proofs.Checkpoint

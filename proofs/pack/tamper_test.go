@@ -148,14 +148,14 @@ func falseHashes(t testing.TB) map[string]*Pack {
 // falseHash returns a pack of an event in which one hash is replaced.
 func falseHash(t testing.TB, l *log, seq int, name string) *Pack {
 	entry := string(l.entries[seq])
-	at := statedHash(entry, name)
+	at := hashOffset(entry, name)
 	require.NotEqual(t, entry[at:at+64], strings.Repeat("ab", 32))
 	l.entries[seq] = []byte(entry[:at] + strings.Repeat("ab", 32) + entry[at+64:])
 	return l.pack(nil, uint64(seq))
 }
 
-// statedHash returns the offset of a hash in an event.
-func statedHash(entry, name string) int {
+// hashOffset returns the offset of a stated hash in an event.
+func hashOffset(entry, name string) int {
 	switch name {
 	case "nodes/1", "nodes/4":
 		return strings.Index(entry, `","stage":"answer"}`) - 64

@@ -614,8 +614,9 @@ func TestANewQuestionShiftsNoOther(t *testing.T) {
 	require.Equal(t, before, asked(append(b.questions[len(b.questions)-1:], b.questions[:len(b.questions)-1]...)))
 }
 
-// An answer in another JSON form is not a lie, and neither is another wording of an error.
-func TestWhatIsNoLie(t *testing.T) {
+// An answer with the same JSON value but a different encoding is not a lie. Nor is an error
+// with the same status but a different wording.
+func TestWhatIsNotALie(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 5))
 	tried, errors := 0, 0
 	for _, q := range asClientsAsk(w.questions.all(), w.size, 5) {

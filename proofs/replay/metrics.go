@@ -35,7 +35,7 @@ const (
 // Bounds of metrics.
 const (
 	maxMetrics = 64 << 20 // total length of the metrics of all ledgers, in bytes
-	maxSeries  = 20_000   // series of one ledger; clients choose none of their labels
+	maxSeries  = 20_000   // metric series for one ledger; clients choose none of their labels
 )
 
 // linesOf selects the lines about one ledger. A server may have many ledgers.
@@ -47,7 +47,7 @@ func linesOf(text []byte, ledger string) ([]byte, error) {
 			continue
 		}
 		if n++; n > maxSeries {
-			return nil, fmt.Errorf("%w: more than %d series of one ledger", fetch.ErrTooLong, maxSeries)
+			return nil, fmt.Errorf("%w: more than %d metric series for one ledger", fetch.ErrTooLong, maxSeries)
 		}
 		kept.Write(line)
 	}

@@ -22,7 +22,7 @@ const (
 // was registered (spec: Unregistered sources).
 const unregisteredSource = "unregistered_source"
 
-// deriver writes what sets cite, which sources are registered, and what became stale.
+// deriver records what sets cite, which sources are registered, and what became stale.
 type deriver struct {
 	*index.Fold
 	runSets *bool  // whether the dimension runSets has any row; nil if unknown

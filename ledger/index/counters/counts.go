@@ -136,8 +136,8 @@ type pending struct {
 	events uint64 // number of events to be counted
 }
 
-// CountEvent counts an event by its kind and checks. It can delay the counting until
-// CountPending.
+// CountEvent counts an event by its kind and checks. It can hold the event back until
+// CountPending is called.
 func (c *Counters) CountEvent(e *event.Event) {
 	if e.Kind == c.pending.kind && bytes.Equal(e.Checks.Raw(), c.pending.checks) {
 		c.pending.events++
@@ -178,7 +178,7 @@ func brokenRule(name, check pyjson.Value) (rule []byte, broken bool) {
 	return rule, broken && string(check.Member("result").Text()) == string(record.Inconsistent)
 }
 
-// CountPending counts the events that CountEvent delayed.
+// CountPending adds to the counters the events that CountEvent has held back.
 func (c *Counters) CountPending() {
 	a := &c.pending
 	if a.events == 0 {

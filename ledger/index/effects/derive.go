@@ -18,7 +18,7 @@ const (
 	seedName        = "seed"
 )
 
-// deriver writes which combinations have which values of these variables.
+// deriver keeps, for each value of these variables, the combinations that have it.
 type deriver struct {
 	*index.Fold
 	groups     *groups.Deriver

@@ -74,7 +74,8 @@ func object(d *strict.Decoder, v pyjson.Value, pointer string) (strict.Object, b
 	return strict.Object{D: d, V: v, Pointer: pointer}, v.Kind() == pyjson.Object
 }
 
-// decodeChunks reads the chunks of one source, up to one more than there is room for.
+// decodeChunks reads the chunks of one source. It stops after room+1 of them, so that the
+// caller can tell that there are too many.
 func decodeChunks(s strict.Object, room int) (chunks []rules.Chunk) {
 	var scratch []byte
 	id := s.Text("id", maxID)
