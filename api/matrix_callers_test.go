@@ -164,12 +164,12 @@ type gated struct {
 func bearer(token string) []string { return []string{"Bearer " + token} }
 
 // token creates a token.
-func (g *gated) token(name string, ledgers, scopes []string) access.Made {
+func (g *gated) token(name string, ledgers, scopes []string) access.CreatedToken {
 	g.t.Helper()
 	return g.tokenAt(time.Now(), name, ledgers, scopes, time.Time{})
 }
 
-func (g *gated) tokenAt(now time.Time, name string, ledgers, scopes []string, expires time.Time) access.Made {
+func (g *gated) tokenAt(now time.Time, name string, ledgers, scopes []string, expires time.Time) access.CreatedToken {
 	g.t.Helper()
 	set, err := access.ParseScopes(scopes...)
 	require.NoError(g.t, err)

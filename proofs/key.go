@@ -169,10 +169,10 @@ func (v *Verifier) SignedUpTo() (size uint64, retired bool) {
 	return *v.until, true
 }
 
-// Provided returns the same key with a condition: its signature counts only on a checkpoint
+// WithCondition returns the same key with a condition: its signature counts only on a checkpoint
 // for which accept returns nil. For any other checkpoint, OpenCheckpoint returns accept's
 // error.
-func (v *Verifier) Provided(accept func(Checkpoint) error) *Verifier {
+func (v *Verifier) WithCondition(accept func(Checkpoint) error) *Verifier {
 	conditional := *v
 	conditional.accept = accept
 	return &conditional

@@ -40,8 +40,8 @@ func (n NewToken) Check(now time.Time) error {
 	return checkGrants(n.Grants)
 }
 
-// Made is a created token.
-type Made struct {
+// CreatedToken is a created token.
+type CreatedToken struct {
 	Token
 	// Text is the token itself. The store keeps only its hash.
 	Text string
@@ -50,18 +50,18 @@ type Made struct {
 }
 
 // Create durably creates a token and, if necessary, the folder of the store.
-func (s Store) Create(n NewToken) (Made, error) {
+func (s Store) Create(n NewToken) (CreatedToken, error) {
 	now := s.Now().UTC().Truncate(time.Second)
 	if err := n.Check(now); err != nil {
-		return Made{}, err
+		return CreatedToken{}, err
 	}
 	if s.Shared == nil {
 		if err := makeFolder(s.Dir); err != nil {
-			return Made{}, fmt.Errorf("creating the folder of tokens: %w", err)
+			return CreatedToken{}, fmt.Errorf("creating the folder of tokens: %w", err)
 		}
 	}
 	text, id := newTokenText()
-	made := Made{Text: text, Token: Token{
+	made := CreatedToken{Text: text, Token: Token{
 		ID: id, Name: n.Name, SHA256: digestOf(text), Grants: n.Grants, Created: now, Expires: wholeSecond(n.Expires),
 	}}
 	err := s.change(false, func(tokens []Token) ([]Token, error) {

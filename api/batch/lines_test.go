@@ -29,7 +29,7 @@ func FuzzLines(f *testing.F) {
 		}
 		open := func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(r), nil }
 		lines := newLineReader(t.Context(), open, reader, limit)
-		memory := limits.NewBudget(1<<30, time.Minute, limits.RefusedMemory, "bodies")
+		memory := limits.NewBudget(1<<30, time.Minute, limits.RefusedBodyMemory, "bodies")
 		want := bytes.Split(body, []byte("\n"))
 		if len(want[len(want)-1]) == 0 {
 			want = want[:len(want)-1]

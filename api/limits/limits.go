@@ -21,8 +21,8 @@ const (
 	RefusedAddressRate Reason = "address_rate"
 	RefusedCredentials Reason = "failed_authentications"
 	RefusedConnections Reason = "connections"
-	RefusedMemory      Reason = "body_memory"
-	RefusedAnswers     Reason = "answer_memory"
+	RefusedBodyMemory      Reason = "body_memory"
+	RefusedAnswerMemory     Reason = "answer_memory"
 	RefusedBatches     Reason = "batches"
 	RefusedFollowers   Reason = "followers"
 	RefusedRedactions  Reason = "redactions"
@@ -37,7 +37,7 @@ const (
 	RefusedDisk        Reason = "disk"
 )
 
-var Reasons = [...]Reason{RefusedRate, RefusedAddressRate, RefusedCredentials, RefusedConnections, RefusedMemory, RefusedAnswers, RefusedBatches,
+var Reasons = [...]Reason{RefusedRate, RefusedAddressRate, RefusedCredentials, RefusedConnections, RefusedBodyMemory, RefusedAnswerMemory, RefusedBatches,
 	RefusedFollowers, RefusedRedactions, RefusedSpool, RefusedSize, RefusedURL, RefusedExpansion, RefusedSlowSender, RefusedSlowReader, RefusedQueue, RefusedHeavy, RefusedDisk}
 
 // Refusal is the error of a request, or of a line of a batch, that is refused.
@@ -81,8 +81,8 @@ func New(load Load) *Limits {
 	return &Limits{
 		Load:        load,
 		Rates:       newRates(load),
-		Writing:     NewBudget(int64(load.BodyMemory), load.Wait, RefusedMemory, "bodies"),
-		Reading:     NewBudget(int64(load.AnswerMemory), load.Wait, RefusedAnswers, "answers"),
+		Writing:     NewBudget(int64(load.BodyMemory), load.Wait, RefusedBodyMemory, "bodies"),
+		Reading:     NewBudget(int64(load.AnswerMemory), load.Wait, RefusedAnswerMemory, "answers"),
 		Connections: newConnections(load),
 		Batches:     newSlots(load.Batches),
 		Followers:   newSlots(load.Followers),

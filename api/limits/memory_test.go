@@ -15,7 +15,7 @@ import (
 
 // budget returns a budget of this number of bytes.
 func budget(limit int64, wait time.Duration) *Budget {
-	return NewBudget(limit, wait, RefusedMemory, "bodies")
+	return NewBudget(limit, wait, RefusedBodyMemory, "bodies")
 }
 
 // Many small values take more memory than their bytes.

@@ -48,7 +48,7 @@ func openDatabase(ctx context.Context, c *cli.Console, data, url string, readOnl
 	if err := datadir.CheckUsedElsewhere(data); err != nil {
 		return nil, err
 	}
-	lock, err := folderlock.Take(datadir.Store(data))
+	lock, err := folderlock.Take(datadir.StoreMarker(data))
 	if err != nil {
 		return nil, datadir.ExplainOpen(err, data)
 	}

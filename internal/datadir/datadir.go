@@ -25,9 +25,9 @@ func Resolve(path string) string {
 // Database returns the folder of the storage engine, which holds the log.
 func Database(data string) string { return filepath.Join(data, "db") }
 
-// Store returns the folder that marks a data folder whose log is in another database. Its lock
+// StoreMarker returns the folder that marks a data folder whose log is in another database. Its lock
 // is the lock of the data folder.
-func Store(data string) string { return filepath.Join(data, "store") }
+func StoreMarker(data string) string { return filepath.Join(data, "store") }
 
 // Incoming returns the folder of a database that migrate is making.
 func Incoming(data string) string { return filepath.Join(data, "incoming") }

@@ -31,7 +31,7 @@ func HasDatabase(data string) bool {
 
 // IsElsewhere reports whether the log of a data folder is in another database.
 func IsElsewhere(data string) bool {
-	_, err := os.Stat(Store(data))
+	_, err := os.Stat(StoreMarker(data))
 	return err == nil
 }
 
@@ -79,7 +79,7 @@ func CheckForeign(data string) error {
 	}
 	ours := []string{
 		filepath.Base(Database(data)), // another server may be starting
-		filepath.Base(Store(data)), filepath.Base(Incoming(data)), filepath.Base(Moved(data)),
+		filepath.Base(StoreMarker(data)), filepath.Base(Incoming(data)), filepath.Base(Moved(data)),
 		filepath.Base(Index(data)), filepath.Base(Spool(data)), filepath.Base(SnapshotsOf(data).Dir), filepath.Base(Restoring(data)),
 		filepath.Base(Keys(data).Dir), filepath.Base(Marks(data).Dir), filepath.Base(Access(data)), "lost+found",
 	}

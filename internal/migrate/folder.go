@@ -42,7 +42,7 @@ func (f *folder) take() (err error) {
 		return err
 	}
 	if f.lock == nil && datadir.IsElsewhere(f.data) {
-		if f.lock, err = folderlock.Take(datadir.Store(f.data)); err != nil {
+		if f.lock, err = folderlock.Take(datadir.StoreMarker(f.data)); err != nil {
 			return datadir.ExplainOpen(err, f.data)
 		}
 	}
@@ -121,7 +121,7 @@ func (f *folder) rename(from, to string) error {
 
 // mark makes the folder that marks the log as being elsewhere, durably, and locks it.
 func (f *folder) mark() error {
-	if err := os.MkdirAll(datadir.Store(f.data), 0o700); err != nil {
+	if err := os.MkdirAll(datadir.StoreMarker(f.data), 0o700); err != nil {
 		return err
 	}
 	if err := safefile.SyncDir(f.data); err != nil {
@@ -135,7 +135,7 @@ func (f *folder) unmark() error {
 	if err := f.unlock(); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(datadir.Store(f.data)); err != nil {
+	if err := os.RemoveAll(datadir.StoreMarker(f.data)); err != nil {
 		return err
 	}
 	return safefile.SyncDir(f.data)

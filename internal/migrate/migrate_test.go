@@ -66,7 +66,7 @@ func TestMoveBothWays(t *testing.T) {
 	requireClean(t, database)
 	require.NoError(t, database.Close())
 	require.Equal(t, receipt, replayed(l.Data, ""))
-	require.NoFileExists(t, datadir.Store(l.Data))
+	require.NoFileExists(t, datadir.StoreMarker(l.Data))
 	_, err := postgres.Open(t.Context(), postgres.Config{URL: url})
 	var refused *postgres.MoveError
 	require.ErrorAs(t, err, &refused)

@@ -243,7 +243,7 @@ func (n *Node) room(ctx context.Context) <-chan struct{} {
 	}
 	found := make(chan struct{})
 	go func() {
-		for n.local.Roomy() != nil {
+		for n.local.CheckSpace() != nil {
 			select {
 			case <-time.After(roomPause):
 			case <-ctx.Done():

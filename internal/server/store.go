@@ -29,10 +29,10 @@ func openElsewhere(ctx context.Context, config Config, keys ledger.Keys, log *sl
 	if err := datadir.CheckElsewhere(config.Data); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(datadir.Store(config.Data), 0o700); err != nil {
+	if err := os.MkdirAll(datadir.StoreMarker(config.Data), 0o700); err != nil {
 		return nil, err
 	}
-	lock, err := folderlock.Take(datadir.Store(config.Data))
+	lock, err := folderlock.Take(datadir.StoreMarker(config.Data))
 	if err != nil {
 		return nil, datadir.ExplainOpen(err, config.Data)
 	}
@@ -58,7 +58,7 @@ func (n *Node) readOnly() bool { return n.local != nil && n.local.ReadOnly() }
 // serverID returns the name of the server among those on its database. The first start draws
 // it. The caller has the folder's lock.
 func serverID(data string) (string, error) {
-	path := filepath.Join(datadir.Store(data), "server")
+	path := filepath.Join(datadir.StoreMarker(data), "server")
 	text, err := safefile.ReadPrivate(path)
 	if err == nil && strings.TrimSpace(string(text)) != "" {
 		return strings.TrimSpace(string(text)), nil

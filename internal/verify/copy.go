@@ -52,7 +52,7 @@ func (c *Copy) verifiers(trusted []*proofs.Verifier) ([]*proofs.Verifier, error)
 	}
 	keys := make([]*proofs.Verifier, len(known))
 	for i, key := range known {
-		keys[i] = key.Unbounded().Provided(accept)
+		keys[i] = key.Unbounded().WithCondition(accept)
 	}
 	return keys, nil
 }

@@ -62,8 +62,8 @@ func (d *Database) writable(ctx context.Context) error {
 // (Config.ReadWhenFull). Every write returns storage.ErrNoSpace until it is opened again.
 func (d *Database) ReadOnly() bool { return d.full != nil }
 
-// Roomy returns nil if free space is above Config.MinFreeBytes, and storage.ErrNoSpace otherwise.
-func (d *Database) Roomy() error { return d.space.Check() }
+// CheckSpace returns nil if free space is above Config.MinFreeBytes, and storage.ErrNoSpace otherwise.
+func (d *Database) CheckSpace() error { return d.space.Check() }
 
 // get returns a copy of the value of a key, or storage.ErrNotFound.
 func (d *Database) get(key []byte) ([]byte, error) {

@@ -151,7 +151,7 @@ func (c *Counters) CountEvent(e *event.Event) {
 	if kind == Other && Label([]byte(e.Kind), ledgerKinds[:]) != Other {
 		return
 	}
-	c.CountPending()
+	c.FlushPending()
 	a := &c.pending
 	a.kind, a.events = e.Kind, 1
 	a.checks = append(a.checks[:0], e.Checks.Raw()...)
@@ -178,8 +178,8 @@ func brokenRule(name, check pyjson.Value) (rule []byte, broken bool) {
 	return rule, broken && string(check.Member("result").Text()) == string(record.Inconsistent)
 }
 
-// CountPending adds to the counters the events that CountEvent has held back.
-func (c *Counters) CountPending() {
+// FlushPending adds to the counters the events that CountEvent has held back.
+func (c *Counters) FlushPending() {
 	a := &c.pending
 	if a.events == 0 {
 		return
