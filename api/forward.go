@@ -54,7 +54,7 @@ func newForwarder(s *Server) *forwarder {
 		},
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "colophon_forwarded_requests_total",
-			Help: "Requests for ledgers that another server writes, by outcome: answered by it, broken, or no_holder.",
+			Help: "Forwarded requests for ledgers that another server writes, by outcome: answered, broken (the connection failed), or no_holder (no server writes the ledger).",
 		}, []string{"outcome"}),
 	}
 }
@@ -189,7 +189,7 @@ func (f *forwarder) relay(c *call.Call, w *forwarding, answer *http.Response, ba
 		if !w.ended() {
 			kept, err := io.ReadAll(io.LimitReader(answer.Body, limits.DrainBytes+1))
 			if err == nil && len(kept) > limits.DrainBytes {
-				err = errors.New("it has sent a long answer before the body ended")
+				err = errors.New("it sent a long answer before it had received the whole body")
 			}
 			if err != nil {
 				return err
@@ -233,7 +233,7 @@ func (f *forwarder) catchUp(c *call.Call) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), catchUpTime)
 	defer cancel()
 	if err := f.host.Refresh(ctx, c.Param("ledger")); err != nil {
-		f.config.Log.Warn("an answer was forwarded before this server shows what it confirms", "ledger", c.Param("ledger"), "error", err)
+		f.config.Log.Warn("an answer was forwarded, but this server does not show yet what the answer confirms", "ledger", c.Param("ledger"), "error", err)
 	}
 }
 

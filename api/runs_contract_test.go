@@ -200,7 +200,7 @@ func TestLongRunsAreNotSearched(t *testing.T) {
 	}
 	s.do(t, post(prefix+"/batch", lines.String()).with("Content-Type", ndjson), http.StatusOK)
 	a := s.do(t, get(compareRunsOf).asking(fmt.Sprintf("?a=a&b=b&after=%d", 2*most+2)), http.StatusBadRequest)
-	require.Contains(t, string(a.body), "too many records to search for a live one of kind ipc_record")
+	require.Contains(t, string(a.body), "too many records to find a live record of kind ipc_record")
 	require.Equal(t, uint64(most+2), *s.compareRuns(t, "?a=a&b=b&state=any").A.IPCRecord)
 }
 

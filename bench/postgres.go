@@ -41,10 +41,11 @@ func newPostgres() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "postgres",
 		Short: "Compare Colophon on PostgreSQL with its folder, and with plain SQL",
-		Long: `Start one PostgreSQL server in the folder for temporary files, and let 64 clients post records, in
-rounds in which all have their turn: to Colophon with its log in PostgreSQL, and in its folder; to
-a hash chain by hand (SELECT … FOR UPDATE, INSERT, UPDATE); and to pgbench, which inserts one
-record of the same size as one row again and again, without a chain. It needs PostgreSQL's programs, pgbench included.`,
+		Long: `Start one PostgreSQL server in the folder for temporary files, and let 64 clients post records.
+Each round measures every contestant once: Colophon with its log in PostgreSQL; Colophon with
+its log in the data folder; a plain hash chain in SQL (SELECT … FOR UPDATE, INSERT, UPDATE); and
+pgbench, which inserts rows of the same size without a chain. It needs PostgreSQL's programs,
+pgbench included.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return p.run(c.Context(), c.OutOrStdout()) },
 	}

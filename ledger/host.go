@@ -122,7 +122,7 @@ func OpenHost(ctx context.Context, database storage.Database, keys Keys, config 
 	for _, info := range infos {
 		_, err := h.open(ctx, info.Name, Anonymous)
 		if errors.Is(err, errNoFirstEvent) {
-			config(info.Name).withDefaults().Log.Error("leaving out a ledger without a first event: the event could not be written", "error", err)
+			config(info.Name).withDefaults().Log.Error("leaving out a ledger without a first event, because the event could not be written", "error", err)
 			continue
 		}
 		if err != nil {
@@ -272,7 +272,7 @@ func (h *Host) CanSign(ctx context.Context, name string) error {
 		return err
 	}
 	if config.Signer.Origin() != info.Origin {
-		return fmt.Errorf("%w: it is of %s, the ledger's origin is %s", ErrBadKey, config.Signer.Origin(), info.Origin)
+		return fmt.Errorf("%w: its origin is %s, but the ledger's origin is %s", ErrBadKey, config.Signer.Origin(), info.Origin)
 	}
 	history, err := StoredKeys(ctx, store)
 	if err != nil || history == nil {

@@ -20,7 +20,7 @@ var (
 	// ErrKeyMissing: two keys must sign during an overlap, and the previous one is missing. A
 	// checkpoint without its signature would count as damaged, so the ledger signs nothing
 	// until the key is restored or retired. Reads continue.
-	ErrKeyMissing = errors.New("ledger: takes no writes, since two keys must sign and the previous one is missing")
+	ErrKeyMissing = errors.New("ledger: writes are refused, because two keys must sign and the previous one is missing")
 	// ErrKeysFixed: the server cannot write the keys of this host.
 	ErrKeysFixed = errors.New("ledger: the server cannot write this ledger's signing keys, since they come from outside its data folder; add the next key there, start the server again, and rotate")
 )
@@ -30,7 +30,7 @@ var (
 // the file and says what to do.
 type SigningError struct{ Reason string }
 
-func (e *SigningError) Error() string { return "ledger: takes no writes: " + e.Reason }
+func (e *SigningError) Error() string { return "ledger: writes are refused: " + e.Reason }
 
 // ErrBadKey: a stored signing key cannot be read, or is not the one that signed last. The
 // ledger treats it like a missing key.

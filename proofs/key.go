@@ -147,7 +147,7 @@ func ParseVerifier(vkey string) (*Verifier, error) {
 	}
 	respelled, err := note.NewEd25519VerifierKey(name, public[:])
 	if err != nil || respelled != vkey {
-		return nil, fmt.Errorf("%w: verifier key in non-canonical form", ErrMalformed)
+		return nil, fmt.Errorf("%w: the verifier key is not in canonical form", ErrMalformed)
 	}
 	return &Verifier{Verifier: v, public: public, vkey: vkey}, nil
 }

@@ -251,7 +251,7 @@ func ParseLogKey(text []byte) (*KeyHistory, error) {
 	root := r.only(doc.Root(), "log key", "origin", "verifier_key", "retired")
 	origin, next := r.text(root.Member("origin"), "origin"), r.verifier(root.Member("verifier_key"), "verifier_key")
 	if r.err == nil && origin != next.Name() {
-		r.fail("origin is %.100q, the key's %.100q", origin, next.Name())
+		r.fail("origin is %.100q, but the key's is %.100q", origin, next.Name())
 	}
 	retired := root.Member("retired")
 	if retired.Kind() != pyjson.Array {

@@ -27,7 +27,7 @@ func (p *Prover) Size() uint64 { return p.snapshot.size }
 func (p *Prover) Root(size uint64) (Hash, error) {
 	switch {
 	case size > p.snapshot.size:
-		return Hash{}, fmt.Errorf("%w: size %d, but the tree has %d leaves", ErrRange, size, p.snapshot.size)
+		return Hash{}, fmt.Errorf("%w: size %d was requested, but the tree has %d leaves", ErrRange, size, p.snapshot.size)
 	case size == p.snapshot.size:
 		return p.snapshot.root, nil
 	case size == 0:
@@ -40,7 +40,7 @@ func (p *Prover) Root(size uint64) (Hash, error) {
 // starting with the leaf's sibling.
 func (p *Prover) Inclusion(index, size uint64) ([]Hash, error) {
 	if index >= size || size > p.snapshot.size {
-		return nil, fmt.Errorf("%w: leaf %d at size %d, but the tree has %d leaves", ErrRange, index, size, p.snapshot.size)
+		return nil, fmt.Errorf("%w: leaf %d at size %d was requested, but the tree has %d leaves", ErrRange, index, size, p.snapshot.size)
 	}
 	return p.path(make([]Hash, 0, pathLength(index, size)), 0, index, size)
 }
@@ -50,7 +50,7 @@ func (p *Prover) Inclusion(index, size uint64) ([]Hash, error) {
 // ErrRange: every tree extends the empty tree, and RFC 6962 defines no proof of that.
 func (p *Prover) Consistency(first, second uint64) ([]Hash, error) {
 	if first == 0 || first > second || second > p.snapshot.size {
-		return nil, fmt.Errorf("%w: consistency of sizes %d and %d, but the tree has %d leaves", ErrRange, first, second, p.snapshot.size)
+		return nil, fmt.Errorf("%w: consistency of sizes %d and %d was requested, but the tree has %d leaves", ErrRange, first, second, p.snapshot.size)
 	}
 	if first == second {
 		return []Hash{}, nil

@@ -180,7 +180,7 @@ func ParseReceipt(text []byte) (*Receipt, error) {
 		return nil, fmt.Errorf("%w: receipt: %w", ErrMalformed, err)
 	}
 	if pointer, found := doc.Root().LoneSurrogate(); found {
-		return nil, fmt.Errorf("%w: receipt has a lone surrogate at %q", ErrMalformed, pointer)
+		return nil, fmt.Errorf("%w: the receipt has a lone surrogate at %q", ErrMalformed, pointer)
 	}
 	var in reader
 	root := doc.Root()

@@ -34,7 +34,7 @@ type Tree struct {
 // cache, which may be nil.
 func OpenTree(size uint64, read TileReader, cache *TileCache) (*Tree, error) {
 	if size > MaxSize {
-		return nil, fmt.Errorf("%w: tree of %d leaves, at most %d", ErrRange, size, uint64(MaxSize))
+		return nil, fmt.Errorf("%w: a tree of %d leaves is too large; the limit is %d", ErrRange, size, uint64(MaxSize))
 	}
 	t := &Tree{size: size, cache: cache, taken: size}
 	for level := uint8(0); nodesAt(level, size) > 0; level++ {
@@ -61,7 +61,7 @@ func readTile(read TileReader, level uint8, index, width uint64) ([]byte, error)
 	}
 	n := uint64(len(hashes))
 	if n%HashSize != 0 || n < width*HashSize || n > FullTile*HashSize {
-		return nil, fmt.Errorf("%w: %v has %d bytes, needed are %d", ErrMalformed, name, n, width*HashSize)
+		return nil, fmt.Errorf("%w: %v has %d bytes, but %d are needed", ErrMalformed, name, n, width*HashSize)
 	}
 	return hashes[:width*HashSize], nil
 }

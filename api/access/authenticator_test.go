@@ -213,7 +213,7 @@ func TestLastUseIsKeptAsWellAsItCanBe(t *testing.T) {
 	path := filepath.Join(b.store.Dir, lastUseFile)
 	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
 	b.reopen(Rules{})
-	require.Contains(t, b.log.String(), "the times at which tokens were last used are lost")
+	require.Contains(t, b.log.String(), "cannot read the times at which tokens were last used; they are lost")
 	list, err := b.store.List()
 	require.NoError(t, err)
 	require.True(t, list[0].LastUse.IsZero())

@@ -63,7 +63,7 @@ func (t *issuerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	forKeys := !strings.HasSuffix(r.URL.Path, discoverySuffix)
 	if forKeys && !t.mayFetch() {
-		return nil, errors.New("the keys were fetched less than 10 seconds ago")
+		return nil, errors.New("the keys were fetched less than 10 seconds ago, so they are not fetched again yet")
 	}
 	response, err := t.next.RoundTrip(r)
 	if err != nil {

@@ -45,7 +45,7 @@ func openLastUses(config Config) *lastUses {
 	}
 	times, err := readLastUses(l.path)
 	if err != nil {
-		l.log.Warn("the times at which tokens were last used are lost", "error", err)
+		l.log.Warn("cannot read the times at which tokens were last used; they are lost", "error", err)
 	}
 	maps.Copy(l.times, times)
 	return l

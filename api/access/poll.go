@@ -111,14 +111,14 @@ func (p *poll) read(ctx context.Context) (*tokenTable, int64, error) {
 		return nil, 0, err
 	}
 	// They were there before.
-	return newTable(nil, errors.New("the tokens are gone from the database: restore it, or make a token")), 0, nil
+	return newTable(nil, errors.New("the database no longer has any tokens: restore it, or create a token")), 0, nil
 }
 
 // current returns the tokens of the last look. If it was too long ago, none is accepted.
 func (p *poll) current() *tokenTable {
 	table := p.table.Load()
 	if since := time.Since(*p.looked.Load()); since > p.staleAfter {
-		return &tokenTable{exists: table.exists, fault: fmt.Errorf("%w since %v", ErrStale, since.Truncate(time.Second))}
+		return &tokenTable{exists: table.exists, fault: fmt.Errorf("%w: the last successful read was %v ago", ErrStale, since.Truncate(time.Second))}
 	}
 	return table
 }

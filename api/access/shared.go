@@ -69,7 +69,7 @@ func (s Store) changeShared(f func([]Token) ([]Token, error)) error {
 			return nil
 		}
 		if !errors.Is(err, storage.ErrConflict) || attempt == maxConflicts {
-			return fmt.Errorf("writing the tokens: %w; see with colophon token list whether they were written", err)
+			return fmt.Errorf("writing the tokens: %w; run colophon token list to see whether they were written", err)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func TakeOver(dir string, shared Shared) error {
 	case errors.Is(err, fs.ErrNotExist) && version > 0:
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("the tokens that %s belongs to are neither there nor in the database: restore them, or make one with colophon token create --store; "+
+		return fmt.Errorf("%s has no token file, and the database has no tokens: restore them, or create a token with colophon token create --store; "+
 			"to require no credentials, remove the folder", dir)
 	case err != nil:
 		return err
@@ -144,7 +144,7 @@ func TakeOver(dir string, shared Shared) error {
 			err = shared.SetValue(ctx, sharedTokens, 0, text)
 		}
 		if errors.Is(err, storage.ErrConflict) {
-			return errors.New("another server has stored its tokens in the database at this moment; start this one again")
+			return errors.New("another server stored its tokens in the database at the same time; start this server again")
 		}
 		if err != nil {
 			return err
@@ -156,13 +156,13 @@ func TakeOver(dir string, shared Shared) error {
 		}
 		for _, t := range own {
 			if !known[t.ID] {
-				return fmt.Errorf("%s has token %q (id %s), which the tokens in the database do not include: make it again with colophon token create --store, and move the file away",
+				return fmt.Errorf("%s has token %q (id %s), but the database does not: create it again with colophon token create --store, and move the file away",
 					filepath.Join(dir, tokensFile), t.Name, t.ID)
 			}
 		}
 	}
 	if err := os.Rename(filepath.Join(dir, tokensFile), filepath.Join(dir, movedTokensFile)); err != nil {
-		return fmt.Errorf("putting the tokens aside that the database has now: %w", err)
+		return fmt.Errorf("renaming the token file after its tokens were stored in the database: %w", err)
 	}
 	return safefile.SyncDir(dir)
 }

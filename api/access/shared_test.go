@@ -244,7 +244,7 @@ func TestTakeOver(t *testing.T) {
 	require.NoError(t, TakeOver(seen.Dir, v))
 	require.DirExists(t, seen.Dir)
 	v.drop(sharedTokens)
-	require.ErrorContains(t, TakeOver(seen.Dir, v), "neither there nor in the database")
+	require.ErrorContains(t, TakeOver(seen.Dir, v), "has no token file, and the database has no tokens")
 }
 
 // A list of tokens moves between the two kinds of stores.

@@ -182,7 +182,7 @@ func (s Store) change(takesAway bool, f func([]Token) ([]Token, error)) (err err
 		err = replaceFile(path, text, true)
 	}
 	if isFull(err) {
-		return fmt.Errorf("writing the tokens: %w; make room on the file system of %s", err, s.Dir)
+		return fmt.Errorf("writing the tokens: %w; free space on the file system of %s", err, s.Dir)
 	}
 	if err != nil {
 		return fmt.Errorf("writing the tokens: %w", err)

@@ -55,7 +55,7 @@ func (h *Handlers) Batch(c *call.Call) error {
 		return err
 	}
 	if o.Key != "" {
-		return problem.New(http.StatusBadRequest, "Idempotency-Key belongs to one record; give each line its idempotency_key")
+		return problem.New(http.StatusBadRequest, "the header Idempotency-Key is for a single record; give each line its own idempotency_key")
 	}
 	o.Minimal = c.Preference() != "representation"
 	if err := call.CheckContentType(c.Request(), call.NDJSON); err != nil {

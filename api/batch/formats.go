@@ -157,7 +157,7 @@ func (b *batch) appendImported(ctx context.Context, receipt []byte, native *nati
 		if event, err := b.follow(ctx, &native.entry, seq); err != nil {
 			p, internal := problem.Of(err)
 			if internal {
-				b.Log.Error("change after a line of a batch failed", "ledger", b.ledger.Name(), "error", err)
+				b.Log.Error("a line of a batch was recorded, but the change that belongs to it failed", "ledger", b.ledger.Name(), "error", err)
 			}
 			w.Text("problem", []byte(p.Detail))
 		} else {
@@ -197,7 +197,7 @@ func (b *batch) follow(ctx context.Context, e *formats.Entry, seq uint64) (event
 	case ack.Outcome == ledger.Replayed:
 		return ack.First, nil
 	case ack.Outcome == ledger.Conflicted:
-		return 0, problem.New(http.StatusConflict, "another request holds the idempotency key of the change: event %d", ack.First)
+		return 0, problem.New(http.StatusConflict, "event %d, from another request, already has the idempotency key of this change", ack.First)
 	}
 	return ack.Seq, nil
 }

@@ -170,7 +170,7 @@ func (e *expansion) Read(p []byte) (int, error) {
 	e.bytes += int64(n)
 	if e.bytes > FreeExpansion && e.bytes/maxExpansion > e.sent.bytes {
 		return 0, Refuse(RefusedExpansion, http.StatusRequestEntityTooLarge, 0,
-			"the body expands %d bytes to more than %d times as many; the lines before this one are answered, but the rest is not read", e.sent.bytes, maxExpansion)
+			"%d bytes of the body decompress to more than %d times that size; the lines before this one were answered, but the rest was not read", e.sent.bytes, maxExpansion)
 	}
 	return n, err
 }

@@ -110,7 +110,7 @@ func (c *Cluster) every(ctx context.Context, pause time.Duration, f func(context
 		switch {
 		case ctx.Err() != nil:
 		case err != nil && !failing:
-			c.log.Warn("the leases of ledgers cannot be read or renewed: another server may take this one's ledgers", "error", err)
+			c.log.Warn("the leases of ledgers cannot be read or renewed: another server can take over this server's ledgers", "error", err)
 		case err == nil && failing:
 			c.log.Info("the leases of ledgers can be read and renewed again")
 		}
@@ -154,7 +154,7 @@ func (c *Cluster) able(ctx context.Context) (names []string) {
 		c.mu.Lock()
 		p := c.places[name]
 		if p.able != (err == nil) || p.looked.IsZero() && err != nil {
-			c.log.Info("the signing keys of a ledger were looked for", "ledger", name, "found", err == nil, "reason", err)
+			c.log.Info("looked for the signing keys of a ledger", "ledger", name, "found", err == nil, "reason", err)
 		}
 		p.able, p.looked = err == nil, time.Now()
 		c.mu.Unlock()
@@ -277,7 +277,7 @@ func (c *Cluster) take(ctx context.Context, name string, p *place) {
 	resume := !p.lost
 	c.mu.Unlock()
 	if err := c.leases.Take(limited, name, resume); err != nil {
-		c.log.Debug("a ledger was not taken", "ledger", name, "error", err)
+		c.log.Debug("this server could not take the lease of a ledger", "ledger", name, "error", err)
 		return
 	}
 	c.mu.Lock()
@@ -297,11 +297,11 @@ func (c *Cluster) lead(ctx context.Context, name string, p *place) {
 	case err == nil:
 		err = l.Writable(ctx)
 	case !errors.Is(err, ledger.ErrDamaged):
-		c.log.Warn("this server has taken a ledger and cannot open it yet; it tries again", "ledger", name, "error", err)
+		c.log.Warn("this server has taken a ledger but cannot open it yet; trying again", "ledger", name, "error", err)
 		time.Sleep(beatPause)
 		return
 	}
-	c.log.Error("this server has taken a ledger that it cannot write, and gives it up", "ledger", name, "error", err)
+	c.log.Error("this server has taken a ledger but cannot write it; giving it up", "ledger", name, "error", err)
 	c.mu.Lock()
 	p.unfit = time.Now().Add(unfitFor)
 	c.mu.Unlock()
@@ -334,9 +334,9 @@ func (c *Cluster) give(ctx context.Context, name string, p *place, to *postgres.
 	limited, cancel := context.WithTimeout(ctx, postgres.LeaseTime)
 	defer cancel()
 	if err := c.leases.Pass(limited, name, to); err != nil {
-		c.log.Warn("the lease of a ledger was not given up, and expires", "ledger", name, "error", err)
+		c.log.Warn("the lease of a ledger could not be given up; another server can take the ledger when the lease expires", "ledger", name, "error", err)
 	} else if to != nil {
-		c.log.Info("another server is to write the ledger", "ledger", name, "server", to.Address)
+		c.log.Info("passed the ledger to another server", "ledger", name, "server", to.Address)
 	}
 	c.follow(ctx, name, p)
 }
@@ -353,7 +353,7 @@ func (c *Cluster) follow(ctx context.Context, name string, p *place) {
 	case ledger.Reader:
 		err = c.host.Refresh(ctx, name)
 	case ledger.Writer, ledger.Closed:
-		c.log.Info("this server no longer writes the ledger, and follows it", "ledger", name)
+		c.log.Info("this server no longer writes the ledger; it follows the server that does", "ledger", name)
 		fallthrough
 	default:
 		_, err = c.host.Reopen(ctx, name)
@@ -362,7 +362,7 @@ func (c *Cluster) follow(ctx context.Context, name string, p *place) {
 	defer c.mu.Unlock()
 	if err != nil {
 		if !p.failing {
-			c.log.Error("a ledger that another server writes cannot be followed: its reads are of an older state", "ledger", name, "error", err)
+			c.log.Error("cannot follow a ledger that another server writes: reads here return an older state", "ledger", name, "error", err)
 		}
 		p.failing = true
 		return
@@ -432,7 +432,7 @@ func (c *Cluster) Close() error {
 	for _, l := range c.host.Ledgers() {
 		if c.leases.Held(l.Name()) {
 			if err := c.leases.Pass(ctx, l.Name(), nil); err != nil {
-				c.log.Warn("the lease of a ledger was not given up, and expires", "ledger", l.Name(), "error", err)
+				c.log.Warn("the lease of a ledger could not be given up; another server can take the ledger when the lease expires", "ledger", l.Name(), "error", err)
 			}
 		}
 	}

@@ -116,11 +116,11 @@ func checkFileSystem(d *deployment) []Finding {
 	case kind == "":
 		return finding(NotChecked, "make sure that it is a local disk", "this system does not report the type of the file system")
 	case hasAnyPrefix(kind, temporaryFileSystems):
-		return finding(Wrong, "put the data folder on a disk; in a container, on a volume", "%s is on %s, so it is gone after a restart", d.disk.where, kind)
+		return finding(Wrong, "put the data folder on a disk; in a container, on a volume", "%s is on %s, so its data is lost at the next restart", d.disk.where, kind)
 	case hasAnyPrefix(kind, networkFileSystems):
 		return finding(Wrong, "put the data folder on a local disk or a block volume", "%s is on %s, over the network, so its locks and syncs are not reliable", d.disk.where, kind)
 	case hasAnyPrefix(kind, userSpaceFileSystems):
-		return finding(Advice, "make sure that a sync reaches the disk behind it, or use a local disk", "%s is on %s, a file system that runs outside the kernel", d.disk.where, kind)
+		return finding(Advice, "make sure that this file system syncs to the underlying disk, or use a local disk", "%s is on %s, a file system that runs outside the kernel", d.disk.where, kind)
 	default:
 		return finding(OK, "", "%s", kind)
 	}
@@ -155,7 +155,7 @@ func checkSpace(d *deployment) []Finding {
 	days, known := d.daysLeft(mark)
 	switch {
 	case u.Free < mark:
-		list = finding(Wrong, makeRoom, "%s: the server accepts no writes", have)
+		list = finding(Wrong, makeRoom, "%s: too little, so the server accepts no writes", have)
 	case known && days < daysWrong:
 		list = finding(Wrong, makeRoom, "%s: enough for %.1f days at last week's growth", have, days)
 	case known && days < daysAdvice:

@@ -49,7 +49,7 @@ func checkFileLimit(d *deployment) []Finding {
 		return finding(Advice, "raise it (LimitNOFILE=65536 for systemd), or lower --max-connections",
 			"%s may open %d files, but with %d connections it may need %d", whose, have, config.Connections, need)
 	}
-	return finding(OK, "", "%s may open %d, and needs at most %d", whose, have, need)
+	return finding(OK, "", "%s may open %d files and needs at most %d", whose, have, need)
 }
 
 // otherMemory estimates the memory that no setting bounds, such as the database's memory

@@ -62,11 +62,11 @@ func checkStore(d *deployment) []Finding {
 	case d.settings.config.Store == "":
 		return finding(OK, "", "the log is in the data folder")
 	case errors.As(d.store, &setting):
-		return finding(Wrong, "set it to on; the server does not start otherwise", "%v", d.store)
+		return finding(Wrong, "set it to on; otherwise the server does not start", "%v", d.store)
 	case errors.Is(d.store, storage.ErrFormat):
 		return finding(Wrong, "use the version of colophon that wrote it", "%v", d.store)
 	case d.store != nil:
 		return finding(Wrong, "start the database, or correct --store", "the database of the log: %v", d.store)
 	}
-	return finding(OK, "", "the database of the log answers, and its settings keep every commit")
+	return finding(OK, "", "the database of the log answers, and its settings make every commit durable")
 }

@@ -72,7 +72,7 @@ func TestLongMembersAreKeptOrNamed(t *testing.T) {
 			continue
 		}
 		require.Equal(t, 1, tally.LeftOut, f)
-		require.Contains(t, tally.Left[0], c.left+" was left out: no label can hold it", f)
+		require.Contains(t, tally.Left[0], c.left+" was left out: it does not fit into a label", f)
 	}
 }
 

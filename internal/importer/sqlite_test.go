@@ -63,7 +63,7 @@ func TestOtherTablesOfADatabase(t *testing.T) {
 	}
 	require.Empty(t, lines, "the row has no run-DAG")
 	tally := counted.tally()
-	require.Contains(t, tally.Members, MemberCount{Pattern: "/notes", Fate: formats.Left, As: "it is not the table providence_cache", Count: 1})
+	require.Contains(t, tally.Members, MemberCount{Pattern: "/notes", Fate: formats.Left, As: "the row is not from the table providence_cache", Count: 1})
 	require.Equal(t, 1, tally.Total().Refused)
 	require.Contains(t, tally.Failures[0], ":1: left out: it has no run-DAG")
 }

@@ -80,7 +80,7 @@ func (c *copier) run() (storage.Head, error) {
 	}
 	if c.stored.Size == c.head.Size {
 		if !sameHead(c.stored, c.head) {
-			return storage.Head{}, fmt.Errorf("%w: both have %d entries, and their heads are not equal", errDiverged, c.head.Size)
+			return storage.Head{}, fmt.Errorf("%w: both have %d entries, but their heads differ", errDiverged, c.head.Size)
 		}
 		return c.head, nil
 	}
@@ -122,7 +122,7 @@ func (c *copier) open() (err error) {
 			return err
 		}
 		if sha256.Sum256(last) != c.stored.Tip {
-			return fmt.Errorf("%w: entry %d of the source is not the one that the target has", errDiverged, c.stored.Size-1)
+			return fmt.Errorf("%w: entry %d differs between source and target", errDiverged, c.stored.Size-1)
 		}
 	}
 	c.tip, c.time = c.stored.Tip, c.stored.Time
@@ -140,7 +140,7 @@ func (c *copier) open() (err error) {
 		return fmt.Errorf("%w: the checkpoint of the source: %w", ledger.ErrDamaged, err)
 	}
 	if signed.Size != c.head.Size {
-		return fmt.Errorf("%w: the checkpoint of the source has size %d, its head has size %d", ledger.ErrDamaged, signed.Size, c.head.Size)
+		return fmt.Errorf("%w: the source's checkpoint has size %d, but its head has size %d", ledger.ErrDamaged, signed.Size, c.head.Size)
 	}
 	c.root = signed.Root
 	return nil
@@ -163,7 +163,7 @@ func (c *copier) add(entry storage.Entry) error {
 		return fmt.Errorf("%w: event %d: %w", ledger.ErrDamaged, seq, err)
 	}
 	if e.Prev != c.tip || e.Seq != seq {
-		return fmt.Errorf("%w: entry %d does not follow the one before it", ledger.ErrDamaged, seq)
+		return fmt.Errorf("%w: entry %d does not link to the previous entry", ledger.ErrDamaged, seq)
 	}
 	if e.Kind == record.ContentRedacted {
 		if err := c.redact(seq, e.Redaction()); err != nil {
@@ -233,7 +233,7 @@ func (c *copier) contents(e *event.Event) error {
 		case err != nil:
 			return fmt.Errorf("content %q of event %d: %w", named.Name, e.Seq, err)
 		case uint64(len(piece)) != named.Size:
-			return fmt.Errorf("%w: content %q of event %d has %d bytes, the event says %d", storage.ErrDamaged, named.Name, e.Seq, len(piece), named.Size)
+			return fmt.Errorf("%w: content %q of event %d has %d bytes, but the event says %d", storage.ErrDamaged, named.Name, e.Seq, len(piece), named.Size)
 		}
 		c.next.Contents = append(c.next.Contents, storage.Content{Digest: named.Digest, Seq: e.Seq, Slot: slot, Bytes: piece})
 		slot++
@@ -270,10 +270,10 @@ func (c *copier) finish() error {
 		return fmt.Errorf("%w: the source ends after %d of %d entries", storage.ErrDamaged, size, c.head.Size)
 	}
 	if c.tip != c.head.Tip || c.time != c.head.Time {
-		return fmt.Errorf("%w: the last entry of the source, at %s, is not the one that its head names", ledger.ErrDamaged, time.UnixMicro(c.time).UTC())
+		return fmt.Errorf("%w: the last entry of the source, written at %s, is not the entry that the source's head names", ledger.ErrDamaged, time.UnixMicro(c.time).UTC())
 	}
 	if root := c.tree.Root(); root != c.root {
-		return fmt.Errorf("%w: the tree of the source's entries has root %x, its checkpoint signs %x", ledger.ErrDamaged, root, c.root)
+		return fmt.Errorf("%w: the source's entries have the root %x, but its checkpoint signs %x", ledger.ErrDamaged, root, c.root)
 	}
 	return c.flush(c.head.Checkpoint)
 }

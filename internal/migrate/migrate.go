@@ -29,7 +29,7 @@ type Options struct {
 }
 
 // errMovedElsewhere: the source was moved, and not to the target.
-var errMovedElsewhere = errors.New("its ledgers were moved to another place")
+var errMovedElsewhere = errors.New("its ledgers were moved elsewhere")
 
 // Run moves the ledgers, or continues an interrupted move.
 func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
@@ -57,7 +57,7 @@ func explain(ctx context.Context, err error) error {
 	case errors.Is(err, storage.ErrNoSpace):
 		return cli.Exitf(cli.ExitFailed, "%w\nFree space, and run the command again with the same arguments to continue", err)
 	case errors.Is(err, ledger.ErrDamaged), errors.Is(err, storage.ErrDamaged):
-		return cli.Exitf(cli.ExitDamaged, "%w\nThe source is still the valid one. Run colophon fsck on it", err)
+		return cli.Exitf(cli.ExitDamaged, "%w\nThe source remains valid. Run colophon fsck on it", err)
 	case errors.Is(err, errDiverged):
 		return cli.Exitf(cli.ExitFailed, "%w\nNothing was changed. Name an empty target with --to", err)
 	}
@@ -82,7 +82,7 @@ func (m *move) open(ctx context.Context) (moved, complete bool, err error) {
 	}
 	m.target, complete, err = m.to.openTarget(ctx, m.from, moved)
 	if errors.Is(err, errMovedElsewhere) {
-		return false, false, cli.Refused("%s: %w; to copy it again, undo that move, or move the ledgers from where they are now", m.from, err)
+		return false, false, cli.Refused("%s: %w; to copy them again, undo that move, or move the ledgers from where they are now", m.from, err)
 	}
 	return moved, complete, err
 }
@@ -110,7 +110,7 @@ func (m *move) run(ctx context.Context) error {
 		}
 		if err := m.copy(ctx); err != nil {
 			if _, is := m.from.(*base); is {
-				m.console.Say("no server starts on %s until the move has ended; to stay with it, run the command with --undo", m.from)
+				m.console.Say("no server starts on %s until the move is complete; to keep using it instead, run the command with --undo", m.from)
 			}
 			return err
 		}
@@ -194,7 +194,7 @@ func (m *move) checkNames(ctx context.Context, infos []storage.Info) error {
 	}
 	for _, info := range stored {
 		if !slices.ContainsFunc(infos, func(i storage.Info) bool { return i.Name == info.Name && i.Origin == info.Origin }) {
-			return fmt.Errorf("%w: %s has a ledger %q of origin %q, the source does not", errDiverged, m.to, info.Name, info.Origin)
+			return fmt.Errorf("%w: %s has a ledger %q of origin %q, but the source does not", errDiverged, m.to, info.Name, info.Origin)
 		}
 	}
 	return nil
@@ -296,7 +296,7 @@ func sameLedgers(ctx context.Context, a, b storage.Database) error {
 		return a.Name == b.Name && a.Origin == b.Origin && a.Frozen == b.Frozen && a.RejectMismatch == b.RejectMismatch &&
 			a.Created.Truncate(time.Microsecond).Equal(b.Created.Truncate(time.Microsecond))
 	}) {
-		return fmt.Errorf("%w: the ledgers of the two are not the same", errDiverged)
+		return fmt.Errorf("%w: source and target do not have the same ledgers", errDiverged)
 	}
 	for _, info := range ofA {
 		heads := [2]storage.Head{}
@@ -350,7 +350,7 @@ func (m *move) takeBack(ctx context.Context) error {
 		return err
 	}
 	refused := func(err error) error {
-		return cli.Exitf(cli.ExitFailed, "the move cannot be undone: %w. If %s was written since, move its ledgers back: colophon migrate with --from and --to exchanged", err, m.to)
+		return cli.Exitf(cli.ExitFailed, "the move cannot be undone: %w. If %s has been written since the move, move its ledgers back: colophon migrate with --from and --to exchanged", err, m.to)
 	}
 	if err := sameLedgers(ctx, m.source, target); err != nil {
 		return refused(err)

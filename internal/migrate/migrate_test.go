@@ -309,7 +309,7 @@ func TestRefusedMoves(t *testing.T) {
 	require.NoError(t, Run(t.Context(), c, Options{From: l.Data, To: url}))
 	refused(other.Data, url, "has ledgers already")
 	refused(url, other.Data, "has ledgers already")
-	refused(l.Data, emptyURL(t), "moved to another place")
+	refused(l.Data, emptyURL(t), "moved elsewhere")
 	_, stop := serve(t, l.Data, url)
 	stop()
 	_, stop = serve(t, other.Data, "")

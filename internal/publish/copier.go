@@ -168,9 +168,9 @@ const (
 var reasons = [...]string{unavailable: "unavailable", different: "different", foreign: "foreign", unreadable: "unreadable"}
 
 var (
-	errDifferent  = errors.New("the bucket has other bytes than the log, and they stay")
+	errDifferent  = errors.New("the bucket has other bytes than the log; leaving them as they are")
 	errForeign    = errors.New("refusing to publish")
-	errUnreadable = errors.New("the log cannot be read from the database as it was signed; if this stays, run colophon fsck")
+	errUnreadable = errors.New("the log that was read from the database is not the log that was signed; if this error remains, run colophon fsck")
 )
 
 func reasonOf(err error) int {

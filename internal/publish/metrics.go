@@ -9,7 +9,7 @@ import (
 var (
 	publishedSize  = prometheus.NewDesc("colophon_publish_tree_size", "Events in the published copy of the ledger; absent until the copy was read.", []string{"ledger"}, nil)
 	publishLag     = prometheus.NewDesc("colophon_publish_lag_events", "Events in the ledger that its published copy lacks.", []string{"ledger"}, nil)
-	publishAge     = prometheus.NewDesc("colophon_publish_lag_seconds", "Time since the ledger's log and its published copy were equal; 0 while they are.", []string{"ledger"}, nil)
+	publishAge     = prometheus.NewDesc("colophon_publish_lag_seconds", "Time since the published copy last equaled the ledger's log; 0 while the two are equal.", []string{"ledger"}, nil)
 	publishFailure = prometheus.NewDesc("colophon_publish_failures_total", "Publications that failed, by reason.", []string{"ledger", "reason"}, nil)
 )
 

@@ -140,7 +140,7 @@ func (p *Publisher) probe(ctx context.Context) (conditions, error) {
 		return found, err
 	}
 	p.probed = &found
-	const doubt = "the bucket does not honour a condition of writes; no second server may publish there, because the copy relies on a look before each write"
+	const doubt = "the bucket does not honour this condition for writes, so the server can only look before it writes; let no second server publish there"
 	if !found.absent {
 		p.options.Log.Warn(doubt, "condition", "If-None-Match: *", "bucket", p.options.Place)
 	}
@@ -148,7 +148,7 @@ func (p *Publisher) probe(ctx context.Context) (conditions, error) {
 		p.options.Log.Warn(doubt, "condition", "If-Match", "bucket", p.options.Place)
 	}
 	if found.absent && found.tag {
-		p.options.Log.Info("publishing; the bucket honours conditional writes", "bucket", p.options.Place)
+		p.options.Log.Info("publishing to a bucket that honours conditional writes", "bucket", p.options.Place)
 	}
 	return found, nil
 }

@@ -106,14 +106,14 @@ func (r *round) read(ctx context.Context) (*position, error) {
 	case err != nil:
 		return nil, r.refuse("checkpoint", "it is not a checkpoint of this ledger: %w", err)
 	case checkpoint.Size > r.head.Size:
-		return nil, r.refuse("checkpoint", "it covers %d events, and the ledger has %d: another server publishes the same ledger there, or this one was restored from an older copy", checkpoint.Size, r.head.Size)
+		return nil, r.refuse("checkpoint", "it covers %d events, but the ledger has %d: another server publishes the same ledger there, or this server's ledger was restored from an older copy", checkpoint.Size, r.head.Size)
 	}
 	root, err := r.ledger.Prover(ctx, r.head).Root(checkpoint.Size)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	if root != checkpoint.Root {
-		return nil, r.refuse("checkpoint", "at size %d it has the root %x, and the ledger has %x: the ledger was restored from an older copy and has grown in another way, or two servers have written it", checkpoint.Size, checkpoint.Root, root)
+		return nil, r.refuse("checkpoint", "at size %d it has the root %x, but the ledger has %x: the ledger was restored from an older copy and then received other events, or two servers have written it", checkpoint.Size, checkpoint.Root, root)
 	}
 	at.size = checkpoint.Size
 	return at, nil
@@ -226,7 +226,7 @@ func (r *round) create(ctx context.Context, name string, body []byte) error {
 	case errors.Is(err, bucket.ErrPrecondition):
 		there, _, err := r.options.Bucket.Get(ctx, name, int64(len(body)))
 		if errors.Is(err, bucket.ErrTooLong) || err == nil && !bytes.Equal(there, body) {
-			return fmt.Errorf("%s: %w: something else has written it; keep it as evidence, and publish to another place", name, errDifferent)
+			return fmt.Errorf("%s: %w: another program has written the object; keep it as evidence, and publish to another place", name, errDifferent)
 		}
 		return err
 	case err != nil:
@@ -234,10 +234,10 @@ func (r *round) create(ctx context.Context, name string, body []byte) error {
 	}
 	length, err := r.options.Bucket.Size(ctx, name)
 	if err == nil && length != int64(len(body)) {
-		err = fmt.Errorf("%s: it has %d bytes after %d were written", name, length, len(body))
+		err = fmt.Errorf("%s: the bucket has %d bytes, but %d were written", name, length, len(body))
 	}
 	if errors.Is(err, bucket.ErrNotFound) {
-		err = fmt.Errorf("the bucket does not have what it has acknowledged: %w", err)
+		err = fmt.Errorf("the bucket has acknowledged an object but does not have it: %w", err)
 	}
 	return err
 }
@@ -300,7 +300,7 @@ func (r *round) replace(ctx context.Context, path string, body []byte, contentTy
 	}
 	now, err := r.get(ctx, path)
 	if err == nil && !bytes.Equal(now.body, body) {
-		err = fmt.Errorf("%s: the bucket does not have what it has acknowledged, or another writer has replaced it", r.name(path))
+		err = fmt.Errorf("%s: the bucket has acknowledged this object but does not have it, or another writer has replaced it", r.name(path))
 	}
 	return now, err
 }

@@ -114,7 +114,7 @@ func (c Config) validate() error {
 	case c.Store != "" && !postgres.IsURL(c.Store):
 		return errors.New("store: the value is not the URL of a PostgreSQL database, like postgres://colophon@db.example.org/colophon")
 	case c.Advertise != "" && c.Store == "":
-		return errors.New("advertise: there are no other servers without --store; leave it out")
+		return errors.New("advertise: has no effect without --store; leave it out")
 	case c.Advertise != "" && advertised(c.Advertise, "http") == "":
 		return fmt.Errorf("advertise: %q is neither host:port nor the URL of a server, like https://node1.example.org:8443", c.Advertise)
 	case (c.TLSCert == "") != (c.TLSKey == ""):
@@ -156,7 +156,7 @@ func (c *Config) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.TLSCert, "tls-cert", c.TLSCert, "PEM `file` of the server's certificate; with it, the server uses https")
 	flags.StringVar(&c.TLSKey, "tls-key", c.TLSKey, "PEM `file` of the certificate's key")
 	flags.StringVar(&c.TLSClientCA, "tls-client-ca", c.TLSClientCA, "PEM `file` of the authorities that sign client certificates")
-	flags.TextVar(&c.AllowHost, "allow-host", c.AllowHost, "`names`, separated by commas, that a server without authentication accepts as its host in addition to localhost; default: any, but none on loopback")
+	flags.TextVar(&c.AllowHost, "allow-host", c.AllowHost, "`names`, separated by commas, that a server without authentication accepts in the Host header in addition to localhost; default: none if it listens on loopback, otherwise any")
 	flags.StringVar(&c.MetricsListen, "metrics-listen", c.MetricsListen, "separate `address`, host:port, that serves /metrics without authentication")
 	flags.BoolVar(&c.Pprof, "pprof", c.Pprof, "serve /debug/pprof on --metrics-listen")
 	flags.StringVar(&c.LogFormat, "log-format", c.LogFormat, "`format` of the log on stderr: text or json")

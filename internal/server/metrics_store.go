@@ -13,10 +13,10 @@ import (
 
 // Metrics of a PostgreSQL database (docs/scaling.md).
 var (
-	unanswered      = prometheus.NewDesc("colophon_storage_unanswered_writes_total", "Writes that the database did not answer at first, so that their outcome had to be found out.", nil, nil)
+	unanswered      = prometheus.NewDesc("colophon_storage_unanswered_writes_total", "Writes whose outcome the database did not confirm at first, so that the server had to read it.", nil, nil)
 	connections     = prometheus.NewDesc("colophon_storage_connections", "Connections to the database in use.", []string{"pool"}, nil)
-	connectionsMost = prometheus.NewDesc("colophon_storage_connections_limit", "Bound of the connections to the database.", []string{"pool"}, nil)
-	connectionsWait = prometheus.NewDesc("colophon_storage_connection_wait_seconds_total", "Time that operations have waited for a connection to the database.", []string{"pool"}, nil)
+	connectionsMost = prometheus.NewDesc("colophon_storage_connections_limit", "Largest number of connections to the database.", []string{"pool"}, nil)
+	connectionsWait = prometheus.NewDesc("colophon_storage_connection_wait_seconds_total", "Total time that operations have waited for a connection to the database.", []string{"pool"}, nil)
 )
 
 // measureEvery is the minimum time between two measurements of the tables.
@@ -67,7 +67,7 @@ func (d *databaseCollector) size() (int64, error) {
 	d.bytes, d.err = d.database.DiskBytes(ctx)
 	d.measured = time.Now()
 	if d.err != nil && before == nil {
-		d.log.Warn("no metric of the size of the database", "error", d.err)
+		d.log.Warn("cannot read the size of the database; its metric is missing", "error", d.err)
 	}
 	return d.bytes, d.err
 }

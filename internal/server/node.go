@@ -64,7 +64,7 @@ func Open(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger
 		ReadWhenFull: true,
 	})
 	if errors.Is(err, storage.ErrDamaged) {
-		return nil, cli.Exitf(cli.ExitDamaged, "%w\nNothing was changed. Start the server again, in case reading failed only once; if the error remains, restore the folder from a backup", err)
+		return nil, cli.Exitf(cli.ExitDamaged, "%w\nNothing was changed. Start the server again, because the read error may be temporary; if it remains, restore the folder from a backup", err)
 	}
 	if errors.Is(err, storage.ErrNoSpace) {
 		return nil, errors.Join(datadir.ExplainOpen(err, config.Data), made.Remove())

@@ -94,7 +94,7 @@ func (n *Node) fatal(name string) func(error) {
 		return nil // the default: the process ends
 	}
 	return func(err error) {
-		n.log.Warn("the ledger takes no more writes here: it is opened again", "ledger", name, "error", err)
+		n.log.Warn("this server can no longer write the ledger; opening it again for reading", "ledger", name, "error", err)
 		if c := n.started.Load(); c != nil {
 			c.Wake()
 		}
@@ -123,7 +123,7 @@ func (n *Node) waitForDefault(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("another server is making the ledger %q, and has not finished: %w", ledger.Default, err)
+			return fmt.Errorf("another server is creating the ledger %q and has not finished: %w", ledger.Default, err)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -128,7 +128,7 @@ func TestChangedCertificatesAreReloaded(t *testing.T) {
 	withCertificate(t, s, "second")
 	serves("second")
 	serves("second")
-	require.Equal(t, 1, strings.Count(log.String(), "the certificate was read again"))
+	require.Equal(t, 1, strings.Count(log.String(), "loaded the certificate again"))
 
 	// After half of a change the server still uses the old certificate, until the new key is
 	// in place too.
@@ -201,7 +201,7 @@ func TestTheGateSaysWhatIsOpen(t *testing.T) {
 	_, err := openGate(t.Context(), config, slog.New(slog.DiscardHandler))
 	require.ErrorContains(t, err, "listen: 192.0.2.1:80 can be reached from other machines, but there is no authentication")
 	config.Insecure = true
-	says("none: anyone who can reach it may do anything", "there is no authentication")
+	says("none: anyone who can reach it can do everything", "there is no authentication")
 	config.Insecure = false
 	store := access.Store{Dir: datadir.Access(config.Data), Now: time.Now}
 	_, err = store.Create(access.NewToken{Name: "one", Grants: []access.Grant{{Ledgers: []string{"default"}, Scopes: access.Read}}})
@@ -226,5 +226,5 @@ func TestTheGateOfAnotherUser(t *testing.T) {
 	exit := &cli.ExitError{}
 	require.ErrorAs(t, err, &exit)
 	require.Equal(t, cli.ExitFailed, exit.Code)
-	require.ErrorContains(t, err, "run this as the owner of the data folder")
+	require.ErrorContains(t, err, "run the server as the owner of the data folder")
 }

@@ -93,10 +93,10 @@ func afterRotation(err error) error {
 	switch {
 	case errors.Is(err, ErrReplacedKey):
 		return fmt.Errorf(`%w
-Fetch the receipt again, which the key of today then signs; or fetch GET …/proofs/consistency?first=TREE_SIZE with the tree_size of this one, and verify with --later and that file`, err)
+Fetch the receipt again: today's key signs the new one. Or save the answer of GET …/proofs/consistency?first=TREE_SIZE, with the tree_size of this receipt, and pass the file with --later`, err)
 	case errors.Is(err, proofs.ErrWrongKey):
 		return fmt.Errorf(`%w
-If the keys of this log were rotated, fetch them: "colophon keys list NAME --key KEY --json > keys.json" checks that KEY, which you trust, has named those after it; then verify with --key keys.json`, err)
+If the keys of this log were rotated, fetch them: "colophon keys list NAME --key KEY --json > keys.json" checks that the later keys follow from KEY, which you trust; then verify with --key keys.json`, err)
 	}
 	return err
 }

@@ -33,10 +33,10 @@ func Verdicts() []Verdict {
 	return []Verdict{
 		{17, "no_proof", "a minimal receipt, which carries no proof; ask for it again: GET …/records/SEQ/receipt", proofs.ErrNoProof},
 		{11, "wrong_key", "signed with a key other than the one given, so it says nothing about that ledger", proofs.ErrWrongKey},
-		{11, "wrong_key", "signed with a key of the log that had been retired before, so it says nothing about that ledger", proofs.ErrRetired},
+		{11, "wrong_key", "signed with a key of the log that was already retired, so it says nothing about that ledger", proofs.ErrRetired},
 		{11, "wrong_key", "signed with the key given, but for a log of another origin", proofs.ErrOrigin},
 		{22, "replaced_key", "signed only with a key that has been replaced: someone who has stolen that key since could have made it", ErrReplacedKey},
-		{23, "not_in_later_tree", "the tree that the checkpoint signs is not the beginning of the later one: one of the two was forged, or the log has shown two trees", ErrNotLater},
+		{23, "not_in_later_tree", "the tree that the checkpoint signs is not the beginning of the later tree: one of the two was forged, or the log has shown two trees", ErrNotLater},
 		{12, "bad_signature", "the signature does not hold: the checkpoint was changed after it was signed", proofs.ErrSignature},
 		{13, "broken_chain_link", "the event does not match the hashes of the receipt: the event or a hash was changed", proofs.ErrChainLink},
 		{14, "broken_inclusion", "the event is not shown to be in the signed tree", proofs.ErrInclusion},

@@ -259,7 +259,7 @@ func (c *StageChange) Sentence(dimensions []string, known bool) string {
 	case len(dimensions) == 0:
 		s.WriteString("; the cache dimensions agree.")
 	default:
-		s.WriteString("; of the cache dimensions these differ: " + strings.Join(dimensions, ", ") + ".")
+		s.WriteString("; these cache dimensions differ: " + strings.Join(dimensions, ", ") + ".")
 	}
 	return s.String()
 }

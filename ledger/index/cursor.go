@@ -30,7 +30,7 @@ func decodeCursor(value []byte) (cursor, error) {
 	switch len(value) {
 	case 8 + len(c.tip):
 	case 8 + len(c.tip) + 1:
-		return cursor{}, errors.New("the rebuilding of the index was interrupted")
+		return cursor{}, errors.New("rebuilding the index was interrupted")
 	default:
 		return cursor{}, fmt.Errorf("it has %d bytes", len(value))
 	}

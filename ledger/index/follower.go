@@ -204,7 +204,7 @@ func (f *Follower) conflictWithLog(ctx context.Context, s cursor) (string, error
 		return "", fmt.Errorf("reading the log's head: %w", err)
 	}
 	if s.size > head.Size {
-		return fmt.Sprintf("the index has %d events, the log has %d", s.size, head.Size), nil
+		return fmt.Sprintf("the index has %d events, but the log has %d", s.size, head.Size), nil
 	}
 	last, err := f.log.Entry(ctx, s.size-1)
 	if err != nil {

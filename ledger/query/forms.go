@@ -35,7 +35,7 @@ var (
 	failedForm   = choiceForm("none", "retrieval", "context", "answer", drift.UnknownFailure)
 	shapeForm    = choiceForm(rules.ShapeQuote, rules.ShapePointer, rules.ShapeReject, rules.ShapeUnrecognised)
 	evidenceForm = &form{func(value string) bool { return rules.IsEvidenceID([]byte(value)) }, "E and 8 lower-case hexadecimal digits"}
-	fieldForm    = &form{records.CheckedField, "a checked field as named in the metric of checks, like output_hash, chunk_hash or stage:answer"}
+	fieldForm    = &form{records.CheckedField, "a checked field, named as in the metric colophon_ledger_hash_checks_total, like output_hash, chunk_hash or stage:answer"}
 	hashForm     = &form{regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString, "8 to 64 lower-case hexadecimal digits"}
 	chunkForm    = &form{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString, `8 to 64 lower-case hexadecimal digits, with or without "sha256:" before them`}
 	pathForm     = &form{regexp.MustCompile(`^([0-9a-f]{8})+$`).MatchString, "8 lower-case hexadecimal digits, or 16 or more after a collision"}

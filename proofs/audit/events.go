@@ -118,7 +118,7 @@ func (c *eventCheck) checkTime(e *event.Body) error {
 		return damaged(KindEvent, e.Seq, "its time %s is before the previous event's, %s", text, c.time)
 	}
 	if len(c.latest) > 0 && bytes.Compare(text, c.latest) > 0 {
-		return damaged(KindEvent, e.Seq, "its time is %s, but this machine's clock says %s: either the server's clock was wrong then, or this machine's is now",
+		return damaged(KindEvent, e.Seq, "its time is %s, but this machine's clock says %s: either the server's clock was wrong then, or this machine's clock is wrong now",
 			text, c.now.UTC().Format(moment.Layout))
 	}
 	c.time = append(c.time[:0], text...)

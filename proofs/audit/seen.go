@@ -56,7 +56,7 @@ func (c *seenCheck) checkWalked() error {
 		}
 		root, err := kept.Root(s.Size)
 		if err != nil {
-			return fmt.Errorf("read the kept tiles of %d entries: %w", walked, err)
+			return fmt.Errorf("reading the kept tiles of %d entries: %w", walked, err)
 		}
 		if root != s.Root {
 			return damaged(KindFork, s.Size, "at size %d %s saw the root %x, but %s computed %x: these are two logs", s.Size, s.By, s.Root, earlierWalk, root)
@@ -65,7 +65,7 @@ func (c *seenCheck) checkWalked() error {
 	if now.Size < walked {
 		root, err := kept.Root(now.Size)
 		if err != nil {
-			return fmt.Errorf("read the kept tiles of %d entries: %w", walked, err)
+			return fmt.Errorf("reading the kept tiles of %d entries: %w", walked, err)
 		}
 		if root != now.Root {
 			return c.forked(now.Size, earlierWalk, root, now.Root)

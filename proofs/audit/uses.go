@@ -117,5 +117,5 @@ func misuse(uses []KeyUse) *Damage {
 
 // notRegistered returns the damage of a revocation of an unregistered source.
 func (u *KeyUse) notRegistered() *Damage {
-	return &Damage{Kind: KindEvent, Seq: u.Seq, Message: fmt.Sprintf("it revokes the source whose id has the SHA-256 %x, but no earlier event registers it", u.Key)}
+	return &Damage{Kind: KindEvent, Seq: u.Seq, Message: fmt.Sprintf("it revokes the source whose id has the SHA-256 %x, but no earlier event registers that source", u.Key)}
 }

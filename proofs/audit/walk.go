@@ -197,7 +197,7 @@ func (w *walk) checkHead() error {
 func (w *walk) resume(from Position) error {
 	tree, err := proofs.OpenTree(from.Size, w.tree.past.Tile, nil)
 	if err != nil {
-		return fmt.Errorf("audit: read the kept tiles of %d entries: %w", from.Size, err)
+		return fmt.Errorf("audit: reading the kept tiles of %d entries: %w", from.Size, err)
 	}
 	if root := tree.Root(); root != from.Root {
 		return fmt.Errorf("audit: the kept tiles of %d entries lead to root %x, but it was %x", from.Size, root, from.Root)

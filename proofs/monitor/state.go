@@ -303,7 +303,7 @@ func (m *state) checkpoints() []audit.Seen {
 	for i, s := range m.seen {
 		by := "the last audit"
 		if i > 0 {
-			by = "an audit that could not prove it to belong to the same log"
+			by = "an audit that could not prove that the checkpoint belongs to the same log"
 		}
 		seen = append(seen, audit.Seen{Checkpoint: s.Checkpoint, By: by})
 	}

@@ -33,7 +33,7 @@ func (a *Auditor) walk(ctx context.Context, log *fetch.Log, x audit.Extension) (
 	a.report.signed(report.Checkpoint)
 	if report.Damage != nil {
 		if err := a.rememberDamaged(ctx, log, report.Damage); err != nil {
-			a.options.Log.Warn("the checkpoint of the damaged log is not remembered", "error", err) // the damage matters more
+			a.options.Log.Warn("the checkpoint of the damaged log could not be saved", "error", err) // the damage matters more
 		}
 		return at, report.Damage
 	}
@@ -56,7 +56,7 @@ func (a *Auditor) walkOn(ctx context.Context, log *fetch.Log) error {
 func temporaryFolder() (string, error) {
 	dir, err := os.MkdirTemp("", "colophon-audit-")
 	if err != nil {
-		return "", fmt.Errorf("create a temporary folder (TMPDIR says where): %w", err)
+		return "", fmt.Errorf("creating a temporary folder (TMPDIR says where): %w", err)
 	}
 	return dir, nil
 }
@@ -169,7 +169,7 @@ func (w *Walk) compareRedactions(ctx context.Context, size uint64) error {
 		redacted := facts&audit.IsRedacted != 0
 		switch {
 		case facts&audit.WasGone != 0 && !redacted:
-			return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: "the server says that its content is erased, but no event redacts it"}
+			return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: "the server says that the content of this event is erased, but no event redacts it"}
 		case facts&audit.WasGone != 0 && w.content.goneBy[seq] != w.redactedBy[seq]:
 			return w.anotherRedaction(seq, w.content.goneBy[seq])
 		case facts&audit.WasServed != 0 && redacted:
@@ -210,7 +210,7 @@ func (w *Walk) mustBeGone(ctx context.Context, seq uint64) error {
 			return w.anotherRedaction(seq, *goneBy)
 		}
 		if goneBy == nil {
-			return contentDamage(seq, piece.name, "it is served, though an event redacts it")
+			return contentDamage(seq, piece.name, "the server serves its content, though an event redacts it")
 		}
 	}
 	return nil
@@ -224,7 +224,7 @@ func (w *Walk) eventAgain(ctx context.Context, seq uint64) (pyjson.Value, error)
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return pyjson.Value{}, fmt.Errorf("read the kept leaf hash of entry %d: %w", seq, err)
+		return pyjson.Value{}, fmt.Errorf("reading the kept leaf hash of entry %d: %w", seq, err)
 	}
 	var document pyjson.Document
 	return audit.EventAt(ctx, w.log, seq, proofs.Hash(tile[at:at+proofs.HashSize]), &document)

@@ -87,7 +87,7 @@ func (p *Pack) encode() ([]byte, error) {
 func decode(text []byte) (*Pack, error) {
 	p := new(Pack)
 	if err := json.Unmarshal(text, p); err != nil {
-		return nil, fmt.Errorf("%w: read the data of the audit pack: %w", proofs.ErrMalformed, err)
+		return nil, fmt.Errorf("%w: reading the data of the audit pack: %w", proofs.ErrMalformed, err)
 	}
 	if p.Format != Format {
 		return nil, fmt.Errorf("%w: the audit pack has the format %.100q, not %q", proofs.ErrMalformed, p.Format, Format)

@@ -99,7 +99,7 @@ func seqOf(row []byte) *uint64 {
 func (c *comparer) emptyPages() uint64 { return 1000 + c.size/100 }
 
 // errPageLimit ends a list after the maximum number of pages that are compared.
-var errPageLimit = errors.New("the list has more pages than are compared")
+var errPageLimit = errors.New("the list has more pages than the audit reads")
 
 // rows yields the rows of a list in canonical form, page by page. If from is the server,
 // expected is the reference's first page: the rest of each later page must be the same as on

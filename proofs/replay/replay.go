@@ -67,7 +67,7 @@ type check struct {
 func (k *check) Begin(ctx context.Context, a *monitor.Auditor) (err error) {
 	*k = check{Options: k.Options}
 	if k.dir, err = os.MkdirTemp("", "colophon-audit-"); err != nil {
-		return fmt.Errorf("create a temporary folder (TMPDIR says where): %w", err)
+		return fmt.Errorf("creating a temporary folder (TMPDIR says where): %w", err)
 	}
 	if k.copy, err = reference.NewLog(k.dir, a.Options().Ledger); err != nil {
 		return err
@@ -244,7 +244,7 @@ func (b *questionBuilder) combine(ctx context.Context, log *reference.Log) error
 func (k *check) compareMetrics(w *monitor.Walk, c *comparer) error {
 	expected, err := c.reference.metrics()
 	if err != nil {
-		return fmt.Errorf("compute the metrics of the copy of the log: %w", err)
+		return fmt.Errorf("computing the metrics of the copy of the log: %w", err)
 	}
 	for _, f := range expected.differences(k.metrics) {
 		f.Query = fmt.Sprintf("/metrics as of %d", c.size)

@@ -157,7 +157,7 @@ func (f *fillers) take(bytes int64) (release func(), ok bool) {
 func (f *fillers) begin(filter *digestFilter) {
 	f.under.Go(func() {
 		if err := filter.fill(f.ctx, f.db.engine); err != nil {
-			f.logger.Warn("the digests of a ledger could not be read; until the next start, each write must look its digests up",
+			f.logger.Warn("the digests of a ledger could not be read; until the next start, every write looks up its digests in the database",
 				"ledger", filter.name, "error", err)
 		}
 	})

@@ -169,7 +169,7 @@ func (c Config) prepareWrites(ctx context.Context, conn *pgx.Conn) error {
 	}
 	if commit != nil {
 		if _, err := conn.Exec(ctx, `SELECT set_config('synchronous_commit', $1, false)`, *commit); err != nil {
-			return fmt.Errorf("pinning synchronous_commit for the connection: %w", err)
+			return fmt.Errorf("setting synchronous_commit for the connection: %w", err)
 		}
 	}
 	if _, err := conn.Exec(ctx, fmt.Sprintf(`SET idle_in_transaction_session_timeout = %d`, c.idleLimit().Milliseconds())); err != nil {

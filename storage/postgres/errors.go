@@ -16,7 +16,7 @@ var (
 	errClosed   = errors.New("the database is closed")
 	errReadOnly = errors.New("the database is open for reading only")
 	// errTakenOver: the head's row names another writer.
-	errTakenOver = errors.New("another process has taken the ledger over; stop one of the two")
+	errTakenOver = errors.New("another process has taken over the ledger; stop one of the two")
 )
 
 // SQLSTATE codes and classes (PostgreSQL: Appendix A).

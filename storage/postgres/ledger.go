@@ -98,7 +98,7 @@ func (l *ledger) recover(ctx context.Context, c change, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience)
 	defer cancel()
 	for between := (pause{}); temporary(err); {
-		l.db.log.Warn("the outcome of a write is not known yet; reading the head again", "ledger", l.name, "error", err)
+		l.db.log.Warn("the outcome of a write is not known yet; reading the head to find out", "ledger", l.name, "error", err)
 		if waited := between.wait(ctx); waited != nil {
 			l.doubt = fmt.Errorf("the outcome of a write is unknown, because the server has not answered for %v: %w", l.db.patience, err)
 			return l.doubt
@@ -207,7 +207,7 @@ func (l *ledger) open(ctx context.Context) error {
 }
 
 // errRefused: the head's row does not meet the condition of a change. Nothing was written.
-var errRefused = errors.New("the head's row does not meet the condition of the write")
+var errRefused = errors.New("the head is not the one that the write builds on")
 
 // refused returns the reason why the head's row did not meet the condition of a change on old.
 func (l *ledger) refused(ctx context.Context, old *storage.Head) error {

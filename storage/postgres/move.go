@@ -40,12 +40,12 @@ func (e *MoveError) Error() string {
 	since := e.Since.UTC().Format(time.RFC3339)
 	switch e.State {
 	case Arriving:
-		return fmt.Sprintf("the ledgers of %s are being copied into the database %s since %s, and are not complete: run colophon migrate with the same arguments until it ends, or drop the tables colophon_… to begin again",
+		return fmt.Sprintf("the ledgers of %s have been in the process of moving into the database %s since %s, and the copy is not complete: run colophon migrate with the same arguments until it ends, or drop the tables colophon_… to begin again",
 			e.Peer, e.Place, since)
 	case Leaving:
-		return fmt.Sprintf("the ledgers of the database %s are being copied to %s since %s: run colophon migrate with the same arguments until it ends, or with --undo to stay with the database", e.Place, e.Peer, since)
+		return fmt.Sprintf("the ledgers of the database %s have been in the process of moving to %s since %s: run colophon migrate with the same arguments until it ends, or with --undo to keep using the database", e.Place, e.Peer, since)
 	}
-	return fmt.Sprintf("the ledgers of the database %s were moved to %s on %s: serve that one. If nothing was written there, colophon migrate --undo with the same arguments undoes the move; else move them back with colophon migrate",
+	return fmt.Sprintf("the ledgers of the database %s were moved to %s on %s: use that one. To undo the move while nothing has been written there, run colophon migrate --undo with the same arguments; otherwise, move the ledgers back with colophon migrate",
 		e.Place, e.Peer, since)
 }
 

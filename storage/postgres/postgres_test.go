@@ -166,7 +166,7 @@ func TestLaterOpeningTakesOver(t *testing.T) {
 		for range 2 {
 			err := write(earlier[i])
 			require.ErrorIs(t, err, storage.ErrConflict)
-			require.ErrorContains(t, err, "another process has taken the ledger over")
+			require.ErrorContains(t, err, "another process has taken over the ledger")
 		}
 	}
 	requireLog(t, later, head)

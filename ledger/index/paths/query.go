@@ -96,7 +96,7 @@ func ChangeOf(ctx context.Context, v *index.View, seq uint64) (Change, error) {
 		return Change{}, err
 	}
 	if seq >= v.Size() || e.Kind != record.PathFingerprint {
-		return Change{}, fmt.Errorf("event %d, read as a path fingerprint: %w", seq, ErrNotFound)
+		return Change{}, fmt.Errorf("parsing event %d as a path fingerprint: %w", seq, ErrNotFound)
 	}
 	p := e.Path()
 	path := rowstore.Identify(p.Project, p.Route)

@@ -47,7 +47,7 @@ func Decode(body []byte) (r Request, err error) {
 		}
 		r.Chunks = append(r.Chunks, decodeChunks(s, MaxChunks-len(r.Chunks))...)
 		if len(r.Chunks) > MaxChunks {
-			s.Invalid("chunks", "brings the request to more than %d chunks in all; send fewer sources at once", MaxChunks)
+			s.Invalid("chunks", "brings the number of chunks in the request above %d; send fewer sources at once", MaxChunks)
 			break
 		}
 		i++

@@ -207,7 +207,7 @@ const evidencePrefix = "evidence/"
 func wrongEvidence(check *record.NamedCheck) error {
 	number, member, _ := strings.Cut(strings.TrimPrefix(check.Name, evidencePrefix), "/")
 	if n, err := strconv.Atoi(number); err != nil || n < 0 || strconv.Itoa(n) != number {
-		return wrongField(check.Name, "its name lacks the index of the evidence")
+		return wrongField(check.Name, "its name has no index of a piece of evidence")
 	}
 	f := field{name: check.Name, form: rules.IsDigest}
 	switch {

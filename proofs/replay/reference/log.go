@@ -80,7 +80,7 @@ func (l *Log) show(size uint64) error {
 	}
 	tree, err := proofs.OpenTree(size, l.tile, nil)
 	if err != nil {
-		return fmt.Errorf("open the tree of the copy of the log: %w", err)
+		return fmt.Errorf("opening the tree of the copy of the log: %w", err)
 	}
 	l.tree = proofs.NewProver(tree.Snapshot(), l.cache, l.tile)
 	l.size.Store(size)
@@ -107,12 +107,12 @@ func (l *Log) read(seq uint64) ([]byte, error) {
 		at, places = 0, ends[8:] // the first entry begins at 0
 	}
 	if _, err := l.ends.ReadAt(places, at); err != nil {
-		return nil, fmt.Errorf("read entry %d of the copy of the log: %w", seq, err)
+		return nil, fmt.Errorf("reading entry %d of the copy of the log: %w", seq, err)
 	}
 	begin, end := binary.BigEndian.Uint64(ends[:8]), binary.BigEndian.Uint64(ends[8:])
 	entry := make([]byte, end-begin)
 	if _, err := l.entries.ReadAt(entry, int64(begin)); err != nil {
-		return nil, fmt.Errorf("read entry %d of the copy of the log: %w", seq, err)
+		return nil, fmt.Errorf("reading entry %d of the copy of the log: %w", seq, err)
 	}
 	return entry, nil
 }

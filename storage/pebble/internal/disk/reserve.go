@@ -28,7 +28,7 @@ const mebibyte = 1 << 20
 // write-ahead log of full memory tables.
 const (
 	MinReserve = 32 << 20
-	MaxReserve  = 1 << 30
+	MaxReserve = 1 << 30
 )
 
 // defaultMark returns 5 % of a file system's size, within the bounds.
