@@ -69,8 +69,8 @@ type Limits struct {
 	Requests    *slots // over HTTP/2, by address
 	Redactions  *turns
 	Heavy       HeavyWork
-	// Parsing holds a token for each chunk of a batch that is being parsed, at most one per
-	// core, so that the sequencer and the index wait for few of them.
+	// Parsing holds a token for each chunk of a batch that is being parsed. It has one token
+	// per core, so that the sequencer and the index never wait behind more chunks than that.
 	Parsing chan struct{}
 	Reads   *ReadTurns
 	Spools  *SpoolSpace

@@ -51,8 +51,8 @@ func TestShares(t *testing.T) {
 	new(Share).Release()
 }
 
-// A caller gets at most half of what is left. Another caller finds memory at once, and a
-// waiting caller delays no other.
+// A caller gets at most half of what is left. Another caller gets memory at once, and a
+// waiting caller delays no one else.
 func TestCallersShareMemory(t *testing.T) {
 	const size = 10
 	m := budget(100, time.Hour)

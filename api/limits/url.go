@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Limits for a URL. The longest useful URL has several names of 1 KiB, and each of their bytes
-// can need three bytes when escaped.
+// Limits for a URL. The longest useful URL has several names of 1 KiB, and percent-encoding
+// can triple their length.
 const (
 	MaxURL        = 16 << 10 // bytes of path and query
 	MaxParameters = 64       // of the query

@@ -23,7 +23,7 @@ type gate struct {
 	shared io.Closer   // the database of the tokens; nil if they are in the data folder
 }
 
-// close writes what it has to, and closes the database of the tokens.
+// close stores the times of last use, and closes the database of the tokens.
 func (g gate) close() error {
 	g.who.Close()
 	if g.shared == nil {
@@ -101,7 +101,6 @@ func (g gate) serve(server *http.Server, listener net.Listener) error {
 	return server.ServeTLS(listener, "", "")
 }
 
-// scheme is the scheme of the server's URLs.
 func (g gate) scheme() string {
 	if g.tls != nil {
 		return "https"

@@ -15,8 +15,8 @@ func FilesNeeded(load limits.Load) uint64 {
 	return uint64(limits.MaxOpen(load) + load.Batches + OtherFiles)
 }
 
-// checkOpenFiles warns if the process may not open as many files as its connections and
-// databases can need.
+// checkOpenFiles warns if the process is not allowed to open as many files as its connections
+// and databases can need.
 func checkOpenFiles(load limits.Load, log *slog.Logger) {
 	need := FilesNeeded(load)
 	if limit, known := OpenFileLimit(); known && limit < need {

@@ -50,7 +50,7 @@ func (s storageCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	var age time.Duration
 	if m.Erasing.Pieces > 0 {
-		age = max(0, time.Since(m.Erasing.Oldest)) // the clock can be set back
+		age = max(0, time.Since(m.Erasing.Oldest)) // negative if the clock was set back
 	}
 	ch <- prometheus.MustNewConstMetric(erasures, prometheus.GaugeValue, float64(m.Erasing.Pieces))
 	ch <- prometheus.MustNewConstMetric(erasuresAge, prometheus.GaugeValue, age.Seconds())

@@ -27,8 +27,8 @@ type databaseCollector struct {
 	database *postgres.Database
 	log      *slog.Logger
 
-	mu       sync.Mutex // guards what follows
-	measured time.Time  // zero: not yet
+	mu       sync.Mutex // guards the fields below
+	measured time.Time  // zero if the size was never measured
 	bytes    int64
 	err      error
 }
@@ -54,7 +54,8 @@ func (d *databaseCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// size returns the size of the tables, at most measureEvery old. It logs an error once.
+// size returns the size of the tables, measured at most measureEvery ago. If several
+// measurements fail in a row, it logs only the first error.
 func (d *databaseCollector) size() (int64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

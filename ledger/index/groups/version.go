@@ -152,7 +152,8 @@ func Decode(seq uint64, value []byte) (Version, error) {
 	return g, d.err()
 }
 
-// groupDecoder decodes a value from its beginning. Missing numbers are 0 and set bad.
+// groupDecoder decodes a value from its beginning. A number that is missing decodes as 0 and
+// sets bad.
 type groupDecoder struct {
 	rest []byte
 	seq  uint64 // of the version
