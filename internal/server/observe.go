@@ -17,7 +17,8 @@ import (
 )
 
 // serveMetrics serves /metrics to anyone who can reach the address, until the returned server
-// is closed. Collecting metrics reads the database; underWay keeps it open meanwhile.
+// is closed. Collecting metrics reads the database; underWay keeps the database open
+// meanwhile.
 func serveMetrics(config Config, log *slog.Logger, listener net.Listener, metrics *api.Metrics, underWay sync.Locker) *http.Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", Locked(metrics.Handler(), underWay))
@@ -31,7 +32,7 @@ func serveMetrics(config Config, log *slog.Logger, listener net.Listener, metric
 	server := &http.Server{
 		Handler:           known(api.Hosts(config.AllowHost), mux),
 		ReadHeaderTimeout: 10 * time.Second,
-		WriteTimeout:      2 * time.Minute, // a profile takes as long as the request asks for
+		WriteTimeout:      2 * time.Minute, // a CPU profile takes as long as its request says
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),

@@ -43,16 +43,16 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) (er
 	at, busy := openAddresses(config)
 	defer at.close()
 	if busy != nil && !datadir.HasDatabase(config.Data) {
-		return busy // before anything is created
+		return busy // before the server creates anything
 	}
 	if at.server != nil {
 		config.Advertise = advertise(config, g.scheme(), at.server.Addr(), log)
 	}
-	// The folder comes first: a second server on the same folder reports that even if the
-	// address is free.
+	// The folder comes first: a second server on the same folder must report that the folder
+	// is in use, even if its own address is free.
 	node, err := Open(ctx, config, datadir.SigningKeys(c, config.Data), log)
 	if errors.Is(err, context.Canceled) {
-		return nil // told to stop before it began to serve
+		return nil // the server was told to stop before it began to serve
 	}
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) (er
 		}
 		node, err = Open(ctx, config, datadir.SigningKeys(c, config.Data), log)
 		if errors.Is(err, context.Canceled) {
-			return nil // asked to end before it began again
+			return nil // the server was told to stop before it began to serve again
 		}
 		if err != nil {
 			return err

@@ -22,12 +22,12 @@ import (
 type Database struct {
 	reads    *pgxpool.Pool
 	writes   *pgxpool.Pool // nil if the database is open for reading only
-	writer   string        // names this opening in the heads that it writes
+	writer   string        // identifies this Database in the heads that it writes
 	patience time.Duration
 	moving   bool // Config.Moving
 	log      *slog.Logger
 	closed   atomic.Bool
-	leases   *Leases // nil: opening a ledger takes it over
+	leases   *Leases // nil means that opening a ledger takes it over
 
 	unanswered atomic.Uint64 // see Metrics
 
@@ -53,7 +53,7 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 	if err != nil {
 		return nil, err
 	}
-	host, _ := os.Hostname() // only for people who read the table
+	host, _ := os.Hostname() // only informs people who read the table
 	d := &Database{
 		reads:    reads,
 		writes:   writes,
@@ -99,8 +99,8 @@ func Probe(ctx context.Context, url string) error {
 	return checkVersion(stored, len(texts))
 }
 
-// prepare checks the server's settings, as each connection for writes does, and the version of
-// the tables.
+// prepare checks the version of the tables and, as each connection for writes does, the
+// server's settings.
 func (d *Database) prepare(ctx context.Context) error {
 	if d.writes != nil {
 		return migrate(ctx, d.writes)
@@ -127,7 +127,7 @@ func (d *Database) Place() string {
 	return fmt.Sprintf("%s:%d/%s", config.Host, config.Port, config.Database)
 }
 
-// usable returns nil if an operation can begin.
+// usable returns nil unless the database is closed or ctx is done.
 func (d *Database) usable(ctx context.Context) error {
 	if d.closed.Load() {
 		return errClosed
@@ -135,7 +135,7 @@ func (d *Database) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// writable is usable for operations that write.
+// writable is like usable, for operations that write.
 func (d *Database) writable(ctx context.Context) error {
 	if err := d.usable(ctx); err != nil {
 		return err
@@ -225,8 +225,9 @@ func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
 }
 
 // Ledger implements storage.Database. The first call for a ledger takes it over: other
-// processes that have it open can no longer write to it. So does a call after a write with an
-// unknown outcome. If the database is open for reading only, or shared, nothing is taken over.
+// processes that have it open can no longer write to it. A call after a write with an unknown
+// outcome also takes over the ledger. If the database is shared or open for reading only,
+// Ledger takes over nothing.
 func (d *Database) Ledger(ctx context.Context, name string) (storage.Store, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -282,8 +283,8 @@ func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store
 }
 
 // create creates a ledger with epoch 1. If it does not learn whether the ledger was created,
-// it tries again: the insertion then waits for the earlier one, and finds this writer in the
-// head.
+// it tries again. The second insertion waits for the first one to end, and then finds this
+// writer in the head.
 func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, error) {
 	if err := d.writable(ctx); err != nil {
 		return nil, err
@@ -347,8 +348,8 @@ func (d *Database) insert(ctx context.Context, info storage.Info) (made bool, er
 	return made && err == nil, err
 }
 
-// madeHere reports whether this opening created the ledger with that name. It returns
-// storage.ErrConflict if another opening did, and false if there is no such ledger.
+// madeHere reports whether this Database created the ledger with that name. It returns
+// storage.ErrConflict if another process did, and false if there is no such ledger.
 func (d *Database) madeHere(ctx context.Context, name string) (bool, error) {
 	if _, opened := d.ledgers[name]; opened {
 		return false, fmt.Errorf("%w: the name is taken", storage.ErrConflict)
@@ -382,7 +383,7 @@ func inTransaction(ctx context.Context, pool *pgxpool.Pool, change func(*pgx.Con
 	return commit(ctx, conn)
 }
 
-// begin begins a transaction with a statement of its own.
+// begin begins a transaction with a separate statement.
 func begin(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, "begin")
 	return err

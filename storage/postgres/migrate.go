@@ -17,9 +17,9 @@ import (
 )
 
 // migrations are the steps from one version of the tables to the next. The number of files is
-// the version that this build reads. A file never changes once it is released.
+// the version that this build reads. Released files never change.
 //
-//go:embed migrations/*.sql
+// go:embed migrations/*.sql
 var migrations embed.FS
 
 const codeNoTable = "42P01"
@@ -94,7 +94,7 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	}
 }
 
-// maxMigrations bounds the attempts to migrate.
+// maxMigrations is the largest number of attempts to migrate.
 const maxMigrations = 5
 
 func apply(ctx context.Context, pool *pgxpool.Pool, from int, texts []string) error {

@@ -22,17 +22,17 @@ const (
 	Moved MoveState = "moved"
 )
 
-// Move is the mark of a database that a migration has locked.
+// Move is the mark on a database that a migration has locked.
 type Move struct {
 	State MoveState `json:"state"`
-	Peer  string    `json:"peer"` // the other side, for people
+	Peer  string    `json:"peer"` // the other side of the move; only informs people
 	Since time.Time `json:"since"`
 }
 
-// MoveError: the database is locked by a migration. Nothing was changed.
+// MoveError means that a migration has locked the database. Nothing was changed.
 type MoveError struct {
 	Move
-	Place string // of the database
+	Place string // host and name of the database
 }
 
 // Error says what happened, and what to do.
@@ -52,10 +52,10 @@ func (e *MoveError) Error() string {
 // moveName is the name of the value that holds a Move.
 const moveName = "move"
 
-// notMoved is the condition of taking a ledger over, and of creating one.
+// notMoved is the condition for taking over or creating a ledger.
 const notMoved = `NOT EXISTS (SELECT 1 FROM colophon_shared WHERE name = '` + moveName + `')`
 
-// Move returns the mark of the database; the zero Move if there is none.
+// Move returns the mark on the database, or the zero Move if there is none.
 func (d *Database) Move(ctx context.Context) (Move, error) {
 	var m Move
 	text, stored, err := d.Value(ctx, moveName)
@@ -99,7 +99,7 @@ func (d *Database) checkMove(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	if m.State == "" || cfg.ReadOnly && m.State != Arriving { // what is left behind is complete
+	if m.State == "" || cfg.ReadOnly && m.State != Arriving { // the ledgers that a move leaves behind are complete
 		return nil
 	}
 	return &MoveError{Move: m, Place: d.Place()}

@@ -191,7 +191,7 @@ func (f *Deriver) extendDeadRange(runs *groupRuns, id rowstore.Identity, run uin
 	return whole, nil
 }
 
-// splitDeadRange removes a run from its range, and returns the range as it was before.
+// splitDeadRange removes a run from its dead range, and returns the previous range.
 func (f *Deriver) splitDeadRange(runs *groupRuns, id rowstore.Identity, run uint64) (deadRange, error) {
 	whole, found, err := runs.rangeAt(run)
 	if err != nil {

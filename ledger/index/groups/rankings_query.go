@@ -14,10 +14,10 @@ import (
 // that are not live.
 var ErrNotRanked = errors.New("index: rankings exist only for live runs at the latest size")
 
-// ListRanked returns groups in the order of a ranking: first the groups in the ranking, then
-// the other groups of several runs by number of runs, then the groups of one run by first run
-// of any state, newest first. It returns ErrNotRanked unless the view is the latest and the
-// query counts live runs only. A page can have fewer rows than its limit, or none, if few
+// ListRanked returns groups in the order of a ranking: first the groups in the ranking; then
+// the other groups of several runs, by number of runs; then the groups of one run, by first
+// run of any state, newest first. It returns ErrNotRanked unless the view is the latest and
+// the query counts live runs only. A page can have fewer rows than its limit, or none, if few
 // groups match the query. Between two pages, groups can move.
 func ListRanked(ctx context.Context, v *index.View, r Ranking, q Query, p index.Page) (rows []Group, next []byte, err error) {
 	if !v.IsLatest() || q.Any {

@@ -12,8 +12,8 @@ const (
 	maxMishaps = 2 // 3 takes minutes
 )
 
-// search visits all states that can be reached, the nearest first. It returns the invariant that
-// the first bad step breaks and the steps that lead there.
+// search visits all states that can be reached, in the order of their distance. It returns the
+// invariant that the first bad step breaks and the steps that lead there.
 func search(v variant, mishaps uint8) (violated string, trace []string, states int) {
 	first := state{mishaps: mishaps}
 	reached := []state{first}
