@@ -37,7 +37,7 @@ func TakesFolders(f formats.Format) bool { return f == formats.AxisSave || f == 
 // maxFile is the maximum length, in bytes, of a file that is one native value.
 const maxFile = 64 << 20
 
-// native is one native value and its position. It has no text if it only accounts for other
+// native is one native value and its position. If it has no text, it only accounts for other
 // files or tables.
 type native struct {
 	line

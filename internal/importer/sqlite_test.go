@@ -35,8 +35,8 @@ func rowsOf(name string) (rows []string, err error) {
 	return rows, err
 }
 
-// TestRowsOfADatabaseInUse: rows in the write-ahead log are read too, and values are read as
-// they are stored, whatever type their column declares.
+// The import also reads rows that are only in the write-ahead log, and reads values as they
+// are stored, whatever type their column declares.
 func TestRowsOfADatabaseInUse(t *testing.T) {
 	name := database(t, `PRAGMA journal_mode=WAL`,
 		`CREATE TABLE providence_cache (id INTEGER PRIMARY KEY, "created ""at""" DATETIME, score REAL, flag BOOLEAN, blob BLOB, none TEXT)`,

@@ -19,7 +19,7 @@ type answer struct {
 	replayed   bool     // the ledger already had the record
 	mismatched []string // the fields whose check failed
 	incomplete []string // the parts that an IPC record lacks
-	// Values from the server; no proof is checked.
+	// These values are the server's word; the import checks no proof.
 	seq, ledger, kind string
 }
 
@@ -82,7 +82,7 @@ type Tally struct {
 	Members []MemberCount
 }
 
-// MemberCount counts the members of one pattern that had one fate.
+// MemberCount counts the members of one pattern to which the same thing happened.
 type MemberCount struct {
 	Pattern string
 	Fate    formats.Fate
@@ -188,7 +188,7 @@ func (t *counter) failed() error {
 	return t.err
 }
 
-// tryOut counts an entry of a dry run whose record the ledger would accept.
+// tryOut counts an entry of a dry run if the ledger would accept its record.
 func (t *counter) tryOut(l *line) {
 	r, err := record.Parse(record.Kind(l.kind), l.entry.Record)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"colophon/storage"
 )
 
-// Bounds of the copy of a ledger.
+// Limits of a commit, and of the cache, while a ledger is copied.
 const (
 	batchEntries  = 4096     // entries of a commit
 	batchBytes    = 4 << 20  // bytes of a commit, unless one record has more
@@ -24,10 +24,10 @@ const (
 	cachedTiles   = 64
 )
 
-// errDiverged: the target has another log than the source.
+// errDiverged means that source and target have different logs.
 var errDiverged = errors.New("the two logs differ")
 
-// errNoContent: the source does not have content that a record needs.
+// errNoContent means that the source lacks content that a record needs.
 var errNoContent = errors.New("it is missing")
 
 // copier copies one ledger, commit by commit, through the storage contract. The target holds a
@@ -39,33 +39,34 @@ type copier struct {
 	to       storage.Store
 	progress func(entries uint64)
 	most     int // entries of a commit
-	// growing means that others write to the source. Content may then be erased by an event
-	// beyond head. erasedBy is the last such event, 0 if there is none.
+	// growing means that servers write to the source during the copy. An event beyond head can
+	// then have erased content. erasedBy is the last such event, or 0 if there is none.
 	growing  bool
 	erasedBy uint64
 
-	head    storage.Head // of the source when the copy began; the last commit stores it
-	root    proofs.Hash  // that its checkpoint signs
+	head    storage.Head // head of the source when the copy began; the last commit stores it
+	root    proofs.Hash  // the root that the head's checkpoint signs
 	stored  storage.Head // of the target
-	tip     storage.Hash // of the last entry that was read
-	time    int64        // of that entry, microseconds since 1970 UTC
-	tree    *proofs.Tree // of the entries that were read
+	tip     storage.Hash // event hash of the last entry that was read
+	time    int64        // time of that entry, in microseconds since 1970 UTC
+	tree    *proofs.Tree // tree of the entries that were read
 	cache   *audit.ContentCache
 	decoder event.Decoder
-	earlier event.Decoder // of records that an event redacts
+	earlier event.Decoder // decodes the records that an event redacts
 
 	redactions func(seq uint64) (bool, error)
 
 	next   storage.Batch
-	keys   []storage.Hash        // that events of next name, in their order
+	keys   []storage.Hash        // keys that the events of next name, in their order
 	seqs   []uint64              // of these events
 	pieces map[storage.Hash]bool // content of next
 	bytes  int                   // of next
 }
 
-// copyLedger copies what the target does not have yet. Its last commit stores the source's
-// head, byte for byte; heads before it have no checkpoint, so that no server signs on top of
-// them. It verifies the chain, the tree, and the signed root before that commit.
+// copyLedger copies everything that the target does not have yet. Its last commit stores the
+// source's head, byte for byte; the heads of earlier commits have no checkpoint, so that no
+// server signs anything on top of them. It verifies the chain, the tree, and the signed root
+// before that commit.
 func copyLedger(ctx context.Context, from storage.Reader, to storage.Store, progress func(entries uint64)) (storage.Head, error) {
 	return newCopier(ctx, from, to, progress).run()
 }
@@ -91,7 +92,7 @@ func (c *copier) run() (storage.Head, error) {
 		if err != nil {
 			return storage.Head{}, err
 		}
-		if entry.Seq == c.head.Size { // the source has grown since
+		if entry.Seq == c.head.Size { // the source has grown since the copy began
 			break
 		}
 		if err := c.add(entry); err != nil {
@@ -146,8 +147,9 @@ func (c *copier) open() (err error) {
 	return nil
 }
 
-// add adds an entry to the next commit. It makes a commit if that is full, or if the entry
-// redacts one of its records: redactions concern earlier commits only.
+// add adds an entry to the next commit. It first makes the commit if it is full, or if the
+// entry redacts one of its records, because a commit can redact only records of earlier
+// commits.
 func (c *copier) add(entry storage.Entry) error {
 	seq := c.stored.Size + uint64(len(c.next.Entries))
 	if entry.Seq != seq {
@@ -184,7 +186,7 @@ func (c *copier) add(entry storage.Entry) error {
 }
 
 // redact adds the redactions of an event. An earlier run may have copied the records before
-// they were redacted, so each redaction names what its record needs no longer.
+// they were redacted, so each redaction names the content that its record no longer needs.
 func (c *copier) redact(by uint64, redaction event.Redaction) error {
 	if redaction.Seqs == nil {
 		return fmt.Errorf("%w: event %d does not name the records that it redacts", ledger.ErrDamaged, by)
@@ -289,7 +291,7 @@ func (c *copier) flush(checkpoint []byte) error {
 		claimed[claim.Key] = claim
 	}
 	for i, key := range c.keys {
-		if claim, is := claimed[key]; is && claim.Seq == c.seqs[i] { // else the event is a refusal
+		if claim, is := claimed[key]; is && claim.Seq == c.seqs[i] { // otherwise the event is a refusal
 			c.next.Keys = append(c.next.Keys, claim)
 		}
 	}

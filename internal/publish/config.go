@@ -15,7 +15,8 @@ import (
 
 // Settings say what to publish, and where.
 type Settings struct {
-	// Publish is the URL of the bucket (bucket.Open). Empty publishes nothing.
+	// Publish is the URL of the bucket (see bucket.Open). If it is empty, nothing is
+	// published.
 	Publish string `yaml:"publish"`
 	// PublishLedgers are published even if their logs are not public.
 	PublishLedgers Names `yaml:"publish-ledgers"`
@@ -57,7 +58,7 @@ func (s *Settings) Bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&s.PublishEvery, "publish-every", s.PublishEvery, "shortest `time` between two publications of a ledger")
 }
 
-// Check says what is wrong and what to do.
+// Check returns an error that says which setting is wrong and what to do.
 func (s Settings) Check() error {
 	if s.Publish == "" {
 		if len(s.PublishLedgers) > 0 {

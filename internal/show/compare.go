@@ -98,7 +98,7 @@ func orUnknown(words string) string {
 	return words
 }
 
-// PathChange prints of which path and build two path fingerprints are, and warns if the paths
+// PathChange prints the paths and builds of two path fingerprints, and warns if the paths
 // differ.
 func PathChange(c *cli.Console, a, b *wire.RecordRow) error {
 	var of [2]struct{ Record wire.PathFingerprintEvent }

@@ -21,11 +21,11 @@
 // transaction of its own, which returns the head, and uses the head only when the server has
 // answered its COMMIT. Then:
 //
-// - The old transaction is decided. If it held the row, raising the epoch waited until it
-// ended. If it did not hold the row, it finds another epoch and writes nothing. - If the head
-// shows the old transaction, it is as durable as the new one. Both went through the same
-// write-ahead log in this order (or, in a distributed engine, through the same row), and the
-// server has answered the later one.
+//   - The old transaction is decided. If it held the row, raising the epoch waited until it
+//     ended. If it did not hold the row, it finds another epoch and writes nothing.
+//   - If the head shows the old transaction, it is as durable as the new one. Both went through
+//     the same write-ahead log in this order (or, in a distributed engine, through the same
+//     row), and the server has answered the later one.
 //
 // If the head is the head of the commit, the store reports the commit as made; otherwise it
 // makes the commit again under the new epoch. A server that answers COMMIT with a warning, as
