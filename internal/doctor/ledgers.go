@@ -156,7 +156,7 @@ func checkLog(d *deployment) []Finding {
 }
 
 // verifierOf returns the key with which to verify a ledger's checkpoints: the key in the
-// folder, or the key that the server names if that one cannot be read.
+// folder, or, if that key cannot be read, the key that the server names.
 func (d *deployment) verifierOf(l ledgerAnswers) (key, whose string) {
 	if signer, err := datadir.Keys(d.data()).Load(l.Name); err == nil {
 		return signer.Verifier().String(), "the key in the folder"
@@ -217,7 +217,8 @@ func checkPublic(d *deployment) []Finding {
 	return finding(OK, "", "anyone can read the events, but not the texts, of %s without credentials", strings.Join(public, ", "))
 }
 
-// indexLagging is the number of events from which a lag of the index is reported.
+// indexLagging is the number of events by which an index must lag before the doctor reports
+// it.
 const indexLagging = 10_000
 
 // checkIndex checks that the index of each ledger is running and not far behind.

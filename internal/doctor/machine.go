@@ -76,7 +76,7 @@ func (d *deployment) memoryLimits() (limits memory.Limits, config server.Config)
 	}
 	config = d.settings.config.WithCaches(limits.Usable())
 	if show && limits.Runtime != 0 {
-		// The server subtracts what the index keeps outside the runtime's memory.
+		// The server subtracts the memory that the index keeps outside the Go heap.
 		limits.Runtime += uint64(index.OffHeapBytes(int64(config.IndexCache)))
 	}
 	return limits, config

@@ -48,7 +48,8 @@ func checkAddress(d *deployment) []Finding {
 	return finding(OK, "", "other machines can reach %s with credentials, over TLS", config.Listen)
 }
 
-// authentication reports whether the settings and the data folder ask for credentials.
+// authentication reports whether, by the settings and the data folder, the server requires
+// credentials.
 func (d *deployment) authentication() (required bool, err error) {
 	if d.settings.config.AccessFile != "" {
 		return true, nil

@@ -85,7 +85,7 @@ func (d *deployment) askServer(ctx context.Context, o remote.Options) error {
 }
 
 // trustOwnCertificate makes the client of a server on this machine accept the certificate that
-// the settings name, whichever authority signed it and whatever name it is for. If the
+// the settings name, no matter which authority signed it and for which name. If the
 // certificate cannot be read, it changes nothing; checkCertificate reports that.
 func (s settings) trustOwnCertificate(to *remote.Server) {
 	text, err := os.ReadFile(s.config.TLSCert)

@@ -12,7 +12,7 @@ import (
 	"colophon/storage/postgres"
 )
 
-// storeTimeout bounds the time for querying the database of the log.
+// storeTimeout is the longest time for querying the database of the log.
 const storeTimeout = 5 * time.Second
 
 // askStore queries the database of the log, if it is not in the data folder.
@@ -34,7 +34,7 @@ type sharedTokens struct {
 	err    error
 }
 
-// readShared returns the tokens in a database; none if it has no tables yet.
+// readShared returns the tokens in a database. A database without tables has no tokens.
 func readShared(ctx context.Context, url string) ([]access.Listed, error) {
 	database, err := postgres.Open(ctx, postgres.Config{URL: url, ReadOnly: true, Logger: slog.New(slog.DiscardHandler)})
 	if errors.Is(err, storage.ErrNotFound) {

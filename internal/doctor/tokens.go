@@ -13,14 +13,15 @@ import (
 	"colophon/internal/datadir"
 )
 
-// A token that ends sooner, or has not been used for longer, is reported.
+// The doctor reports a token that expires sooner than the first, or that has not been used for
+// longer than the second.
 const (
 	tokenExpiresSoon = 14 * 24 * time.Hour
 	tokenUnused      = 30 * 24 * time.Hour
 )
 
 // checkTokens checks that only the owner can read the token file, that its tokens are used,
-// and that the tokens of administrators expire, but not soon.
+// and that tokens with the scope admin expire, but not soon.
 func checkTokens(d *deployment) []Finding {
 	tokens, err := d.listTokens()
 	if errors.Is(err, fs.ErrPermission) {

@@ -36,14 +36,14 @@ func with(changes ...string) event.IPC {
 	return r
 }
 
-// seeded returns a run with its seed in the payload.
+// seeded returns a run whose payload contains the seed.
 func seeded(seed, output string) event.IPC {
 	r := with("input", "in with "+seed, "seedless", "in", "seed", seed, "output", output)
 	r.HasPayload = true
 	return r
 }
 
-// payload returns the run with its payload in the record.
+// payload returns the run as if its record contained the payload.
 func payload(r event.IPC) event.IPC {
 	r.HasPayload = true
 	return r

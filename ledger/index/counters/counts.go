@@ -32,7 +32,7 @@ const (
 	metricCount
 )
 
-// maxLabels bounds the labels of a metric, except the label ledger.
+// maxLabels is the largest number of labels of a metric, except the label ledger.
 const maxLabels = 3
 
 // Metrics describes the metrics (spec: Metrics derived from the log). Each metric has the
@@ -96,8 +96,8 @@ type Series struct {
 type Counts map[Series]uint64
 
 // NewCounts returns the counters of an empty log. Series with known labels begin with 0, so
-// that a rate shows their first increment. These are the series of records, refusals, and
-// metrics without labels, and those in begin.
+// that a rate shows their first increment. Series with known labels are those of records, of
+// refusals, of metrics without labels, and those in begin.
 func NewCounts(begin []Series) Counts {
 	c := make(Counts)
 	for _, kind := range record.Kinds {
@@ -137,7 +137,7 @@ type pending struct {
 }
 
 // CountEvent counts an event by its kind and checks. It can hold the event back until
-// CountPending is called.
+// FlushPending is called.
 func (c *Counters) CountEvent(e *event.Event) {
 	if e.Kind == c.pending.kind && bytes.Equal(e.Checks.Raw(), c.pending.checks) {
 		c.pending.events++
@@ -229,7 +229,8 @@ func Label[S ~string](text []byte, known []S) string {
 	return Other
 }
 
-// FieldLabel returns the label for the name of a checked field. The set of labels is bounded.
+// FieldLabel returns the label for the name of a checked field. The number of possible labels
+// is limited.
 func FieldLabel(name []byte) string {
 	if known := Label(name, Fields[:]); known != Other {
 		return known
