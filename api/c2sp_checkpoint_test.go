@@ -23,7 +23,7 @@ import (
 // signedNote has the parts of a checkpoint, by signed-note and tlog-checkpoint.
 type signedNote struct {
 	text       string   // the signed text, its last newline included
-	lines      []string // of the text
+	lines      []string // lines of the text
 	signatures [][2]string
 }
 

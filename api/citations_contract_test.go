@@ -209,7 +209,7 @@ func TestProblemsOfCitationsAreAsTheContractSays(t *testing.T) {
 		name    string
 		call    call
 		status  int
-		refused bool // by the contract too
+		refused bool // the contract refuses the request too
 		names   string
 	}{
 		{"no subject", get(chunkDrift), 400, true, "/subject"},

@@ -50,7 +50,7 @@ func TestProblemsAreAsTheContractSays(t *testing.T) {
 		name    string
 		call    call
 		status  int
-		refused bool // by the contract too: it can say what is wrong
+		refused bool // the contract can express the error, and refuses the request too
 	}{
 		{"unknown member", post(ipc, `{"modle":"m","payload":{},"model":"m","temperature":0,"max_tokens":1}`), 400, true},
 		{"not JSON", post(ipc, `{"payload"`), 400, true},

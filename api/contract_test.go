@@ -53,7 +53,7 @@ func TestContractNamesEveryRoute(t *testing.T) {
 type example struct {
 	call
 	name     string
-	response *openapi3.Example // of the same name; nil if there is none
+	response *openapi3.Example // the example of the response with the same name; nil if there is none
 }
 
 // requestExamples lists the request examples, by route and name.
@@ -123,7 +123,7 @@ type result struct {
 		Claimed  string `json:"claimed"`
 		Computed string `json:"computed"`
 	} `json:"checks"`
-	Name     string `json:"name"` // of a ledger
+	Name     string `json:"name"` // name of a ledger
 	Status   int    `json:"status"`
 	FirstSeq uint64 `json:"first_seq"`
 }

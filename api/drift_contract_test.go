@@ -173,7 +173,7 @@ func TestProblemsOfDriftAreAsTheContractSays(t *testing.T) {
 		name    string
 		call    call
 		status  int
-		refused bool // by the contract too
+		refused bool // the contract refuses the request too
 		names   string
 	}{
 		{"no by", get(groupsOf), 400, true, "/by"},

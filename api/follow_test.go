@@ -33,7 +33,7 @@ type listener struct {
 	t     testing.TB
 	body  io.ReadCloser
 	lines *bufio.Reader
-	ctx   context.Context // of the request
+	ctx   context.Context // context of the request
 	leave func()          // ends it
 }
 

@@ -242,7 +242,7 @@ func (f *forwarder) catchUp(c *call.Call) {
 type forwarding struct {
 	call       *call.Call
 	controller *http.ResponseController
-	idle       time.Duration // of a batch: the longest that the client sends nothing; else 0
+	idle       time.Duration // longest time that the client of a batch can send nothing; 0 for other requests
 	moved      atomic.Int64  // when anything was last sent or received, in nanoseconds since 1970
 
 	read atomic.Int64 // bytes of the body
@@ -251,7 +251,7 @@ type forwarding struct {
 	stopped atomic.Bool // nothing more is read
 
 	mu      sync.Mutex // held during a read
-	err     error      // of the last read
+	err     error      // error of the last read
 	renewed time.Time
 }
 

@@ -96,7 +96,7 @@ func FuzzRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(text)))
 		if err != nil || strings.Contains(r.Header.Get("Accept"), "event-stream") {
-			return // no HTTP, or an answer that does not end
+			return // the answer is not HTTP, or does not end
 		}
 		s.handle(t, r)
 	})

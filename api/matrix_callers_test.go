@@ -156,7 +156,7 @@ type gated struct {
 	tokens    access.Store
 	root      string // a token that permits everything
 	log       *lockedLog
-	secrets   []string // that must not be in the log
+	secrets   []string // texts that must not be in the log
 	clients   map[*tls.Certificate]*http.Client
 	number    int // makes names unique
 }

@@ -14,7 +14,7 @@ import (
 type expectation struct {
 	route  string
 	takes  string // scopes, with "or" or "and" between them, and on what
-	status int    // of the answer to callers with the scopes
+	status int    // status of the answer to callers with the scopes
 	url    string // ~ is the path of the ledger
 	body   string
 }

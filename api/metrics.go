@@ -145,7 +145,7 @@ func (h hostCollector) Collect(ch chan<- prometheus.Metric) {
 		// The index might have passed the head, which was read earlier.
 		gauge(lag, float64(head.Size-min(head.Size, follower.Size())))
 		gauge(running, gaugeOf(follower.Err() == nil))
-		if err := l.Writable(context.Background()); !errors.Is(err, storage.ErrNotHeld) { // else its server shows it
+		if err := l.Writable(context.Background()); !errors.Is(err, storage.ErrNotHeld) { // otherwise the server that writes the ledger exports it
 			gauge(writable, gaugeOf(err == nil))
 		}
 	}

@@ -191,7 +191,7 @@ func TestProblemsOfRunsAreAsTheContractSays(t *testing.T) {
 		name    string
 		call    call
 		status  int
-		refused bool // by the contract too
+		refused bool // the contract refuses the request too
 		names   string
 	}{
 		{"nothing to compare", get(compareOf).asking("?a=1"), 400, true, "/b"},

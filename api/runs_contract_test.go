@@ -225,7 +225,7 @@ func TestUnregisteredSourcesAreRejected(t *testing.T) {
 	s.do(t, post(ipc, runRecord("a", "m", "yes")), http.StatusCreated)
 
 	s.do(t, verb(http.MethodPut, sourceOf, `{}`, "source_id", "s"), http.StatusCreated)
-	s.do(t, post(sets, cite("a", "s one")), http.StatusCreated) // no wait between the registration and the set
+	s.do(t, post(sets, cite("a", "s one")), http.StatusCreated) // the test does not wait between the registration and the set
 	lines := []string{cite("b", "s one"), cite("c", "s one", "t two"), cite("first", "s one"), cite("d", "t three")}
 	for i := range lines {
 		lines[i] = `{"kind":"citation_set","record":` + lines[i] + `}`

@@ -97,7 +97,7 @@ func TestProblemsOfVerbsAreAsTheContractSays(t *testing.T) {
 		name    string
 		call    call
 		status  int
-		refused bool // by the contract too: it can say what is wrong
+		refused bool // the contract can express the error, and refuses the request too
 	}{
 		{"unknown member", verb("POST", stateOf, `{"state":"stale","reason":"r","actor":"me"}`, "seq", "1"), 400, true},
 		{"parameter", verb("POST", stateOf, reason, "seq", "1").asking("?derive=true"), 400, true},

@@ -15,7 +15,7 @@ import (
 type connection struct {
 	t      testing.TB
 	conn   net.Conn
-	buffer []byte // of an answer
+	buffer []byte // bytes of an answer
 }
 
 func (s *service) wire(t testing.TB) *connection {

@@ -180,7 +180,7 @@ func facts(t *testing.T) []fact {
 		{`max by (ledger) (colophon_ledger_tree_size) - max by (ledger) (colophon_ledger_index_size)`,
 			counted{"ledger=default": 0, "ledger=tampered": 0, "ledger=probe": 0}},
 		{`count(ALERTS{alertname="ColophonHashMismatchRateHigh",ledger="tampered"})`, counted{"": 1}},
-		{shown("Alerts", "default"), counted{"": 0}}, // none has been active for long enough
+		{shown("Alerts", "default"), counted{"": 0}}, // no alert has been active for long enough
 	}
 }
 

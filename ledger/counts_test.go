@@ -19,7 +19,7 @@ import (
 type counted struct {
 	database *pebble.Database
 	ledger   *ledger.Ledger
-	syncs    *faulty.Faults // of the write-ahead log
+	syncs    *faulty.Faults // syncs of the write-ahead log
 	logs     *faulty.Faults // new log files; each costs one more sync, of the file before it
 	commits  atomic.Int64
 }

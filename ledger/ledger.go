@@ -85,7 +85,7 @@ func (l *Ledger) OnCommit(f func(Commit)) { l.sequencer.watch(f) }
 // Commit describes a durable commit to the functions that OnCommit registers.
 type Commit struct {
 	Events   int
-	Duration time.Duration // of storage.Store.Commit
+	Duration time.Duration // duration of storage.Store.Commit
 	At       time.Time     // time of its events
 	// Elsewhere: another server has made it, or several together, or has frozen the ledger.
 	// Duration is 0.

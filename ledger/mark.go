@@ -66,7 +66,7 @@ func CheckMark(ctx context.Context, log storage.Reader, mark []byte, keys ...*pr
 // markKeeper keeps the high-water mark of a ledger.
 type markKeeper struct {
 	config  *Config
-	name    string // of the ledger
+	name    string // name of the ledger
 	head    *atomic.Pointer[Head]
 	moved   chan struct{}   // holds a token when head has moved
 	stopped <-chan struct{} // closed when head moves no more

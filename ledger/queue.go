@@ -9,7 +9,7 @@ import (
 // queue collects submissions in one batch while the sequencer commits the previous batch. Its
 // methods are safe for concurrent use.
 type queue struct {
-	maxItems, maxBytes int // of a batch: Config.MaxPending and Config.MaxPendingBytes
+	maxItems, maxBytes int // limits of a batch: Config.MaxPending and Config.MaxPendingBytes
 
 	mu      sync.Mutex // guards the fields below
 	pending *batch

@@ -54,7 +54,7 @@ type planning struct {
 	of      *seqs.Set
 	rest    func() error
 	others  seqs.Set                 // records outside the set that need its content
-	uses    map[proofs.Hash]pieceUse // of pieces that several records need
+	uses    map[proofs.Hash]pieceUse // uses of pieces that several records need
 	decoder event.Decoder
 	plan    Erasure
 }
@@ -63,7 +63,7 @@ type planning struct {
 type pieceUse struct {
 	first  uint64 // first record of the set that needs it; the piece is counted there
 	shared bool   // a record outside the set needs it too
-	single bool   // no other record needs it
+	single bool   // whether no other record needs the piece
 }
 
 // maxPieceUses bounds the memory for known pieces. When it is full it is cleared. Pieces that a

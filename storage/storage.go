@@ -71,8 +71,8 @@ type Content struct {
 // Redaction says that the event By withdraws the content of the record at Seq (spec:
 // Redactions).
 type Redaction struct {
-	Seq uint64 // of the record; it is before the batch
-	By  uint64 // of the content_redacted event; it is in the batch
+	Seq uint64 // seq of the record; it is before the batch
+	By  uint64 // seq of the content_redacted event; it is in the batch
 	// Digests are the digests of all content that the record names and thus no longer needs.
 	// Other digests are ignored.
 	Digests []Hash

@@ -232,7 +232,7 @@ func TestAnIssuerThatHangs(t *testing.T) {
 		h.drip(w, r)
 	}))
 	t.Cleanup(slow.Close)
-	p.url = slow.URL // of the documents, too
+	p.url = slow.URL // URL of the documents too
 	other := newProvider(t)
 	other.clock = p.clock
 	rules := Rules{OIDC: append(p.rules(func(o *OIDC) { o.Name = "p" }).OIDC, other.rules(func(o *OIDC) { o.Name = "q" }).OIDC...)}

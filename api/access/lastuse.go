@@ -21,7 +21,7 @@ const lastUseEvery = time.Minute
 // minute, and nothing is written while the disk is full.
 type lastUses struct {
 	path   string
-	shared Shared // in place of path, if it is set
+	shared Shared // used in place of path, unless it is nil
 	log    *slog.Logger
 
 	mu      sync.Mutex // guards the fields up to written; never held during I/O
@@ -30,7 +30,7 @@ type lastUses struct {
 	written time.Time // zero means not yet
 
 	writing    sync.Mutex     // held while the file is written
-	background sync.WaitGroup // of writes to shared
+	background sync.WaitGroup // running writes to shared
 }
 
 // lastUseList is the content of the last-use file: a time for each token id.

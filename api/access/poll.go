@@ -30,7 +30,7 @@ type poll struct {
 	table  atomic.Pointer[tokenTable]
 	looked atomic.Pointer[time.Time] // when the last successful look began
 
-	version int64 // of table; of the goroutine
+	version int64 // version of table; only the goroutine uses it
 	failing bool  // the last look failed; of the goroutine
 
 	stop  context.CancelFunc

@@ -23,7 +23,7 @@ type values struct {
 	mu       sync.Mutex // guards what follows
 	texts    map[string][]byte
 	versions map[string]int64
-	fault    error // of every call
+	fault    error // error of every call
 }
 
 func newValues() *values {

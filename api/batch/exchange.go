@@ -20,7 +20,7 @@ type exchange struct {
 	request    *http.Request
 	controller *http.ResponseController
 	idle       time.Duration // longest time in which the client may send nothing; to read, it has twice as long
-	renewed    time.Time     // only the goroutine that reads uses it
+	renewed    time.Time     // only the reading goroutine uses it
 }
 
 // exchange starts the response of a batch.

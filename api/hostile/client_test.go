@@ -19,7 +19,7 @@ type answer struct {
 	header http.Header
 	body   []byte
 	err    error // why the rest is missing
-	own    bool  // from net/http, not from a handler
+	own    bool  // the answer comes from net/http and not from a handler
 }
 
 // broken reports whether the answer broke off.

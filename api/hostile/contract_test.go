@@ -40,9 +40,9 @@ type operation struct {
 	item          *openapi3.PathItem
 	method, route string // as in the contract: /v1/ledgers/{ledger}
 	parameters    []*openapi3.Parameter
-	media         string           // of the request's body; empty if there is none
+	media         string           // media type of the request's body; empty if there is none
 	body          *openapi3.Schema // nil if there is none
-	examples      []any            // of the body
+	examples      []any            // examples of the body
 }
 
 func loadContract() (*contract, error) {

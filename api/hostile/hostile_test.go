@@ -30,7 +30,7 @@ type attacker struct {
 	seen        *memory
 	tally       *tally
 	seed        uint64
-	round       uint64 // of draws; each has its own
+	round       uint64 // number of the round of draws; each round has its own
 }
 
 // number reads a number from the environment.
@@ -130,7 +130,7 @@ func (s *attacker) prepare(t *testing.T) {
 		for tries := 0; !s.tally.succeeded(op.OperationID); tries++ {
 			require.Less(t, tries, 500, "%s is never answered with success", op.OperationID)
 			r := d.valid(op)
-			if op.OperationID == "lookUpRunDAG" { // of its example
+			if op.OperationID == "lookUpRunDAG" { // the hashes of its example
 				s.server.send(t, http.MethodPost, "/v1/ledgers/"+first+"/run-dags", answered, http.StatusCreated)
 				r.ledger, r.tree, r.target = first, valueOf(op.body, op.examples[0]), strings.ReplaceAll(op.route, "{ledger}", first)
 				r.query = nil

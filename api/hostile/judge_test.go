@@ -88,7 +88,7 @@ func (c *contract) documented(r *request, a *answer) error {
 		a.status == http.StatusForbidden && foreign,
 		a.status == http.StatusExpectationFailed && r.has("Expect"),
 		a.status == http.StatusRequestTimeout && r.way.send > 0,
-		a.status == http.StatusUnauthorized && r.void, // before any look-up
+		a.status == http.StatusUnauthorized && r.void, // refused before anything is looked up
 		a.status == http.StatusRequestURITooLong,
 		a.status == http.StatusMisdirectedRequest && r.way.garbled:
 		return nil

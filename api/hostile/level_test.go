@@ -29,7 +29,7 @@ func (l level) String() string {
 // it during its warm-up, and it hides no other growth.
 const (
 	databaseCache = 8 << 20
-	memTable      = 16 << 20 // of the database, which has two
+	memTable      = 16 << 20 // size of a memory table of the database, which has two
 	indexMemory   = 16 << 20
 )
 
@@ -37,9 +37,9 @@ const (
 // the caches of the databases until they are full. Requests must leave nothing else behind.
 func (l level) above(warm level) string {
 	const (
-		spareGoroutines = 8 // of the databases and of the measurement itself
+		spareGoroutines = 8 // goroutines of the databases and of the measurement
 		perLedger       = 4 // goroutines
-		spareFiles      = 4 // of the measurement itself
+		spareFiles      = 4 // files that the measurement itself opens
 		caches          = databaseCache + 2*memTable + indexMemory
 		spareHeap       = 2*caches + 32<<20   // bytes
 		spareResident   = spareHeap + 192<<20 // bytes: the collector returns memory late

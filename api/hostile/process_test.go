@@ -62,7 +62,7 @@ func startServerIn(t *testing.T, data string, credentials *credentials, environm
 	arguments := append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "debug"}, flags...)
 	if credentials != nil {
 		p.token = credentials.all
-		arguments = append(arguments, "--failed-auth-limit", "1000000") // else most would get 429
+		arguments = append(arguments, "--failed-auth-limit", "1000000") // otherwise most requests would get 429
 	}
 	p.command = exec.Command(binary, arguments...)
 	p.command.Env = append(os.Environ(), environment...)

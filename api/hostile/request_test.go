@@ -22,7 +22,7 @@ const (
 
 // request is one request as it is sent.
 type request struct {
-	op    *operation // for which it was drawn
+	op    *operation // the operation for which the request was drawn
 	class class
 	trick string // what is wrong with it
 	// refused: the server must refuse it; of a batch, at least one line.
@@ -35,7 +35,7 @@ type request struct {
 	header                []field // in order; names can repeat
 	body                  []byte
 	tree                  *value   // the body as a tree; nil if it is not JSON
-	lines                 []*value // of a batch
+	lines                 []*value // lines of a batch
 	query                 []field
 
 	way way

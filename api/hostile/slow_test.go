@@ -30,9 +30,9 @@ type slowAttack struct {
 	stop    chan struct{}
 	running sync.WaitGroup
 
-	written  atomic.Int64 // by writers
+	written  atomic.Int64 // number of records that writers have posted
 	failed   atomic.Value // why a writer was refused: a string
-	statuses sync.Map     // of the answers to slow readers: int → *atomic.Int64
+	statuses sync.Map     // statuses of the answers to slow readers: int → *atomic.Int64
 }
 
 // Addresses of loopback, which on Linux is all of 127.0.0.0/8: slow readers are several

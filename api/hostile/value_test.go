@@ -14,9 +14,9 @@ type value struct {
 	schema *openapi3.Schema // the schema of the value; nil if it allows anything
 	// open is { or [ of an object or array, else 0.
 	open    byte
-	members []member // of an object, in order; names can repeat
-	items   []*value // of an array
-	text    string   // of any other value, as it is written
+	members []member // members of an object, in order; names can repeat
+	items   []*value // elements of an array
+	text    string   // text of any other value, as it is written
 }
 
 // member is a member of an object. Its name is written unchanged, including quotes.

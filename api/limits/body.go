@@ -16,7 +16,7 @@ type Body struct {
 	io.ReadCloser
 	controller      *http.ResponseController
 	expectsContinue bool  // the client waits for 100 Continue
-	err             error // of the last read
+	err             error // error of the last read
 }
 
 // Limit gives the body of r at most patience to arrive, whether or not a handler reads it. It

@@ -43,7 +43,7 @@ var Reasons = [...]Reason{RefusedRate, RefusedAddressRate, RefusedCredentials, R
 // Refusal is the error of a request, or of a line of a batch, that is refused.
 type Refusal struct {
 	Reason Reason        // counted in the metrics; empty: not counted
-	Status int           // of the HTTP response
+	Status int           // status of the HTTP response
 	Wait   time.Duration // time after which the client can retry, for statuses 429 and 503
 	Detail string
 }

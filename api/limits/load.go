@@ -62,8 +62,8 @@ type Load struct {
 	// Further results go to a temporary file.
 	SpoolMemory int `yaml:"-"`
 
-	MaxBody size.Bytes `yaml:"max-body"` // of a request, except a batch
-	MaxLine size.Bytes `yaml:"max-line"` // of a batch
+	MaxBody size.Bytes `yaml:"max-body"` // largest body of a request, except a batch
+	MaxLine size.Bytes `yaml:"max-line"` // largest line of a batch
 	MaxPage int        `yaml:"max-page"` // rows of a page
 	// MaxSelected limits how many records the filter of one redaction, or of one change of
 	// states, can select.

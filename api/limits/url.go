@@ -10,7 +10,7 @@ import (
 // can triple their length.
 const (
 	MaxURL        = 16 << 10 // bytes of path and query
-	MaxParameters = 64       // of the query
+	MaxParameters = 64       // largest number of parameters of the query
 )
 
 // CheckURL returns a 414 Refusal if a URL is too long.

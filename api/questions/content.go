@@ -80,7 +80,7 @@ func (h *Handlers) Content(c *call.Call) error {
 	}
 	memory := 3 * h.MaxContent() // the bytes in the store, and a copy
 	if within != "" {
-		memory *= 4 // for parsing the bytes
+		memory *= 4 // parsing the bytes takes memory too
 	}
 	if err := c.BeginAnswer(memory); err != nil {
 		return err

@@ -83,7 +83,7 @@ func ChildrenCPU(pid int) (total time.Duration, err error) {
 const (
 	statParent = 1
 	statOwn    = 11 // time of the process, user and system
-	statEnded  = 13 // of its children that have ended, likewise
+	statEnded  = 13 // field with the time of children that have ended
 )
 
 func statOf(pid int) ([]string, error) {

@@ -23,7 +23,7 @@ type named struct {
 	kind audit.Kind
 	seq  uint64
 	tile string
-	name string // of content or a check; not compared if empty
+	name string // name of content or a check; not compared if empty
 }
 
 // auditMutation is one way to damage a ledger.

@@ -162,7 +162,7 @@ func TestContentThatBecomesForbidden(t *testing.T) {
 // The audit reads no more bytes of a piece of content than the event states.
 func TestContentIsReadToItsSize(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
-	const maxContent = 64 << 20 // of a piece
+	const maxContent = 64 << 20 // largest size of a piece of content
 	var sent atomic.Int64
 	url := serveRaw(t, w.Data, func(answer http.ResponseWriter, r *http.Request) bool {
 		if !strings.Contains(r.URL.Path, "/records/"+cli.Decimal(w.At["other"])+"/content/") {

@@ -76,7 +76,7 @@ func TestSnapshotsServeOneBackup(t *testing.T) {
 	require.ErrorContains(t, err, "has its copy")
 	require.ErrorIs(t, copies.Sweep(), datadir.ErrSnapshotHeld)
 	require.DirExists(t, copies.Database())
-	require.NoError(t, held.Close()) // as when a backup is killed
+	require.NoError(t, held.Close()) // what happens when a backup is killed
 	require.NoError(t, copies.Sweep())
 	require.NoDirExists(t, copies.Database())
 }

@@ -167,7 +167,7 @@ func answerOf(url string) (status int, body string) {
 func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
 	url, _ := exportedServer(t)
 	for name, c := range map[string]struct {
-		path     string // of the answer that is changed
+		path     string // path of the answer that the test changes
 		old, new string
 		says     string
 	}{
@@ -199,7 +199,7 @@ func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
 func TestExportsHaveTheRequestedRecordsOnly(t *testing.T) {
 	url, _ := exportedServer(t)
 	for name, c := range map[string]struct {
-		old, new string // in the paths that are asked for
+		old, new string // replaced in the requested paths
 		ledger   string
 		says     string
 	}{

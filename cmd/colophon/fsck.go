@@ -145,7 +145,7 @@ type damage struct {
 	Tile    string `json:"tile,omitempty"`
 	Content string `json:"content,omitempty"`
 	Message string `json:"message"`
-	text    string // with kind and position, for people
+	text    string // names kind and position; for people
 }
 
 // unreadable returns the damage that an error of the storage reports.
@@ -377,7 +377,7 @@ func reportFindings(c *cli.Console, o fsckOptions, findings []finding, folder *d
 		report := struct {
 			Clean   bool      `json:"clean"`
 			Ledgers []finding `json:"ledgers"`
-			Damage  *damage   `json:"damage,omitempty"` // of the folder
+			Damage  *damage   `json:"damage,omitempty"` // damage of the folder
 		}{clean, append([]finding{}, findings...), folder}
 		if err := cli.WriteJSON(c, report); err != nil {
 			return err

@@ -318,9 +318,9 @@ func TestFsckNamesStrays(t *testing.T) {
 		}
 		return k
 	}
-	var size, secret, plain uint64 // of the ledger; a redacted record; another one
+	var size, secret, plain uint64 // size of the ledger; a redacted record; a record that is not redacted
 	var event []byte
-	var held, digest storage.Hash // of the plain record
+	var held, digest storage.Hash // content and digest of the plain record
 	ledgertest.WithStore(t, data, func(store storage.Reader) {
 		head, err := store.Head(t.Context())
 		require.NoError(t, err)

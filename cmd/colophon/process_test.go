@@ -51,7 +51,7 @@ func startProcess(t *testing.T, data string, args ...string) *process {
 	}
 	args = append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0"}, args...)
 	p := &process{cmd: exec.CommandContext(t.Context(), program, args...), said: new(spoken), exited: make(chan struct{})}
-	p.cmd.Args[0] = "colophon" // as TestMain knows it
+	p.cmd.Args[0] = "colophon" // TestMain recognises the name
 	p.cmd.Stdout, p.cmd.Stderr = p.said, p.said
 	if err := p.cmd.Start(); err != nil {
 		t.Error(err)

@@ -24,7 +24,7 @@ import (
 // stolenKey has a ledger whose first key was retired and then stolen, and a log that the thief
 // has forged with that key and the same origin.
 type stolenKey struct {
-	url, forged string // of the two ledgers
+	url, forged string // URLs of the two ledgers
 	first, now  string // verifier keys
 	history     *proofs.KeyHistory
 	old         string // a receipt that only the first key has signed

@@ -75,7 +75,7 @@ func drawRecord(r *rand.Rand, world string, id, length int) *attempt {
 	case record.IPCRecord:
 		payload := map[string]any{"question": r.IntN(20)}
 		switch r.IntN(6) {
-		case 0: // no seed
+		case 0: // leave out the seed
 		case 1:
 			members["seed"] = r.IntN(4)
 		default:

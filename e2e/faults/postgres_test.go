@@ -139,7 +139,7 @@ func (w *postgresWorld) thereAndBack(t *testing.T, r *rand.Rand, done *tally) er
 		return errors.Join(err, s.command.Process.Kill())
 	}
 	w.killUnderLoad(t.Context(), s, time.Duration(1+r.IntN(50))*time.Millisecond)
-	if err := w.processWorld.inspect(t.Context()); err != nil { // of a copy
+	if err := w.processWorld.inspect(t.Context()); err != nil { // inspects a copy
 		return err
 	}
 	w.url = w.base.URL("search_path", w.base.Schema(t))

@@ -17,7 +17,7 @@ import (
 
 // settings are the settings with which serve would run.
 type settings struct {
-	config server.Config // as far as the settings can be read
+	config server.Config // the settings that can be read
 	file   string        // the configuration file; empty if there is none
 	named  bool          // the user named the data folder
 	err    error         // why serve would refuse the settings

@@ -41,7 +41,7 @@ const maxFile = 64 << 20
 // files or tables.
 type native struct {
 	line
-	run string // for citations, the name of the file's folder
+	run string // for citations: the name of the file's folder
 	// others are files of the folder, or tables of the database, that do not belong to the
 	// format.
 	others []formats.Member

@@ -118,7 +118,7 @@ type counter struct {
 	notes    []string
 	left     []string
 	leftOut  int
-	fates    map[MemberCount]int // by MemberCount with Count 0
+	fates    map[MemberCount]int // counts by a MemberCount whose Count is 0
 	err      error               // the error that ended the report
 }
 

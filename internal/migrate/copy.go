@@ -46,7 +46,7 @@ type copier struct {
 
 	head    storage.Head // head of the source when the copy began; the last commit stores it
 	root    proofs.Hash  // the root that the head's checkpoint signs
-	stored  storage.Head // of the target
+	stored  storage.Head // stored head of the target
 	tip     storage.Hash // event hash of the last entry that was read
 	time    int64        // time of that entry, in microseconds since 1970 UTC
 	tree    *proofs.Tree // tree of the entries that were read
@@ -58,9 +58,9 @@ type copier struct {
 
 	next   storage.Batch
 	keys   []storage.Hash        // keys that the events of next name, in their order
-	seqs   []uint64              // of these events
+	seqs   []uint64              // seqs of these events
 	pieces map[storage.Hash]bool // content of next
-	bytes  int                   // of next
+	bytes  int                   // size of next in bytes
 }
 
 // copyLedger copies everything that the target does not have yet. Its last commit stores the

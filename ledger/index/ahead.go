@@ -65,7 +65,7 @@ func (f *Follower) ahead(ctx context.Context) <-chan *chunk {
 
 // aheadReader fills chunks. It belongs to the goroutine of ahead.
 type aheadReader struct {
-	ctx   context.Context // of the goroutine
+	ctx   context.Context // context of the goroutine
 	free  <-chan *chunk
 	ready chan<- *chunk
 	chunk *chunk // the chunk that is being filled, or nil

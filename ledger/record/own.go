@@ -68,7 +68,7 @@ type RefusalFields struct {
 	Kind       Kind
 	Reason     Refusal
 	Mismatches uint64
-	FirstSeq   uint64 // for RefusedKey only
+	FirstSeq   uint64 // set only for RefusedKey
 }
 
 // Append implements fields.Fields.

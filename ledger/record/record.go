@@ -56,7 +56,7 @@ type Record struct {
 	ipc      ipc // an IPC record
 	scratch  []byte
 	members  []byte // memory of ipc.Members
-	body     []byte // of the event
+	body     []byte // body of the event
 	arena    []byte // holds the values in checks and hashes, and checksJSON and hashesJSON
 }
 

@@ -359,7 +359,7 @@ func TestGrowingLog(t *testing.T) {
 		if what == "head" {
 			asked++
 			if asked == 1 {
-				grown.head = large.head // from the second call on
+				grown.head = large.head // applies from the second call on
 			}
 		}
 		return nil

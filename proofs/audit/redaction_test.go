@@ -119,7 +119,7 @@ func TestRedactionBeyondTheWalk(t *testing.T) {
 	grown.fail = func(what string) error {
 		if what == "head" {
 			if asked++; asked == 1 {
-				grown.head = large.head // from the second call on
+				grown.head = large.head // applies from the second call on
 			}
 		}
 		return nil

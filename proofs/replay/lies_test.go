@@ -482,7 +482,7 @@ func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
 func TestRowsLeftOutOfFilteredListsAreFound(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 25))
 	lied := make(map[string]int)
-	for _, q := range w.questions.all() { // as of the head, where no list is empty
+	for _, q := range w.questions.all() { // answers as of the head, where no list is empty
 		var lists []string
 		for _, name := range []string{"failure_stage", "audit_mode", "shape", "verifier_method", "document_root", "evidence_id"} {
 			if q.values.Has(name) && (q.path == "/run-dags" || q.path == "/records") {

@@ -19,7 +19,7 @@ import (
 // scrape holds what a server exports about one ledger: the metrics derived from its log, by
 // name and labels, and its sizes.
 type scrape struct {
-	size   uint64 // that the series are as of
+	size   uint64 // tree size that the series describe
 	tree   uint64 // size of the log, which may be larger
 	series map[string]float64
 	types  map[string]string // type of each metric, by name

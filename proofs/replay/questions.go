@@ -22,7 +22,7 @@ import (
 
 // question is asked to both the server and the reference.
 type question struct {
-	path   string // below the ledger
+	path   string // path below the ledger's URL
 	values url.Values
 	lists  []answerList
 	form   *answerForm

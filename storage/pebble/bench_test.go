@@ -32,8 +32,8 @@ func prose(bytes int) []byte {
 // Sizes of a record in a benchmark, in bytes.
 const (
 	benchEntry  = 1100
-	benchText   = 500 // of the record's payload, and of its output
-	benchPrompt = 200 // of the system prompt, which all records share
+	benchText   = 500 // length of the record's payload, and also of its output
+	benchPrompt = 200 // length of the system prompt, which all records share
 	benchRecord = benchEntry + 2*benchText
 )
 

@@ -23,7 +23,7 @@ type history struct {
 	heads   []storage.Head
 
 	begun, acknowledged atomic.Int64 // commits; the ledger's creation is the first
-	flushes             int64        // of memory tables, during play
+	flushes             int64        // number of memory tables, during play
 }
 
 // newHistory returns commits of several sizes, from one block of the log to many.
@@ -165,7 +165,7 @@ func (h *history) checkLedger(ctx context.Context, store storage.Store, n int) e
 // checkBeside checks tile, key, and content of commit i after n commits.
 func (h *history) checkBeside(ctx context.Context, store storage.Store, i, n int) error {
 	b := h.batches[i]
-	erased := i%8 == 2 && i+1 < n // by the next commit
+	erased := i%8 == 2 && i+1 < n // the next commit erases it
 	var failed error
 	expect := func(what string, want bool, got []byte, err error, value []byte) {
 		switch {
@@ -212,7 +212,7 @@ func losses(
 		}
 	})
 	err := work()
-	files.BeforeEach(nil) // from here on, made and wrong do not change
+	files.BeforeEach(nil) // from here on, the test no longer changes made and wrong
 	require.NoError(t, err)
 	return made, wrong
 }

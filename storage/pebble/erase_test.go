@@ -128,7 +128,7 @@ func TestErasureAfterAKill(t *testing.T) {
 
 const (
 	whereVariable = "COLOPHON_TEST_WHERE"
-	anywhere      = "anywhere" // while the eraser works
+	anywhere      = "anywhere" // at any time while the eraser works
 	secretSeq     = 50
 )
 

@@ -144,7 +144,7 @@ func TestReadWhenFull(t *testing.T) {
 	require.NoError(t, err)
 	old, err := store.Head(t.Context())
 	require.NoError(t, err)
-	last := batch(old, 1, 100) // only in the write-ahead log
+	last := batch(old, 1, 100) // this batch is only in the write-ahead log
 	require.NoError(t, store.Commit(t.Context(), old, last))
 	require.NoError(t, db.Close())
 	before, err := files.List(testConfig(files).Dir)

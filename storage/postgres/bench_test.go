@@ -15,7 +15,7 @@ import (
 // records share.
 const (
 	benchEntry   = 1100
-	benchText    = 500 // of its payload, and also of its output
+	benchText    = 500 // length of its payload, and also of its output
 	benchPrompt  = 200
 	benchPrompts = 32
 )

@@ -81,7 +81,7 @@ func (s *statements) add(query string, parameters ...[]byte) {
 // begin begins a transaction.
 func (s *statements) begin() { s.add("begin") }
 
-var binaryFormat = []int16{pgx.BinaryFormatCode} // of all parameters
+var binaryFormat = []int16{pgx.BinaryFormatCode} // format of all parameters
 
 // send sends the statements that were collected since the last call. It returns the first
 // error. The connection keeps the statements prepared. It encodes arrays itself, because
@@ -128,7 +128,7 @@ func appendArray(dst []byte, elementType uint32, length int) []byte {
 		dimensions = 0
 	}
 	dst = binary.BigEndian.AppendUint32(dst, dimensions)
-	dst = binary.BigEndian.AppendUint32(dst, 0) // no NULL
+	dst = binary.BigEndian.AppendUint32(dst, 0) // there is no NULL
 	dst = binary.BigEndian.AppendUint32(dst, elementType)
 	if length == 0 {
 		return dst

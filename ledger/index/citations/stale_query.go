@@ -11,7 +11,7 @@ import (
 
 // StaleCitation is a chunk that a set cites and that was superseded later.
 type StaleCitation struct {
-	Seq       uint64 // of the set
+	Seq       uint64 // seq of the set
 	RunID     *string
 	Subject   string
 	ChunkHash string

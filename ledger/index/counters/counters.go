@@ -22,7 +22,7 @@ type Counters struct {
 
 // counter is the stored name of a counter, and whether the batch has changed it.
 type counter struct {
-	name    []byte // as written by appendName
+	name    []byte // in the form that appendName writes
 	changed bool
 }
 

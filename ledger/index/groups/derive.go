@@ -43,8 +43,8 @@ type Deriver struct {
 	loads []rowstore.Dimension
 
 	// Scratch memory.
-	others           records.Values     // of a record other than the current one
-	othersIdentities records.Identities // of others
+	others           records.Values     // values of a record other than the current one
+	othersIdentities records.Identities // identities of others
 	value            []byte
 }
 

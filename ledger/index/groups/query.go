@@ -20,7 +20,7 @@ type Group struct {
 	// Commonest is the number of runs with the commonest output.
 	Commonest   uint64
 	Flips       uint64  // runs whose output differs from that of the previous run
-	Entropy     float64 // of the outputs, in bits
+	Entropy     float64 // entropy of the outputs, in bits
 	First, Last Moment  // runs
 }
 

@@ -19,10 +19,10 @@ var ErrNotFound = errors.New("index: no such path")
 // categories).
 type Path struct {
 	Change
-	Seq uint64 // of the record
+	Seq uint64 // seq of the record
 	// An empty fingerprint means null.
 	ContentFingerprint, RawContentFingerprint string
-	HashVersion                               string  // of the fingerprints
+	HashVersion                               string  // hash_version of the fingerprints
 	Build                                     *string // nil for null
 }
 
@@ -44,7 +44,7 @@ type Change struct {
 // Row is a path with the contents of its record's event.
 type Row struct {
 	Path
-	Time  time.Time // of the record's event
+	Time  time.Time // time of the record's event
 	Route []string
 }
 
@@ -54,7 +54,7 @@ type Version struct {
 	// Event is the seq of the record or validation, and Kind is its kind.
 	Event  uint64
 	Kind   record.Kind
-	Reason string // of a validation; empty if there is none
+	Reason string // reason of a validation; empty if there is none
 }
 
 // Filter selects paths of a project. Its zero value selects all.

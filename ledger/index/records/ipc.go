@@ -64,7 +64,7 @@ func ReadIPCRecordOnce(ctx context.Context, v *index.View, seq uint64) (IPCRecor
 		return IPCRecord{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
 	}
 	if r, _, found := cachedRecord(v, seq); found {
-		return r, ctx.Err() // as a read of the log would return
+		return r, ctx.Err() // what a read of the log would return
 	}
 	entry, e, err := v.Entry(ctx, seq)
 	if err != nil {

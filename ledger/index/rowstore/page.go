@@ -11,7 +11,7 @@ type Page struct {
 // bound ends with the rows found so far and a position.
 const (
 	KeysPerRow = 20      // for each row of the limit
-	PageBytes  = 4 << 20 // of events, which is about the size of the rows as JSON
+	PageBytes  = 4 << 20 // bytes of events, which is about the size of the rows as JSON
 )
 
 // Budget bounds what a page reads.

@@ -28,7 +28,7 @@ type Rows struct {
 	cache   rowCache
 	changed []place
 	waiting int
-	limits  Limits // of the current batch
+	limits  Limits // limits of the current batch
 	Err     error
 
 	key, value []byte // scratch

@@ -45,7 +45,7 @@ func (c *Config) folder() folder { return folder{c.Files, c.Dir, c.Layout} }
 type Store struct {
 	config Config
 	engine *engine.DB   // used between Acquire and Release; nil if it could not be replaced
-	lock   *engine.Lock // of the folder
+	lock   *engine.Lock // lock of the folder
 
 	usage      usage
 	rebuilding sync.WaitGroup // the goroutine that replaces the engine

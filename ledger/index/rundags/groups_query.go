@@ -24,7 +24,7 @@ type Group struct {
 type GroupQuery struct {
 	By           string // one of GroupedBy
 	Any          bool   // run-DAGs of any state, not only live ones
-	index.Bounds        // on the time of a group's last run-DAG
+	index.Bounds        // limits the time of a group's last run-DAG
 }
 
 // ErrNotLatest: the view is not the latest, or the query counts run-DAGs that are not live.

@@ -11,7 +11,7 @@ type latestRun struct {
 	// listed is true if the value contains the stages. A run-DAG can have thousands of stages;
 	// if they are too long, they are read from the log.
 	listed bool
-	stages []event.Stage // with identities instead of hashes
+	stages []event.Stage // stages with identities instead of hashes
 }
 
 // listedBytes bounds the length of the stages in a latestRun, in bytes.

@@ -89,7 +89,7 @@ type Entry struct {
 
 // Change is a change of a record's state, or a validation of its path.
 type Change struct {
-	State  record.State // of a run; empty for a validation
+	State  record.State // state of a run; empty for a validation
 	Path   string       // path id, for a validation
 	Reason string
 	Key    string // idempotency key

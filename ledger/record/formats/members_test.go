@@ -227,7 +227,7 @@ func TestOriginalActors(t *testing.T) {
 	for _, c := range []struct {
 		format        Format
 		native        string
-		actor, at     string // of the change
+		actor, at     string // original_actor and timestamp of the change
 		reason        string
 		accounted, as string
 	}{

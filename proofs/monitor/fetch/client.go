@@ -121,7 +121,7 @@ type Answer struct {
 
 // Request is a request for Do to send. Path includes the parameters.
 type Request struct {
-	Path     string // below the ledger
+	Path     string // path below the ledger's URL
 	OfServer bool   // the path is below the server instead
 	Accept   string // media type; empty accepts any
 	MaxBytes int64  // maximum length of the answer's body after decompression

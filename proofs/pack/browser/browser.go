@@ -129,7 +129,7 @@ func (b *Browser) deliver(m message) {
 	if events := b.pages[m.SessionID]; events != nil && m.Method == "Page.loadEventFired" {
 		select {
 		case events <- m.Method:
-		default: // no caller waits for it
+		default: // no caller waits for the answer
 		}
 	}
 }

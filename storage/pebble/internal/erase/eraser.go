@@ -42,9 +42,9 @@ type Eraser struct {
 
 // Lengths of the eraser's pauses.
 const (
-	leastPause = time.Second           // after a failure; doubled with each further one
+	leastPause = time.Second           // pause after a failure; each further failure doubles it
 	mostPause  = time.Minute           // after a failure
-	maxWait    = 5 * time.Second       // after a pass; less if the pass was shorter
+	maxWait    = 5 * time.Second       // longest wait after a pass; shorter if the pass was shorter
 	filesPause = 50 * time.Millisecond // between checks whether files are gone
 	patience   = 30 * time.Second      // default of Eraser.Patience
 )

@@ -32,7 +32,7 @@ const (
 	kindHead      byte = 'h' // head
 	kindInfo      byte = 'i' // info
 	kindClaim     byte = 'k' // key digest → record digest, sequence number
-	kindLast      byte = 'l' // of the database: last ledger number assigned
+	kindLast      byte = 'l' // of the database: → last assigned ledger number
 	kindName      byte = 'n' // of the database: ledger name → ledger number
 	kindRedaction byte = 'r' // sequence number → sequence number of the redacting event
 	kindSetting   byte = 's' // setting name → value

@@ -34,7 +34,7 @@ type Holding struct {
 
 // Erasure is the value of an erasure key.
 type Erasure struct {
-	Time   int64 // of the commit that erased the content, in microseconds since 1970 UTC
+	Time   int64 // time of the commit that erased the content, in microseconds since 1970 UTC
 	Digest storage.Hash
 }
 
