@@ -27,9 +27,9 @@ import (
 const forwardedHeader = "Colophon-Forwarded"
 
 const (
-	// connectTime bounds how long this server tries to reach another one.
+	// connectTime limits how long this server tries to reach another one.
 	connectTime = 2 * time.Second
-	// catchUpTime bounds how long an answer waits until this server shows what it confirms.
+	// catchUpTime limits how long an answer waits until this server shows what it confirms.
 	catchUpTime = time.Second
 	// silence is how long a server that no longer writes the ledger may send nothing.
 	silence = 2 * time.Second

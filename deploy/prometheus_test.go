@@ -25,7 +25,7 @@ import (
 // prometheus is a real Prometheus that scrapes one server.
 type prometheus struct{ url string }
 
-// patience bounds each of the three waits for scrapes and evaluations.
+// patience limits each of the three waits for scrapes and evaluations.
 const patience = 18 * time.Second
 
 // configure writes the deployed configuration with another server address, path of the rules,

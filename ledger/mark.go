@@ -11,9 +11,9 @@ import (
 	"colophon/storage"
 )
 
-// ErrRollback: the store lacks events that the ledger has signed, or has different ones. The
-// ledger signs nothing until an operator has decided how to continue. Reads continue, since
-// the store's content is still valid.
+// ErrRollback means that the store lacks events that the ledger has signed, or has different
+// ones. The ledger signs nothing until an operator has decided how to continue. Reads
+// continue, since the store's content is still valid.
 var ErrRollback = errors.New("ledger: writes are refused, because the store does not match what the ledger has signed")
 
 // Marks stores the high-water mark of each ledger (spec: High-water mark): the largest

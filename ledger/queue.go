@@ -171,7 +171,7 @@ func newBatch() *batch {
 	return &batch{taken: make(chan struct{}), done: make(chan struct{})}
 }
 
-// maxRoom bounds how many items a batch allocates at once. Items of one allocation are freed
+// maxRoom limits how many items a batch allocates at once. Items of one allocation are freed
 // together.
 const maxRoom = 64
 

@@ -22,7 +22,7 @@ type Erasure struct {
 	FirstAlready []AlreadyRedacted
 }
 
-// MaxListed bounds the lists of an Erasure.
+// MaxListed limits the lists of an Erasure.
 const MaxListed = 100
 
 // Pieces counts pieces of content. A piece counts once, however many records name it.
@@ -66,8 +66,9 @@ type pieceUse struct {
 	single bool   // whether no other record needs the piece
 }
 
-// maxPieceUses bounds the memory for known pieces. When it is full it is cleared. Pieces that a
-// single record needs are not kept, so a piece that very many records share is looked up only rarely.
+// maxPieceUses limits the memory for known pieces. When it is full it is cleared. Pieces that
+// a single record needs are not kept, so a piece that very many records share is looked up
+// only rarely.
 var maxPieceUses = 1 << 16
 
 func (p *planning) record(ctx context.Context, seq uint64) error {

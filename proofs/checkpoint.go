@@ -18,7 +18,7 @@ type Checkpoint struct {
 	Root   Hash
 }
 
-// maxCheckpoint bounds a signed note, in bytes. It leaves room for the cosignatures of many
+// maxCheckpoint is the largest length of a signed note, in bytes. It leaves room for the cosignatures of many
 // witnesses.
 const maxCheckpoint = 1 << 20
 

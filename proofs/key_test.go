@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzParseKeys: the parsers accept a text only if it is a key in canonical form. Their errors
-// do not repeat the text, which may be a secret.
+// FuzzParseKeys checks that the parsers accept a text only if it is a key in canonical form.
+// Their errors do not repeat the text, which may be a secret.
 func FuzzParseKeys(f *testing.F) {
 	signer := testSigner(f, testOrigin, 1)
 	f.Add(signer.Secret())

@@ -16,25 +16,26 @@ import (
 // Errors that callers distinguish. Any other error of Store.Commit means that the outcome is
 // unknown: the caller must stop writing, and recover by opening the ledger again.
 var (
-	// ErrNotFound: there is no such ledger, entry, tile, content, redaction, key, or setting.
+	// ErrNotFound means that there is no such ledger, entry, tile, content, redaction, key, or
+	// setting.
 	ErrNotFound = errors.New("storage: not found")
-	// ErrConflict: the stored head is not the one on which the commit builds, or a ledger with
-	// that name already exists. Nothing was written.
+	// ErrConflict means that the stored head is not the one on which the commit builds, or a
+	// ledger with that name already exists. Nothing was written.
 	ErrConflict = errors.New("storage: conflict")
-	// ErrFrozen: the ledger is frozen and takes no commits. Nothing was written.
+	// ErrFrozen means that the ledger is frozen and takes no commits. Nothing was written.
 	ErrFrozen = errors.New("storage: ledger is frozen")
-	// ErrNoSpace: free space is below the mark. Nothing was written. Writes succeed again when
-	// there is space.
+	// ErrNoSpace means that free space is below the mark. Nothing was written. Writes succeed
+	// again when there is space.
 	ErrNoSpace = errors.New("storage: free space below the mark")
-	// ErrInUse: another process has the database open.
+	// ErrInUse means that another process has the database open.
 	ErrInUse = errors.New("storage: in use by another process")
-	// ErrNotHeld: several servers share the database, and this one does not hold the ledger.
-	// Nothing was written.
+	// ErrNotHeld means that several servers share the database, and this one does not hold the
+	// ledger. Nothing was written.
 	ErrNotHeld = errors.New("storage: this server does not hold the ledger")
-	// ErrFormat: this build does not know the format of the database.
+	// ErrFormat means that this build does not know the format of the database.
 	ErrFormat = errors.New("storage: unknown format version")
-	// ErrDamaged: files of the database were changed after they were written. The database
-	// cannot be opened, or parts of it cannot be read. Nothing was changed.
+	// ErrDamaged means that files of the database were changed after they were written. The
+	// database cannot be opened, or parts of it cannot be read. Nothing was changed.
 	ErrDamaged = errors.New("storage: damaged")
 )
 

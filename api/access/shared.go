@@ -32,10 +32,10 @@ const (
 	sharedLastUses = "last-use"
 )
 
-// sharedTimeout bounds a change of the shared tokens.
+// sharedTimeout limits a change of the shared tokens.
 const sharedTimeout = 10 * time.Second
 
-// maxConflicts bounds the attempts to change the shared tokens beside other changes.
+// maxConflicts is the largest number of attempts to change the shared tokens beside other changes.
 const maxConflicts = 10
 
 // loadShared returns the shared tokens and the version of their list; version 0 if there is no

@@ -30,7 +30,7 @@ type cluster struct {
 	posted atomic.Int64 // records that were acknowledged
 }
 
-// patience bounds what servers take to agree. It is no requirement.
+// patience limits how long servers can take to agree. It is not a requirement.
 const patience = time.Minute
 
 // TestServersOnOneStore runs several servers on one PostgreSQL database.

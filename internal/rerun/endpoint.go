@@ -38,7 +38,7 @@ type Endpoint struct {
 	// Key is the API key; empty if there is none. KeyVariable names the environment variable
 	// that holds it, for messages.
 	Key, KeyVariable string
-	// Timeout bounds each request.
+	// Timeout limits each request.
 	Timeout time.Duration
 
 	base string // without a trailing slash and without the path of a call

@@ -81,7 +81,7 @@ type Config struct {
 	// Settings say where the server publishes copies of its logs.
 	publish.Settings `yaml:",inline"`
 
-	// Load bounds the load that clients can put on the server.
+	// Load has the limits for the load that clients can put on the server.
 	limits.Load `yaml:",inline"`
 }
 

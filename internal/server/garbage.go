@@ -14,7 +14,7 @@ const usualGarbage = 100
 // Caches make the live heap large but produce little garbage. With GOGC=100, garbage could
 // become as large as the caches, and each request would touch memory that is not in the
 // processor's caches. Garbage may therefore take enoughGarbage bytes, or leastGarbage percent
-// of the live heap if that is more; the percentage bounds the cost of collections.
+// of the live heap if that is more; the percentage limits the cost of collections.
 //
 // Compared with GOGC=100, and with batches over 8 connections, the peak memory is 7 % smaller
 // while the caches fill (4 rounds) and 27 % smaller with full caches. The CPU time is the

@@ -48,5 +48,5 @@ func (f *Fold) FoldEntry(ctx context.Context, entry []byte) (err error) {
 	return errors.Join(err, f.Rows.End())
 }
 
-// ErrNotEvent: the entry cannot be decoded.
+// ErrNotEvent means that the entry cannot be decoded.
 var ErrNotEvent = errors.New("not an event")

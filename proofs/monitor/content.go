@@ -246,7 +246,7 @@ type contentPiece struct {
 	size   int64
 }
 
-// Bounds of content, in bytes.
+// Limits of content, in bytes.
 const (
 	maxContent    = 64 << 20 // maximum size of one piece
 	cachedContent = 64 << 20 // total size of the pieces in the cache

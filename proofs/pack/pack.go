@@ -19,7 +19,8 @@ import (
 // Format names the format and version of a pack's data.
 const Format = "colophon-audit-pack@1"
 
-// ErrContent: content of the pack differs from what its event names, or no event names it.
+// ErrContent means that content of the pack differs from what its event names, or no event
+// names it.
 var ErrContent = errors.New("pack: content does not match what the event names")
 
 // The values of Pack.Content.

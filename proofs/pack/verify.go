@@ -42,7 +42,7 @@ type verification struct {
 	rebuilder recompute.Rebuilder
 }
 
-// ErrHashes: the hashes in an event differ from the hashes of its content.
+// ErrHashes means that the hashes in an event differ from the hashes of its content.
 var ErrHashes = errors.New("pack: hashes do not match the content")
 
 // Verify verifies a pack against the log's keys. It checks the signature of the checkpoint

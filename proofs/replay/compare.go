@@ -16,7 +16,7 @@ import (
 	"colophon/proofs/replay/reference"
 )
 
-// Bounds of an answer. An answer beyond them is not compared.
+// Limits of an answer. An answer beyond them is not compared.
 const (
 	maxAnswer    = 16 << 20 // in bytes; a server ends a page at 4 MiB of events
 	maxValues    = 400_000  // number of JSON values and member names

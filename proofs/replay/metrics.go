@@ -32,7 +32,7 @@ const (
 	treeSizeMetric  = "colophon_ledger_tree_size" // can be larger than the index size
 )
 
-// Bounds of metrics.
+// Limits of metrics.
 const (
 	maxMetrics = 64 << 20 // total length of the metrics of all ledgers, in bytes
 	maxSeries  = 20_000   // metric series for one ledger; clients choose none of their labels

@@ -535,7 +535,7 @@ func (b *questionBuilder) producers() {
 	}
 }
 
-// Bounds of pages.
+// Limits of pages.
 const (
 	maxRows  = reference.MaxRows // rows of a page
 	fewPages = 3                 // pages of a ranking, or of a list that is requested a second time

@@ -110,7 +110,7 @@ const (
 // This does not compile if the free-space mark leaves less room.
 const _ = uint(disk.MinReserve - memTables*memTableBytes)
 
-// openFiles bounds the table files that are kept open. A flush of about 8,000 records makes
+// openFiles limits the table files that are kept open. A flush of about 8,000 records makes
 // two files of entries and two of contents, which are never merged.
 const openFiles = 2048
 

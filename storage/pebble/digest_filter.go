@@ -88,7 +88,7 @@ func (f *digestFilter) giveUp() {
 	f.filter.Release()
 }
 
-// fillKeys bounds the keys that one iterator reads, because an open iterator keeps files
+// fillKeys limits the keys that one iterator reads, because an open iterator keeps files
 // alive.
 const fillKeys = 1 << 14
 

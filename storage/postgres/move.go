@@ -14,11 +14,11 @@ type MoveState string
 
 // The states of a database that is not in use.
 const (
-	// Arriving: ledgers are being copied into the database, and are not complete.
+	// Arriving means that ledgers are being copied into the database, and are not complete.
 	Arriving MoveState = "arriving"
-	// Leaving: ledgers are being copied out of the database.
+	// Leaving means that ledgers are being copied out of the database.
 	Leaving MoveState = "leaving"
-	// Moved: the ledgers are complete elsewhere.
+	// Moved means that the ledgers are complete elsewhere.
 	Moved MoveState = "moved"
 )
 

@@ -31,7 +31,7 @@ type Rename struct {
 	Route  []string
 }
 
-// Bounds of the search for renamed paths.
+// Limits of the search for renamed paths.
 const (
 	maxRenames = 5
 	maxTried   = 20 // records with the content that are tried

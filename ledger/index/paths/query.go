@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// ErrNotFound: there is no such project, build, or path.
+// ErrNotFound means that there is no such project, build, or path.
 var ErrNotFound = errors.New("index: no such path")
 
 // Path is a path after its latest record, or after its latest record in a build (spec: Path

@@ -36,7 +36,7 @@ type viewState struct {
 	encoded       []byte // scratch
 }
 
-// maxRecords bounds the records that a view caches. Most pages have fewer.
+// maxRecords is the largest number of records that a view caches. Most pages have fewer.
 const maxRecords = 128
 
 // ReadIPCRecord returns the IPC record at seq. It returns storage.ErrNotFound if the event is

@@ -17,7 +17,7 @@ import (
 	"colophon/storage"
 )
 
-// MaxValues bounds the number of values of a Filter.
+// MaxValues limits the number of values of a Filter.
 const MaxValues = 8
 
 // Filter selects records (spec: Requests). Its zero value selects all.

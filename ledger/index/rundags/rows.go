@@ -14,7 +14,7 @@ type latestRun struct {
 	stages []event.Stage // stages with identities instead of hashes
 }
 
-// listedBytes bounds the length of the stages in a latestRun, in bytes.
+// listedBytes limits the length of the stages in a latestRun, in bytes.
 const listedBytes = 1 << 10
 
 // latestRunOf returns the value for a run-DAG. stages must be a result of shortHashes.

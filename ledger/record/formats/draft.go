@@ -59,7 +59,7 @@ func (d *draft) note(pointer, pattern string, fate Fate, format string, args ...
 	d.entry.Members = append(d.entry.Members, Member{d.prefix + pointer, d.pattern + pattern, fate, fmt.Sprintf(format, args...)})
 }
 
-// meanNote bounds the mean length of the pointers and patterns of members, in bytes, when
+// meanNote limits the mean length of the pointers and patterns of members, in bytes, when
 // there are Options.MaxMembers of them.
 const meanNote = 256
 

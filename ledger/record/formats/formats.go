@@ -63,9 +63,9 @@ type Options struct {
 	// of a citation set. A member of the native value takes precedence.
 	Project, Subject, RunID string
 	// MaxMembers is the maximum number of members that an entry accounts for, including the
-	// members of JSON inside texts. It also bounds the total length of their pointers and
-	// patterns, to 256 bytes times MaxMembers. An entry that exceeds a bound has no record.
-	// 0 means no bound.
+	// members of JSON inside texts. It also limits the total length of their pointers and
+	// patterns, to 256 bytes times MaxMembers. An entry that exceeds a bound has no record. 0
+	// means no bound.
 	MaxMembers int
 	Limits     record.Limits
 }

@@ -15,7 +15,7 @@ type Request struct {
 	TopK     int
 }
 
-// Bounds of a request. In memory, a chunk takes many times the bytes of its shortest form in
+// Limits of a request. In memory, a chunk takes many times the bytes of its shortest form in
 // the request.
 const (
 	MaxChunks = 100_000

@@ -14,7 +14,7 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// Bounds of a List. Even with the longest reason, an event with such a list fits an entry.
+// Limits of a List. Even with the longest reason, an event with such a list fits an entry.
 const (
 	Max      = 4096
 	MaxBytes = 32 << 10 // largest length of its JSON

@@ -27,12 +27,12 @@ const (
 
 // Errors of requests. The errors that this package returns wrap them.
 var (
-	// ErrTooLong: an answer is longer than a valid one can be.
+	// ErrTooLong means that an answer is longer than a valid one can be.
 	ErrTooLong = errors.New("the answer is longer than a valid one can be")
-	// ErrMalformed: an answer does not have the required form.
+	// ErrMalformed means that an answer does not have the required form.
 	ErrMalformed = errors.New("the answer is malformed")
-	// ErrForbidden: the token lacks a right that the request needs. The error has the server's
-	// message.
+	// ErrForbidden means that the token lacks a right that the request needs. The error has
+	// the server's message.
 	ErrForbidden = errors.New("the token lacks the required scope")
 )
 

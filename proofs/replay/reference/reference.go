@@ -46,7 +46,7 @@ type Reference struct {
 // MaxRows is the maximum number of rows on a page.
 const MaxRows = 1000
 
-// indexMemory bounds the memory of the index, in bytes.
+// indexMemory limits the memory of the index, in bytes.
 const indexMemory = 96 << 20
 
 // Open returns a reference for a copy of a log, which the caller still owns. It can answer

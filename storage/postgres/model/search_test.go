@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Bounds of the search.
+// Limits of the search.
 const (
 	maxEntries = 2
 	maxMishaps = 2 // 3 takes minutes

@@ -24,7 +24,7 @@ type Space struct {
 
 const mebibyte = 1 << 20
 
-// Bounds of the default mark of free space, in bytes. MinReserve leaves room for the
+// Limits of the default mark of free space, in bytes. MinReserve leaves room for the
 // write-ahead log of full memory tables.
 const (
 	MinReserve = 32 << 20

@@ -49,7 +49,7 @@ const (
 	patience   = 30 * time.Second      // default of Eraser.Patience
 )
 
-// passMarks bounds the marks of one pass.
+// passMarks is the largest number of marks in one pass.
 const passMarks = 100_000
 
 // Config holds the resources of an eraser. It must not change after Start.
