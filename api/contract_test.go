@@ -62,7 +62,7 @@ func (c contract) requestExamples(t testing.TB) []example {
 	var list []example
 	paths := c.Paths.Map()
 	for _, route := range slices.Sorted(maps.Keys(paths)) {
-		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} { // what is deleted was put before
+		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} { // in this order, because what a test deletes it must have put before
 			o := paths[route].GetOperation(method)
 			if o == nil || o.RequestBody == nil {
 				continue
@@ -160,7 +160,7 @@ func TestRequestExamplesAreAnsweredAsTheContractSays(t *testing.T) {
 			media, _, _ := strings.Cut(a.header.Get("Content-Type"), ";")
 			want, got := results(t, encode(t, media, e.response.Value)), results(t, a.body)
 			for i := range got {
-				got[i].FirstSeq, want[i].FirstSeq = 0, 0 // depends on what came before
+				got[i].FirstSeq, want[i].FirstSeq = 0, 0 // depends on earlier requests
 			}
 			require.Equal(t, want, got)
 			compared++

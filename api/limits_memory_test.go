@@ -24,8 +24,8 @@ func (s *service) underWay(bytes int64) {
 	require.Eventually(s.t, func() bool { return s.server().shared.Limits.Writing.InUse() >= bytes }, patience, time.Millisecond)
 }
 
-// The memory for bodies in progress is limited. A request that finds none is told to try
-// again, and delays no other request.
+// The memory for bodies in progress is limited. If no memory is free, the request is refused
+// with the advice to try again, and delays no other request.
 func TestMemoryOfBodiesIsBounded(t *testing.T) {
 	s := start(t, small(150_000))
 	body := ipcBody("", strings.Repeat("x", 15_000))
@@ -127,10 +127,10 @@ func TestCommittedWritesAreAnswered(t *testing.T) {
 	s.get("/records/1").problem(http.StatusServiceUnavailable)
 }
 
-// A refusal holds no memory afterwards, whatever buffer it was written to.
+// A refusal holds no memory afterwards, no matter to which buffer it was written.
 func TestRefusalsHoldNoMemory(t *testing.T) {
 	s := start(t)
-	for range 8 { // large buffers for later requests
+	for range 8 { // fills the pool with large buffers for later requests
 		s.get("/log/checkpoint?" + strings.Repeat("%01", 4000) + "=1").want(http.StatusBadRequest)
 	}
 	for range 200 {

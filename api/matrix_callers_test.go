@@ -154,7 +154,7 @@ type gated struct {
 	authority *authority
 	issuer    *issuer
 	tokens    access.Store
-	root      string // a token that permits everything
+	root      string // a token with all scopes on all ledgers
 	log       *lockedLog
 	secrets   []string // texts that must not be in the log
 	clients   map[*tls.Certificate]*http.Client

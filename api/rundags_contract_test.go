@@ -311,8 +311,8 @@ func TestDivergenceHasACause(t *testing.T) {
 	require.Nil(t, list.Rows[2].Dimensions)
 }
 
-// Groups of run-DAGs count those with one hash. With a period, they are listed at the head by
-// their last run-DAGs. The run-DAGs of a group are in /run-dags.
+// A group of run-DAGs counts the run-DAGs with one hash. If the query has a period, groups are
+// listed at the head, by their last run-DAGs. The run-DAGs of a group are in /run-dags.
 func TestRunGroupsAreListedAsTheContractSays(t *testing.T) {
 	s := answered(t)
 	groups := prefix + "/run-dags/groups"

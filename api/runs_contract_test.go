@@ -123,7 +123,7 @@ func TestEvidenceIsACause(t *testing.T) {
 }
 
 // The comparison reports changed sources: the current registration lacks a chunk that a set
-// cites, or another list was registered between the sets.
+// cites, or a different list was registered between the two sets.
 func TestSourcesThatChangeUnderRuns(t *testing.T) {
 	s := evident(t)
 	s.do(t, listing("s", "two", "three"), http.StatusCreated) // 5
@@ -184,7 +184,8 @@ func TestWhichRecordsOfRunsAreCompared(t *testing.T) {
 	require.Len(t, page.Rows, 3)
 }
 
-// A run whose live record is behind too many other records is refused instead of searched.
+// If too many records of a run are newer than its live record, the query is refused, and does
+// not search them all.
 func TestLongRunsAreNotSearched(t *testing.T) {
 	s := newServer(t)
 	s.do(t, post(ipc, runRecord("b", "m", "yes")), http.StatusCreated)
@@ -205,7 +206,7 @@ func TestLongRunsAreNotSearched(t *testing.T) {
 }
 
 // With the setting, the ledger refuses sets with sources that are not registered, alone and in
-// batches, and nothing else.
+// batches, but accepts everything else.
 func TestUnregisteredSourcesAreRejected(t *testing.T) {
 	s := newServer(t)
 	set := func(policy string) {

@@ -185,10 +185,10 @@ func TestLastUse(t *testing.T) {
 	}
 	require.Equal(t, [3]time.Time{}, lastUse())
 	begin := b.clock.now()
-	b.accepts(with("Bearer "+one.Text), "one") // the first is written down at once
+	b.accepts(with("Bearer "+one.Text), "one") // the first use is written at once
 	require.Equal(t, [3]time.Time{begin}, lastUse())
 	b.clock.add(time.Second)
-	b.accepts(with("Bearer "+two.Text), "two") // later uses are written once a minute
+	b.accepts(with("Bearer "+two.Text), "two") // later uses are written at most once a minute
 	require.Equal(t, [3]time.Time{begin}, lastUse())
 	b.clock.add(lastUseEvery)
 	b.accepts(with("Bearer "+one.Text), "one")

@@ -66,7 +66,7 @@ func TestClaimsMeanOneThing(t *testing.T) {
 	b.accepts(with("Bearer "+signed("", set("exp", float64(future)+0.5), set("nbf", nil))), "oidc:alice")
 }
 
-// A token that a cheap check refuses causes no verification of its signature.
+// If a cheap check refuses a token, its signature is not verified.
 func TestSignaturesAreVerifiedWhereTheyDecide(t *testing.T) {
 	p := newProvider(t)
 	b := p.trusting()

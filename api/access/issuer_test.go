@@ -33,7 +33,7 @@ type provider struct {
 	down      bool
 	published []string         // key ids
 	asked     map[string]int   // requests by path
-	answer    http.HandlerFunc // instead of the documents, if set
+	answer    http.HandlerFunc // answers instead of the documents, unless it is nil
 }
 
 func newProvider(t *testing.T) *provider {
@@ -257,8 +257,8 @@ func TestTokensOfAnIssuerThatAreRefused(t *testing.T) {
 	b.accepts(p.token("first"), "oidc:alice")
 }
 
-// settle returns when a request is accepted, or refused. Right after a fetch the library can
-// still give the previous answer.
+// settle returns when a request is accepted or, depending on the argument, refused. Right
+// after a fetch the library can still give the previous answer.
 func (b *bench) settle(r *http.Request, accepted bool) {
 	b.t.Helper()
 	for range 10_000 {
@@ -304,7 +304,7 @@ func TestAWithdrawnKeyIsForgotten(t *testing.T) {
 	b.accepts(p.token("stolen"), "oidc:alice")
 	p.rotate("first")
 	p.clock.add(discoverEvery)
-	b.accepts(p.token("stolen"), "oidc:alice") // this one causes a new fetch
+	b.accepts(p.token("stolen"), "oidc:alice") // this request causes a new fetch
 	b.issuers[0].wait()
 	b.refuses(p.token("stolen"), "failed to verify")
 	b.accepts(p.token("first"), "oidc:alice")
@@ -325,7 +325,7 @@ func TestAnIssuerThatIsDown(t *testing.T) {
 	b.refuses(p.token("first"), "does not answer")
 	p.setDown(false)
 	p.clock.add(minBackoff)
-	b.refuses(p.token("first"), "does not answer") // the while has doubled
+	b.refuses(p.token("first"), "does not answer") // the pause has doubled
 	require.Equal(t, 2, p.times(discoverySuffix))
 	p.clock.add(minBackoff)
 	b.accepts(p.token("first"), "oidc:alice")
@@ -356,7 +356,7 @@ func TestOneQuestionForAll(t *testing.T) {
 	p.setAnswer(func(w http.ResponseWriter, _ *http.Request) {
 		close(asked)
 		<-goOn
-		p.answer = nil // the provider is locked
+		p.answer = nil // safe, because the provider is locked
 		p.write(w, map[string]any{"issuer": p.url, "jwks_uri": p.url + "/keys"})
 	})
 	ctx, leave := context.WithCancel(t.Context())

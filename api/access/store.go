@@ -16,7 +16,7 @@ import (
 // time. A running server applies a change from its next request on.
 type Store struct {
 	Dir string
-	// Shared has the tokens in place of Dir, if it is set.
+	// Shared has the tokens if it is not nil; Dir then has none.
 	Shared Shared
 	// Now returns the current time. Times are stored in whole seconds.
 	Now func() time.Time
@@ -29,7 +29,7 @@ type NewToken struct {
 	Expires time.Time // zero means never
 }
 
-// Check returns an error if the token cannot be created, whatever other tokens exist.
+// Check returns an error if the token cannot be created. It does not look at other tokens.
 func (n NewToken) Check(now time.Time) error {
 	if err := checkName(n.Name); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (s Store) Create(n NewToken) (CreatedToken, error) {
 }
 
 // Clear durably removes all tokens of a folder and, if necessary, creates the folder. From
-// then on, requests need a token, and none is accepted.
+// then on, requests need a token, but the server accepts none.
 func (s Store) Clear() error {
 	if err := makeFolder(s.Dir); err != nil {
 		return fmt.Errorf("creating the folder of tokens: %w", err)
@@ -187,11 +187,11 @@ func (s Store) change(takesAway bool, f func([]Token) ([]Token, error)) (err err
 	if err != nil {
 		return fmt.Errorf("writing the tokens: %w", err)
 	}
-	_ = makeReserve(s.Dir, int64(len(text))) // the tokens are written, and the server tries again
+	_ = makeReserve(s.Dir, int64(len(text))) // the tokens are written; the server tries again to make the reserve
 	return nil
 }
 
-// changedText returns the list of the tokens that f makes of others, as it is stored.
+// changedText applies f to the tokens, and returns the resulting list in its stored form.
 func changedText(tokens []Token, f func([]Token) ([]Token, error)) ([]byte, error) {
 	tokens, err := f(tokens)
 	if err != nil {

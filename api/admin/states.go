@@ -12,12 +12,12 @@ import (
 	"colophon/ledger/record/seqs"
 )
 
-// stateChanges is the answer to a request that changes the state of many records. It tells
-// what was done or, in a dry run, what would be done.
+// stateChanges is the answer to a request that changes the state of many records. It says what
+// was done or, in a dry run, what would be done.
 type stateChanges struct {
 	AsOf         uint64            `json:"as_of"`
 	DryRun       bool              `json:"dry_run"`
-	Records      uint64            `json:"records"` // number of records that change, each by one event
+	Records      uint64            `json:"records"` // number of records that change; each change is one event
 	Already      uint64            `json:"already"` // number of records that already had the state
 	WithoutState uint64            `json:"without_state"`
 	FirstSeqs    []uint64          `json:"first_seqs"`

@@ -89,8 +89,8 @@ type batch struct {
 	open    limits.Opener
 	body    io.Reader
 	*exchange
-	caller  string        // whose rate limit applies to the lines
-	holder  limits.Holder // whose share of memory the lines use
+	caller  string        // caller whose rate limit applies to the lines
+	holder  limits.Holder // holder whose share of memory the lines use
 	allowed func() error  // returns an error once the caller may no longer write
 	results *call.Reply   // results of the chunk that is being answered; only the goroutine that answers uses it
 }

@@ -107,7 +107,7 @@ func decodeLines(body io.Reader, header http.Header, schema *openapi3.SchemaRef,
 	return lines, nil
 }
 
-// find returns the operation to which a target belongs, and nil if there is none. methods
+// find returns the operation to which a target belongs, or nil if there is none. methods
 // reports whether the path exists with other methods.
 func (c *contract) find(method, target string) (found *operation, methods bool) {
 	if u, err := url.Parse(target); err == nil && u.Host != "" {

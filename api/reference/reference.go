@@ -22,9 +22,9 @@ var Page []byte
 // them.
 const Policy = "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Script is RapiDoc, as its project publishes it. `make rapidoc` renews it.
+// Script is RapiDoc, as its project publishes it. `make rapidoc` updates it.
 //
-//go:embed rapidoc/rapidoc-min.js
+// go:embed rapidoc/rapidoc-min.js
 var Script []byte
 
 // Theme is the script that gives Page the browser's light or dark color scheme.
