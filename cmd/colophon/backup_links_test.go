@@ -135,7 +135,8 @@ func TestBackupsReplaceLinks(t *testing.T) {
 	require.Equal(t, l.before, l.found())
 }
 
-// The folder of stored files is swapped for a link while backups write to it and read it.
+// No backup follows a link that replaces the folder of stored files while backups write to it
+// and read it.
 func TestBackupsWhileFilesAreSwapped(t *testing.T) {
 	l := newLinked(t)
 	stored := l.manifest.Files[0]

@@ -25,9 +25,9 @@ import (
 // fsckOptions holds the flags of fsck.
 type fsckOptions struct {
 	data   string
-	store  string // URL of the database of the log; "" means the data folder
+	store  string // URL of the PostgreSQL database that holds the log; "" means the data folder
 	ledger string // "" means all
-	key    string // "" means the key file of each ledger
+	key    string // value of --key; "" means the key file of each ledger
 	json   bool
 }
 
@@ -135,7 +135,7 @@ type finding struct {
 }
 
 // kindStorage is the kind of damage to files that prevents reading a ledger or the list of
-// ledgers. Damage that audit.Log finds has kinds of its own.
+// ledgers. Damage that audit.Log finds has other kinds.
 const kindStorage = "storage"
 
 // damage is the first damage of a ledger or of the folder.
@@ -196,9 +196,9 @@ func checkLedgers(ctx context.Context, c *cli.Console, o fsckOptions, database s
 	return checkEveryKey(ctx, c, database, findings, walked)
 }
 
-// checkEveryKey reads every key of the database. If a ledger has a key that does not follow from its
-// log, this becomes the damage of the ledger's finding, unless that has one. The error wraps
-// storage.ErrDamaged if a key belongs to no ledger.
+// checkEveryKey reads every key of the database. If a ledger has a key that does not follow
+// from its log, this becomes the damage of the ledger's finding, unless the finding already
+// has one. The error wraps storage.ErrDamaged if a key belongs to no ledger.
 func checkEveryKey(ctx context.Context, c *cli.Console, database storage.Database, findings []finding, walked map[string]*audit.Report) ([]finding, error) {
 	var expected uint64
 	for _, report := range walked {
@@ -233,7 +233,7 @@ func strayDamage(s *storage.Stray) *damage {
 	switch {
 	case s.Ledger == "":
 		position = ""
-	case s.Kind == storage.StrayDatabase || s.Kind == storage.StrayTile: // about no event
+	case s.Kind == storage.StrayDatabase || s.Kind == storage.StrayTile: // the stray does not concern an event
 		position = fmt.Sprintf("at size %d: ", s.Seq)
 	}
 	return &damage{Kind: string(s.Kind), Seq: s.Seq, Message: message, text: string(s.Kind) + ": " + position + message}

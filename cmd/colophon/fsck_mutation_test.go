@@ -84,7 +84,7 @@ func fsckKeys(ctx context.Context, data string, all []pebbletest.KeyValue) (find
 	return findings, errors.Join(err, database.Close())
 }
 
-// damagesOf returns the damage in the findings, and the error, as texts.
+// damagesOf returns the damage in the findings, and the error, as text.
 func damagesOf(findings []finding, err error) (said []string) {
 	for _, f := range findings {
 		if f.Damage != nil {
@@ -232,7 +232,7 @@ func TestEveryKeyIsChecked(t *testing.T) {
 	for _, family := range []string{"format", "place", "reference", "content", "entry", "head", "info", "claim", "last", "name", "redaction", "setting", "tile", "erasure"} {
 		require.Positive(t, families[family], family)
 	}
-	const most = 4 // keys of a family
+	const most = 4 // largest number of tested keys of a family
 	dice := rand.New(rand.NewPCG(1, 2))
 	tried, allowed := 0, 0
 	for i, kv := range all {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// spoken collects the output of a command.
+// spoken collects the output of a process.
 type spoken struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -37,8 +37,8 @@ type process struct {
 	cmd    *exec.Cmd
 	said   *spoken
 	url    string
-	up     bool          // it answered; otherwise it has ended
-	exited chan struct{} // closed when it has ended
+	up     bool          // the server answered; false if it has ended instead
+	exited chan struct{} // closed when the server has ended
 }
 
 // startProcess starts a server on a data folder and waits until it answers or has exited.
@@ -60,7 +60,7 @@ func startProcess(t *testing.T, data string, args ...string) *process {
 	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
 	go func() {
 		defer close(p.exited)
-		_ = p.cmd.Wait() // its code says the rest
+		_ = p.cmd.Wait() // the exit code tells the rest
 	}()
 	for range 6000 {
 		if found := servedAt.FindStringSubmatch(p.said.String()); found != nil {

@@ -19,7 +19,7 @@ import (
 // offlineOptions holds the flags of commands that open a data folder without a server.
 type offlineOptions struct {
 	data   string
-	store  string // URL of the database of the log; empty: in the data folder
+	store  string // URL of the PostgreSQL database that holds the log; empty if the data folder holds it
 	ledger string
 }
 

@@ -80,8 +80,8 @@ func stale(d *commands, command *cobra.Command, source string) error {
 	return noStale(d, command, source)
 }
 
-// noStale prints why no citation of a source is stale. If no set cites the source and the id is the
-// beginning of only one other, it prints the stale citations of that one.
+// noStale prints why no citation of a source is stale. If no set cites the source and the id
+// is the beginning of only one other, it prints the stale citations of that source.
 func noStale(d *commands, command *cobra.Command, source string) error {
 	query := d.asOf(command)
 	query.Set("limit", "1")
