@@ -61,6 +61,7 @@ func (w *Writer) EndWrite() {
 	}
 }
 
+// MaxWrite is the size, in bytes, of the pieces for which a Writer gives the client time.
 const MaxWrite = 64 << 10
 
 // WriterOf returns the Writer of a request, or nil if the response does not go through one.

@@ -24,7 +24,7 @@ const Policy = "default-src 'none'; script-src 'self'; connect-src 'self'; style
 
 // Script is RapiDoc, as its project publishes it. `make rapidoc` updates it.
 //
-// go:embed rapidoc/rapidoc-min.js
+//go:embed rapidoc/rapidoc-min.js
 var Script []byte
 
 // Theme is the script that gives Page the browser's light or dark color scheme.

@@ -68,8 +68,8 @@ func TestCheckRates(t *testing.T) {
 	runCheckCases(t, checkRates, []checkCase{
 		{"local", with("127.0.0.1:8080", 0, 0), OK, "only this machine"},
 		{"open", with("0.0.0.0:8080", 0, 0), Advice, "no rate"},
-		{"open, of an identity", with("0.0.0.0:8080", 10, 0), OK, "limited"},
-		{"open, of an address", with("0.0.0.0:8080", 0, 10), OK, "limited"},
+		{"open, of an identity", with("0.0.0.0:8080", 10, 0), OK, "a rate limit is set"},
+		{"open, of an address", with("0.0.0.0:8080", 0, 10), OK, "a rate limit is set"},
 	})
 }
 

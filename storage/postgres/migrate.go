@@ -19,7 +19,7 @@ import (
 // migrations are the steps from one version of the tables to the next. The number of files is
 // the version that this build reads. Released files never change.
 //
-// go:embed migrations/*.sql
+//go:embed migrations/*.sql
 var migrations embed.FS
 
 const codeNoTable = "42P01"

@@ -71,7 +71,8 @@ func (s *S3) Run(path string) {
 	}
 	output := new(bytes.Buffer)
 	// Attributes are in a separate folder, because not every file system has extended
-	// attributes. #nosec G204 -- the program that a test has found
+	// attributes.
+	// #nosec G204 -- the program that a test has found
 	s.process = exec.Command(path, "--port", s.address, "--access", accessKey, "--secret", secretKey, "--quiet",
 		"posix", "--sidecar", filepath.Join(s.dir, "attributes"), filepath.Join(s.dir, "objects"))
 	s.process.Stdout, s.process.Stderr = output, output
