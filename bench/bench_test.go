@@ -36,7 +36,7 @@ func command(t *testing.T, arguments ...string) (printed string, figures []byte)
 	return out.String(), figures
 }
 
-// Every contestant accepts records in every way, and its answers verify.
+// Every contestant accepts records in each way of posting them, and its answers verify.
 func TestRun(t *testing.T) {
 	rounds := filepath.Join(t.TempDir(), "rounds")
 	printed, figures := command(t, "run", "--only", "^(colophon|tessera|immudb)/.*/64$", "--benchstat", rounds, "--profiles", filepath.Join(t.TempDir(), "profiles"))
@@ -105,7 +105,8 @@ func TestGrowth(t *testing.T) {
 	require.Contains(t, printed, "disk, index included, over unique bytes at 4000 records")
 }
 
-// Colophon on PostgreSQL and in its folder, a chain by hand, and pgbench all store records.
+// Colophon on PostgreSQL and in its folder, a plain hash chain in SQL, and pgbench all store
+// records.
 func TestPostgres(t *testing.T) {
 	installed, err := postgrestest.Installed()
 	require.NoError(t, err)

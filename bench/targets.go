@@ -8,7 +8,7 @@ import (
 	"colophon/bench/contestant"
 )
 
-// target is a ratio and the bound that it must meet. The ratio is the median over all rounds;
+// target is a ratio and the limit that it must meet. The ratio is the median over all rounds;
 // each round compares two rows that are measured close together.
 type target struct {
 	What    string  `json:"what"`

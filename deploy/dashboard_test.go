@@ -81,7 +81,7 @@ func TestDashboardIsWellFormed(t *testing.T) {
 	}
 }
 
-// Every query uses names of exported metrics. With a wrong name, a dashboard would show
+// Every query uses the names of exported metrics. With a wrong name, a dashboard would show
 // nothing and a rule would never fire.
 func TestQueriesNameWhatIsExported(t *testing.T) {
 	known := map[string]bool{"up": true, "ALERTS": true} // Prometheus's own

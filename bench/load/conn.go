@@ -92,8 +92,8 @@ func (c *Conn) Receive(dst []byte) (status int, all []byte, err error) {
 	return status, dst, err
 }
 
-// Begin reads the head of an answer. The caller must then read the whole body before anything
-// else.
+// Begin reads the head of an answer. The caller must then read the whole body before it uses
+// the connection for anything else.
 func (c *Conn) Begin() (status int, body Body, err error) {
 	body.from = c
 	line, err := c.line()

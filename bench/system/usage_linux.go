@@ -44,8 +44,8 @@ func UsageOf(pid int) (Usage, error) {
 	return u, nil
 }
 
-// ChildrenCPU returns the time that the children of a process have used, those included that
-// have ended.
+// ChildrenCPU returns the time that the children of a process have used, including children
+// that have ended.
 func ChildrenCPU(pid int) (total time.Duration, err error) {
 	own, err := statOf(pid)
 	if err != nil {
@@ -64,7 +64,7 @@ func ChildrenCPU(pid int) (total time.Duration, err error) {
 			continue
 		}
 		fields, err := statOf(child)
-		if err != nil { // it has ended
+		if err != nil { // the process has ended
 			continue
 		}
 		if parent, err := strconv.Atoi(fields[statParent]); err != nil || parent != pid {

@@ -168,8 +168,8 @@ func TestProxyRefuses(t *testing.T) {
 	}
 }
 
-// The whole life of a ledger passes a proxy that allows only what the contract describes:
-// imports by our command, and one request for every route.
+// Every request in the life of a ledger passes a proxy that allows only what the contract
+// describes: imports by our command, and one request for every route.
 func TestContractHolds(t *testing.T) {
 	wantNode(t)
 	s := start(t)
