@@ -55,9 +55,9 @@ type Plan struct {
 // Faults executes a plan. It is safe for concurrent use.
 type Faults struct {
 	plan Plan
-	// Tell, if not nil, is called before each fault, with the call and its file. If the plan
-	// has no limit, Tell is called only before the first fault. Set Tell before the first
-	// call.
+	// Tell, if not nil, is called before each fault, with the call and its file. If the number
+	// of faults is unlimited, Tell is called only before the first fault. Set Tell before the
+	// first call.
 	Tell func(call, file string)
 
 	mu       sync.Mutex

@@ -49,8 +49,8 @@ type Config struct {
 	// CacheBytes is the memory for uncompressed blocks. Digest filters can take up to half of
 	// it. 0 means 64 MiB.
 	CacheBytes int64
-	// MemTableBytes is the size of each of the two memory tables. A full table is flushed. 0
-	// means 16 MiB, which is also the maximum.
+	// MemTableBytes is the size of each of the two memory tables. The engine flushes a full
+	// table. 0 means 16 MiB, which is also the maximum.
 	MemTableBytes int64
 }
 

@@ -125,8 +125,8 @@ func (f *digestFilter) fillSome(db *engine.DB, start, end []byte) (next []byte, 
 type fillers struct {
 	db     *Database
 	logger *slog.Logger
-	cache  *engine.Cache // gives up the filters' memory, so that the sum stays within the cache's size
-	spare  atomic.Int64  // bytes that the filters can still take, first come, first served
+	cache  *engine.Cache // gives up memory for the filters, so that the sum stays within the cache's size
+	spare  atomic.Int64  // bytes that the filters can still take; the first filter that needs them gets them
 	ctx    context.Context
 	stop   context.CancelFunc // ends ctx
 	under  sync.WaitGroup

@@ -61,7 +61,7 @@ func TestWritableWithoutAnswer(t *testing.T) {
 type lowFS struct {
 	vfs.FS
 	low      atomic.Bool
-	requests chan struct{} // one item for each request while low is set, up to its capacity
+	requests chan struct{} // gets one item for each request while low is set, up to its capacity
 	compacts atomic.Int64  // tables that compactions created while low was set
 }
 

@@ -31,7 +31,7 @@ const (
 	MaxReserve = 1 << 30
 )
 
-// defaultMark returns 5 % of a file system's size, within the bounds.
+// defaultMark returns 5 % of a file system's size, within the limits.
 func defaultMark(total uint64) uint64 {
 	return min(max(total/20, MinReserve), MaxReserve)
 }
@@ -40,12 +40,12 @@ func defaultMark(total uint64) uint64 {
 // system that does not report its free space passes.
 func (s Space) Check() error { return s.Above(math.MaxUint64) }
 
-// CheckOpening is Check for opening the database, which flushes the write-ahead log. With less
-// space than LeastMark the engine would retry forever.
+// CheckOpening is like Check, for opening the database, which flushes the write-ahead log.
+// With less space than MinReserve, the engine would retry forever.
 func (s Space) CheckOpening() error { return s.Above(MinReserve) }
 
-// Above returns nil if free space is above the mark, or above most if that is less than the
-// mark.
+// Above returns nil if free space is above the mark, or, if most is less than the mark, above
+// most.
 func (s Space) Above(most uint64) error {
 	free, mark, err := s.Room()
 	if err != nil {

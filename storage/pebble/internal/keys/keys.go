@@ -296,7 +296,7 @@ func Parse(key []byte) Parsed {
 	return p
 }
 
-// ofDatabase is Parse for keys of the database itself.
+// ofDatabase is like Parse, for keys of the database itself.
 func (p Parsed) ofDatabase(key, rest []byte) Parsed {
 	switch {
 	case bytes.Equal(key, Last()):
