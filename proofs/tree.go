@@ -57,7 +57,7 @@ func readTile(read TileReader, level uint8, index, width uint64) ([]byte, error)
 	name := TilePath{Level: level, Index: index, Width: int(width)}
 	hashes, err := read(level, index)
 	if err != nil {
-		return nil, fmt.Errorf("read %v: %w", name, err)
+		return nil, fmt.Errorf("reading %v: %w", name, err)
 	}
 	n := uint64(len(hashes))
 	if n%HashSize != 0 || n < width*HashSize || n > FullTile*HashSize {

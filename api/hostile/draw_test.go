@@ -58,7 +58,7 @@ func (d *drawer) value(s *openapi3.Schema, name string, depth int) *value {
 func (d *drawer) object(s *openapi3.Schema, depth int) *value {
 	v := &value{schema: s, open: '{'}
 	required := s.Required
-	for _, more := range s.AnyOf { // only says what is required
+	for _, more := range s.AnyOf { // an alternative only says which members are required
 		if len(s.AnyOf) == 1 || d.chance(len(s.AnyOf)) {
 			required = slices.Concat(required, more.Value.Required)
 		}

@@ -181,7 +181,7 @@ func askLedgers(ctx context.Context, s *remote.Server, now time.Time) ([]ledgerA
 		l.LedgerDescription = description
 		if l.TreeSize > 0 {
 			if l.lastEvent, err = l.LastEvent.Parse(); err != nil {
-				return nil, fmt.Errorf("read the last event of ledger %q: %w", l.Name, err)
+				return nil, fmt.Errorf("reading the last event of ledger %q: %w", l.Name, err)
 			}
 		}
 		if l.logErr = l.askLog(ctx, s); l.logErr == nil {
@@ -239,7 +239,7 @@ func (l *ledgerAnswers) growth(ctx context.Context, s *remote.Server, now time.T
 	since := now.AddDate(0, 0, -7)
 	created, err := l.Created.Parse()
 	if err != nil {
-		return 0, fmt.Errorf("read the creation of ledger %q: %w", l.Name, err)
+		return 0, fmt.Errorf("reading the creation of ledger %q: %w", l.Name, err)
 	}
 	if created.After(since) {
 		since = created

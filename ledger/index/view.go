@@ -127,7 +127,7 @@ func (v *View) EventOfKind(ctx context.Context, seq uint64, kind record.Kind) (*
 		return nil, fmt.Errorf("reading event %d: %w", seq, err)
 	}
 	if e.Kind != kind {
-		return nil, fmt.Errorf("event %d, read as %s: %w", seq, kind, storage.ErrNotFound)
+		return nil, fmt.Errorf("reading event %d as %s: %w", seq, kind, storage.ErrNotFound)
 	}
 	return &e, nil
 }

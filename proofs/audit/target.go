@@ -87,7 +87,7 @@ func (t *target) servedRoot(size uint64) (root proofs.Hash, known bool, unavaila
 func (t *target) sizeNow() (uint64, error) {
 	now, err := t.source.Head(t.ctx)
 	if err != nil {
-		return 0, fmt.Errorf("read the head again: %w", err)
+		return 0, fmt.Errorf("reading the head again: %w", err)
 	}
 	return now.Size, nil
 }

@@ -35,7 +35,7 @@ type walk struct {
 func newWalk(ctx context.Context, source Published, stored Source, options Options, x Extension) (*walk, error) {
 	head, err := source.Head(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("audit: read the head: %w", err)
+		return nil, fmt.Errorf("audit: reading the head: %w", err)
 	}
 	empty, err := proofs.OpenTree(0, nil, nil)
 	if err != nil {

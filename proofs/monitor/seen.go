@@ -145,7 +145,7 @@ func (a *Auditor) openSeen(log *fetch.Log) (seenNote, error) {
 		checkpoint, err = walked.OpenGrown(log.Checkpoint(), a.state.at.Size, a.options.Keys, a.keys)
 	}
 	if err != nil {
-		return seenNote{}, fmt.Errorf("read the checkpoint: %w", err)
+		return seenNote{}, fmt.Errorf("reading the checkpoint: %w", err)
 	}
 	return seenNote{checkpoint, log.Checkpoint()}, nil
 }

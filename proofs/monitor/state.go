@@ -287,7 +287,7 @@ func (m *state) readSeen(s *stateFile, known []*proofs.Verifier) error {
 	for _, note := range append([]string{s.Checkpoint}, s.Unproved...) {
 		checkpoint, err := proofs.OpenCheckpoint([]byte(note), known...)
 		if err != nil {
-			return fmt.Errorf("read its checkpoint: %w", err)
+			return fmt.Errorf("reading its checkpoint: %w", err)
 		}
 		if checkpoint.Origin != s.Origin {
 			return fmt.Errorf("it is the state of another log: its origin is %q, but its checkpoint has the origin %q", s.Origin, checkpoint.Origin)

@@ -33,7 +33,7 @@ func (a *Auditor) walk(ctx context.Context, log *fetch.Log, x audit.Extension) (
 	a.report.signed(report.Checkpoint)
 	if report.Damage != nil {
 		if err := a.rememberDamaged(ctx, log, report.Damage); err != nil {
-			a.options.Log.Warn("the checkpoint of the damaged log could not be saved", "error", err) // the damage matters more
+			a.options.Log.Warn("the checkpoint of the damaged log could not be saved", "error", err) // not returned, because the damage matters more
 		}
 		return at, report.Damage
 	}

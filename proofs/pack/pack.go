@@ -78,7 +78,7 @@ func (p *Pack) Add(r *proofs.Receipt, redactedBy *uint64) {
 func (p *Pack) encode() ([]byte, error) {
 	text, err := json.Marshal(p)
 	if err != nil {
-		return nil, fmt.Errorf("encode audit pack: %w", err)
+		return nil, fmt.Errorf("encoding the audit pack: %w", err)
 	}
 	return text, nil
 }

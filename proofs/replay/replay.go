@@ -154,7 +154,7 @@ func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
 func (k *check) open(ctx context.Context, w *monitor.Walk, size uint64) (*comparer, error) {
 	checkpoint, err := proofs.OpenCheckpoint(w.Checkpoint(), w.Keys()...)
 	if err != nil {
-		return nil, fmt.Errorf("read the checkpoint: %w", err)
+		return nil, fmt.Errorf("reading the checkpoint: %w", err)
 	}
 	r, err := reference.Open(k.copy, reference.Config{
 		Dir: filepath.Join(k.dir, "index"), Origin: checkpoint.Origin, Tile: w.Tile, Log: w.Options().Log,

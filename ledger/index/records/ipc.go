@@ -71,7 +71,7 @@ func ReadIPCRecordOnce(ctx context.Context, v *index.View, seq uint64) (IPCRecor
 		return IPCRecord{}, err
 	}
 	if e.Kind != record.IPCRecord {
-		return IPCRecord{}, fmt.Errorf("event %d, read as %s: %w", seq, record.IPCRecord, storage.ErrNotFound)
+		return IPCRecord{}, fmt.Errorf("reading event %d as %s: %w", seq, record.IPCRecord, storage.ErrNotFound)
 	}
 	decoded := ipcRecordOf(&e, e.IPC())
 	state := index.ViewState[viewState](v)

@@ -39,7 +39,7 @@ func OpenLog(ctx context.Context, c *Client, keys []*proofs.Verifier, parallel i
 		err = &audit.Damage{Kind: audit.KindCheckpoint, Message: err.Error()}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("fetch the checkpoint: %w", err)
+		return nil, fmt.Errorf("fetching the checkpoint: %w", err)
 	}
 	l := &Log{client: c, parallel: parallel, tiles: make(map[proofs.TilePath][]byte)}
 	l.published.Checkpoint = note
