@@ -102,7 +102,7 @@ type reply struct {
 	body   []byte
 }
 
-// input returns the call in the form that the validators of kin-openapi take.
+// input returns what the validators of kin-openapi need to check the call.
 func (c contract) input(k call, r *http.Request) (*openapi3filter.RequestValidationInput, error) {
 	item := c.Paths.Value(k.route)
 	if item == nil || item.GetOperation(k.method) == nil {

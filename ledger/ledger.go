@@ -129,7 +129,7 @@ func (c Config) withDefaults() Config {
 type Ledger struct {
 	config Config
 	store  storage.Store
-	info   storage.Info // Frozen is stale; see queue
+	info   storage.Info // as read at the start; queue knows whether the ledger is frozen now
 	reader reader
 
 	queue     *queue

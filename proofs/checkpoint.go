@@ -52,9 +52,9 @@ func SignCheckpoint(c Checkpoint, signers ...*Signer) ([]byte, error) {
 // tlog-checkpoint (ErrMalformed) and a signature by one of the verifiers (ErrWrongKey). All
 // signatures by these verifiers must be valid (ErrSignature). The checkpoint's origin must be
 // the name of a verifier that signed (ErrOrigin). That verifier must not have been retired at
-// a smaller size (ErrRetired), and its condition must accept the checkpoint (otherwise the
-// error is the condition's, see Verifier.Provided). Extension lines and signatures by other
-// keys are allowed and have no effect.
+// a smaller size (ErrRetired), and its condition must accept the checkpoint
+// (Verifier.WithCondition); otherwise the error is the condition's. Extension lines and
+// signatures by other keys are allowed and have no effect.
 func OpenCheckpoint(signed []byte, verifiers ...*Verifier) (Checkpoint, error) {
 	if len(signed) > maxCheckpoint {
 		return Checkpoint{}, fmt.Errorf("%w: the checkpoint has %d bytes, which is too long", ErrMalformed, len(signed))

@@ -2,8 +2,7 @@ package proofs
 
 import "errors"
 
-// Errors that callers tell apart. The errors that wrap them give the values that were
-// compared.
+// Errors that callers distinguish. The errors that wrap them name the compared values.
 var (
 	// ErrRange means that the tree does not have this index or size. It is also returned for a
 	// consistency proof from size 0, which RFC 6962 does not define.

@@ -124,8 +124,8 @@ func (s *Signer) String() string { return "signer of " + s.verifier.String() }
 // GoString never shows the secret.
 func (s *Signer) GoString() string { return s.String() }
 
-// Verifier verifies checkpoints that one key signed under one name. It is safe for concurrent
-// use.
+// Verifier verifies the checkpoints that one key has signed under one name. It is safe for
+// concurrent use.
 type Verifier struct {
 	note.Verifier
 	public [ed25519.PublicKeySize]byte
@@ -152,8 +152,8 @@ func ParseVerifier(vkey string) (*Verifier, error) {
 	return &Verifier{Verifier: v, public: public, vkey: vkey}, nil
 }
 
-// Until returns the same key as a retired one: its signature does not count on checkpoints of
-// more than size events (spec: Key rotation).
+// Until returns a copy of the key that is retired: its signature does not count on checkpoints
+// of more than size events (spec: Key rotation).
 func (v *Verifier) Until(size uint64) *Verifier {
 	retired := *v
 	retired.until = &size

@@ -32,7 +32,8 @@ func FuzzParseKeys(f *testing.F) {
 	})
 }
 
-// FuzzNewReceipt: NewReceipt returns a receipt that parses again, or ErrMalformed.
+// FuzzNewReceipt checks that NewReceipt returns either a receipt that can be parsed again, or
+// ErrMalformed.
 func FuzzNewReceipt(f *testing.F) {
 	for _, entry := range newTestLog(f, 3).entries {
 		f.Add(entry)

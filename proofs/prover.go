@@ -36,8 +36,8 @@ func (p *Prover) Root(size uint64) (Hash, error) {
 	return p.fold(size, uint(bits.Len64(size)))
 }
 
-// Inclusion returns the RFC 6962 audit path of the leaf at index in the tree of that size,
-// starting with the leaf's sibling.
+// Inclusion returns the RFC 6962 audit path of the leaf at index in the tree of this size. The
+// path starts with the leaf's sibling.
 func (p *Prover) Inclusion(index, size uint64) ([]Hash, error) {
 	if index >= size || size > p.snapshot.size {
 		return nil, fmt.Errorf("%w: leaf %d at size %d was requested, but the tree has %d leaves", ErrRange, index, size, p.snapshot.size)
@@ -77,7 +77,7 @@ func pathLength(index, size uint64) int {
 	return inner + bits.OnesCount64(index>>inner)
 }
 
-// path appends the siblings on the way from a node to the root of the tree of that size.
+// path appends the siblings on the way from a node to the root of the tree of this size.
 func (p *Prover) path(proof []Hash, height uint, index, size uint64) ([]Hash, error) {
 	nodes := nodeReader{prover: p}
 	for last := (size - 1) >> height; last > 0; height, index, last = height+1, index/2, last/2 {

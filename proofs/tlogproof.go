@@ -109,8 +109,8 @@ func (p *TlogProof) Verify(verifiers ...*Verifier) error {
 // VerifyEntry verifies that the proof is for entry, whatever Extra holds, and returns the
 // receipt of the entry's event. It returns the errors of OpenCheckpoint, ErrInclusion, the
 // errors of NewReceipt if the proved entry holds no event, or ErrField if the event's seq is
-// not the leaf index. It need not check the chain link: the receipt's hashes are computed from
-// the proved entry.
+// not the leaf index. It does not have to check the chain link, because the receipt's hashes
+// are computed from the proved entry.
 func (p *TlogProof) VerifyEntry(entry []byte, verifiers ...*Verifier) (*Receipt, error) {
 	checkpoint, err := OpenCheckpoint(p.Checkpoint, verifiers...)
 	if err != nil {

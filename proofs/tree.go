@@ -21,12 +21,12 @@ type TileData struct {
 // safe for concurrent use. Readers use a Snapshot.
 type Tree struct {
 	size uint64
-	// edge holds the incomplete tile of each level, or nil if it is empty.
+	// edge holds the incomplete tile of each level; an empty tile is nil.
 	edge  [levels]*tile
 	cache *TileCache // receives completed tiles
 
 	taken uint64     // size at the last TakeDirty
-	done  []TileData // tiles completed since then
+	done  []TileData // tiles that were completed since the last TakeDirty
 }
 
 // OpenTree reads the right edge of a tree of this size, at most MaxSize. It verifies nothing:
@@ -92,7 +92,7 @@ func (t *Tree) Append(leaf Hash) {
 }
 
 // TakeDirty returns the tiles that changed since its last call, each with its whole current
-// value. Tiles that were completed in between are among them.
+// value. It includes tiles that were completed in the meantime.
 func (t *Tree) TakeDirty() []TileData {
 	dirty := t.done
 	for level := uint8(0); nodesAt(level, t.size) > 0; level++ {

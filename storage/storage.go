@@ -140,7 +140,7 @@ type Reader interface {
 	// Referenced reports whether References would yield seq for that content.
 	Referenced(ctx context.Context, digest Hash, seq uint64) (bool, error)
 	// Redaction returns the seq of the event that withdrew the content of the record at seq,
-	// or ErrNotFound if there is none below the head.
+	// or ErrNotFound if no event below the head withdrew it.
 	Redaction(ctx context.Context, seq uint64) (by uint64, err error)
 	// Redactions yields all stored redactions in the order of their records, without digests.
 	// It leaves out redactions of later commits. It does yield redactions by or of an event
@@ -181,7 +181,7 @@ type Store interface {
 }
 
 // Leased is a Store of a database that several servers may share. Only the server that holds a
-// ledger writes to it; every write of another one returns ErrNotHeld.
+// ledger can write to it; on any other server, every write returns ErrNotHeld.
 type Leased interface {
 	Store
 	// Held reports whether this server holds the ledger. It never waits for a write.

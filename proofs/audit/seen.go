@@ -17,7 +17,7 @@ type seenCheck struct {
 const earlierWalk = "an earlier walk"
 
 // checkBefore checks, before the walk, that the signed tree is not smaller than earlier trees,
-// and that it agrees with them as far as both go.
+// and that it agrees with them in all entries that both have.
 func (c *seenCheck) checkBefore() error {
 	now := c.checkpoint
 	for _, s := range c.checkpoints {
@@ -43,7 +43,8 @@ func (c *seenCheck) checkBefore() error {
 }
 
 // checkWalked compares the walked tree with the signed tree and with earlier checkpoints. It
-// reports no damage if the served tiles do not lead to the signed root: the walk finds that.
+// reports no damage if the served tiles do not lead to the signed root, because the walk
+// itself reports that.
 func (c *seenCheck) checkWalked() error {
 	walked, now := c.size(), c.checkpoint
 	if walked == 0 {

@@ -12,7 +12,7 @@ import (
 type target struct {
 	ctx        context.Context
 	source     Published
-	isStored   bool // what is stored beside the log can be read, too
+	isStored   bool // data that only storage has can be read too
 	head       Head
 	checkpoint proofs.Checkpoint // zero until signerCheck.open sets it
 }

@@ -40,9 +40,9 @@ func (e *StateError) Unwrap() []error {
 }
 
 // NoteError reports a checkpoint in Options.Against that the log's keys did not sign, or that
-// is of another log.
+// belongs to another log.
 type NoteError struct {
-	Name string // Name of the Note
+	Name string // name of the Note
 	Err  error
 }
 

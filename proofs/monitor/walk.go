@@ -143,7 +143,8 @@ func (w *Walk) each(e audit.Walked) error {
 	return w.content.add(e)
 }
 
-// pass keeps what later comparisons need of an entry, and passes the entry to the AnswerCheck.
+// pass keeps the facts about an entry that later comparisons need, and passes the entry to the
+// AnswerCheck.
 func (w *Walk) pass(e audit.Walked) error {
 	if e.Body.Kind == record.ContentRedacted && w.content != nil {
 		for seq := range e.Body.Redaction.Seqs.All() {
@@ -190,8 +191,8 @@ func (w *Walk) anotherRedaction(seq, by uint64) error {
 	return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: fmt.Sprintf("the server says that event %d erased its content, but event %d redacts it", by, w.redactedBy[seq])}
 }
 
-// mustBeGone fetches the content of a record again that was served before and that an event
-// redacts. The server may have served it before the redaction.
+// mustBeGone fetches the content of a redacted record again, if the server has served it
+// before. The server may have served it before the redaction.
 func (w *Walk) mustBeGone(ctx context.Context, seq uint64) error {
 	event, err := w.eventAgain(ctx, seq)
 	if err != nil {

@@ -35,10 +35,10 @@ const (
 // Limits of metrics.
 const (
 	maxMetrics = 64 << 20 // total length of the metrics of all ledgers, in bytes
-	maxSeries  = 20_000   // metric series for one ledger; clients choose none of their labels
+	maxSeries  = 20_000   // largest number of metric series for one ledger; clients cannot create series by choosing labels
 )
 
-// linesOf selects the lines about one ledger. A server may have many ledgers.
+// linesOf selects the lines about one ledger. A server can have many ledgers.
 func linesOf(text []byte, ledger string) ([]byte, error) {
 	var kept bytes.Buffer
 	n := 0

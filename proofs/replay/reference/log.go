@@ -73,7 +73,7 @@ func (l *Log) Add(e audit.Walked) error {
 	return err
 }
 
-// show makes the first size entries readable. Nothing except the index may read meanwhile.
+// show makes the first size entries readable. Only the index can read in the meantime.
 func (l *Log) show(size uint64) error {
 	if err := errors.Join(l.out[0].Flush(), l.out[1].Flush()); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (l *Log) read(seq uint64) ([]byte, error) {
 	var ends [16]byte
 	at, places := int64(seq)*8-8, ends[:]
 	if seq == 0 {
-		at, places = 0, ends[8:] // the first entry begins at 0
+		at, places = 0, ends[8:] // because the first entry begins at 0
 	}
 	if _, err := l.ends.ReadAt(places, at); err != nil {
 		return nil, fmt.Errorf("reading entry %d of the copy of the log: %w", seq, err)

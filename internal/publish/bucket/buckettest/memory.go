@@ -4,7 +4,7 @@ package buckettest
 import (
 	"bytes"
 	"context"
-	"crypto/md5" // #nosec G501 -- an ETag as S3 has it
+	"crypto/md5" // #nosec G501 -- S3 computes an ETag as an MD5 digest
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -76,7 +76,7 @@ func (m *Memory) Set(name string, body []byte) {
 }
 
 func tagOf(body []byte) string {
-	sum := md5.Sum(body) // #nosec G401 -- an ETag as S3 has it
+	sum := md5.Sum(body) // #nosec G401 -- S3 computes an ETag as an MD5 digest
 	return hex.EncodeToString(sum[:])
 }
 
