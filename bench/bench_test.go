@@ -143,7 +143,9 @@ func TestServers(t *testing.T) {
 	require.Len(t, result.Rows, 7)
 	for _, r := range result.Rows {
 		for i, figure := range r.Median.fields() {
-			require.Positive(t, *figure, "figure %d with %d servers and %d ledgers", i, r.Servers, r.Ledgers)
+			if r.Clients > 1 { // processor time is counted in parts of 10 ms
+				require.Positive(t, *figure, "figure %d with %d servers and %d ledgers", i, r.Servers, r.Ledgers)
+			}
 		}
 		require.Equal(t, r.Forwarded, r.Predicted == 0)
 	}

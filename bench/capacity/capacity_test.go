@@ -44,5 +44,5 @@ func TestWhatBindsALedger(t *testing.T) {
 	require.InEpsilon(t, 4*rate(1, 1), rate(1, 4), 0.1)
 	require.InEpsilon(t, rate(1, 4), rate(2, 4), 0.1, "the wait binds, not the server")
 	slow.Wait = time.Millisecond
-	require.Greater(t, rate(2, 4), 1.6*rate(1, 4), "the server binds")
+	require.Greater(t, rate(2, 4), 1.4*rate(1, 4), "the server binds")
 }
