@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,6 +37,11 @@ const (
 	// kubernetes is the oldest version that the chart permits.
 	kubernetes = "v1.30.0"
 )
+
+func TestMain(m *testing.M) {
+	log.SetOutput(io.Discard) // helm names each link to a rule file or dashboard
+	os.Exit(m.Run())
+}
 
 // several are the values that give what deploy/kubernetes/servers has.
 const several = `
@@ -167,8 +173,9 @@ func TestChartEqualsManifests(t *testing.T) {
 }
 
 // plain returns the objects as texts, without the labels and settings that only the chart has.
-func plain(t *testing.T, objects []any) (texts []string) {
+func plain(t *testing.T, objects []any) string {
 	t.Helper()
+	var texts []string
 	for _, object := range objects {
 		text, err := strict.Marshal(object)
 		require.NoError(t, err)
@@ -182,7 +189,7 @@ func plain(t *testing.T, objects []any) (texts []string) {
 		texts = append(texts, strings.Join(lines, ""))
 	}
 	slices.Sort(texts)
-	return texts
+	return strings.Join(texts, "---\n")
 }
 
 // Values that cannot work are refused with a message that says what to set.
