@@ -1,6 +1,10 @@
 package deploy_test
 
 import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
@@ -150,18 +155,52 @@ func TestImagesArePinned(t *testing.T) {
 	require.GreaterOrEqual(t, found, 8)
 }
 
-// The configuration of the load balancer is one that HAProxy accepts.
-func TestHAProxy(t *testing.T) {
+// The load balancer checks servers, sends requests to any of them, and does without one that
+// does not answer.
+func TestBalancer(t *testing.T) {
 	program, err := exec.LookPath("haproxy")
-	if err != nil {
-		t.Skip("HAProxy is not installed")
+	if err != nil && os.Getenv("COLOPHON_REQUIRE_HAPROXY") != "1" {
+		t.Skip("HAProxy is not installed: install Debian's package haproxy")
 	}
+	require.NoError(t, err)
+	servers := startServers(t)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := free.Addr().String()
 	text, err := os.ReadFile("haproxy/haproxy.cfg")
 	require.NoError(t, err)
+	config := strings.NewReplacer("bind :8080", "bind "+address, "colophon-1:8080", strings.TrimPrefix(servers[0].url, "http://"),
+		"colophon-2:8080", strings.TrimPrefix(servers[1].url, "http://"), "colophon-3:8080", "127.0.0.1:1").Replace(string(text))
 	path := filepath.Join(t.TempDir(), "haproxy.cfg")
-	require.NoError(t, os.WriteFile(path, regexp.MustCompile(`colophon-\d`).ReplaceAll(text, []byte("127.0.0.1")), 0o600))
-	out, err := exec.Command(program, "-c", "-f", path).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	require.NoError(t, os.WriteFile(path, []byte(config), 0o600))
+	require.NoError(t, free.Close())
+	command := exec.CommandContext(t.Context(), program, "-db", "-f", path)
+	log := new(bytes.Buffer)
+	command.Stdout, command.Stderr = log, log
+	require.NoError(t, command.Start())
+	t.Cleanup(func() { _ = command.Wait() }) // the context of the test has ended
+	balanced := &server{t, "http://" + address}
+	require.Eventually(t, func() bool {
+		answer, err := http.Get(balanced.url + "/readyz")
+		if err == nil {
+			err = answer.Body.Close()
+		}
+		return err == nil && answer.StatusCode == http.StatusOK
+	}, time.Minute, 20*time.Millisecond, "%s", log)
+	for i := range 6 {
+		balanced.post("/v1/ledgers/default/ipc-records", fmt.Sprintf(`{"run_id":"%d",%s,"output":"x"}`, i, run), http.StatusCreated)
+	}
+	for _, s := range servers {
+		requests := 0.0
+		for _, m := range s.families()["colophon_http_requests_total"].GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == "route" && strings.HasSuffix(l.GetValue(), "/ipc-records") {
+					requests += m.GetCounter().GetValue()
+				}
+			}
+		}
+		require.Positive(t, requests, "each server gets requests")
+	}
 }
 
 func TestKubernetesRunsConfined(t *testing.T) {

@@ -224,14 +224,34 @@ func (w *writers) waitFor(t *testing.T, more int) {
 	}, patience, 5*time.Millisecond)
 }
 
+// rotate introduces the next key, which the upgrade has given to all servers, and lets another
+// server write the ledger: it signs with both keys.
+func (w *writers) rotate(t *testing.T, c *client.Client, nodes []*node, program string, next *proofs.Signer) {
+	t.Helper()
+	_, err := c.Ledger("default").ChangeKeys(t.Context(), "rotate")
+	require.NoError(t, err)
+	w.waitFor(t, 50)
+	holder := slices.IndexFunc(nodes, (*node).writes)
+	require.GreaterOrEqual(t, holder, 0)
+	nodes[holder].stop()
+	w.waitFor(t, 50)
+	for _, n := range slices.Delete(slices.Clone(nodes), holder, holder+1) {
+		require.Contains(t, n.get("/v1/ledgers/default/log/key"), next.Verifier().String())
+	}
+	nodes[holder].start(program)
+}
+
 // Three servers with one key, as in deploy/kubernetes/servers, start at the same time, and are
 // replaced one by one. Each writer's server passes its ledger on before it ends. No write
-// fails in the end, and each acknowledged record is there once.
+// fails in the end, and each acknowledged record is there once. The upgrade also gives the next
+// key to all servers.
 func TestRollingUpgrade(t *testing.T) {
 	database := postgrestest.Start(t)
 	old, latest := programs(t)
 	store := database.URL("search_path", database.Schema(t))
 	signer, err := proofs.GenerateKey().Signer("log.example/default")
+	require.NoError(t, err)
+	next, err := proofs.GenerateKey().Signer("log.example/default")
 	require.NoError(t, err)
 	environ := append(os.Environ(), "COLOPHON_STORE="+store, ledger.KeyVariable("default")+"="+signer.Secret(), "GOMEMLIMIT=1GiB")
 
@@ -275,6 +295,7 @@ func TestRollingUpgrade(t *testing.T) {
 		}
 		w.waitFor(t, 100)
 		without, _ := w.longest()
+		n.environ = append(slices.Clone(environ), ledger.KeyVariable("default")+"="+signer.Secret()+" "+next.Secret())
 		n.start(latest)
 		require.Contains(t, n.get("/version"), `"new"`)
 		w.waitFor(t, 100)
@@ -283,6 +304,7 @@ func TestRollingUpgrade(t *testing.T) {
 			i, wrote, stopped.Round(time.Millisecond), without.Round(time.Millisecond), with.Round(time.Millisecond), acknowledged)
 	}
 	require.Positive(t, passed, "one of them wrote the ledger")
+	w.rotate(t, c, nodes, latest, next)
 	w.stop.Store(true)
 	w.Wait()
 	require.False(t, t.Failed())
@@ -290,7 +312,7 @@ func TestRollingUpgrade(t *testing.T) {
 	slices.Sort(w.seqs)
 	require.Equal(t, len(w.seqs), len(slices.Compact(slices.Clone(w.seqs))), "two records have one seq")
 	for _, n := range nodes {
-		want := fmt.Sprintf(`"tree_size":%d,`, len(w.seqs)+1) // and the creation
+		want := fmt.Sprintf(`"tree_size":%d,`, len(w.seqs)+2) // and the creation, and the rotation
 		require.Eventually(t, func() bool { return strings.Contains(n.get("/v1/ledgers/default"), want) }, patience, 20*time.Millisecond,
 			"the servers do not show each acknowledged record once: want %s, got %s", want, n.get("/v1/ledgers/default"))
 	}
@@ -298,7 +320,7 @@ func TestRollingUpgrade(t *testing.T) {
 		n.stop()
 	}
 	check := exec.Command(latest, "fsck", "--data", nodes[0].data)
-	check.Env = environ
+	check.Env = nodes[0].environ
 	out, err := check.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 }
