@@ -18,12 +18,12 @@ GOSEC       := github.com/securego/gosec/v2/cmd/gosec@v2.22.4
 # below 2^63, and input is bounded where it is parsed), files named by variables (G304:
 # operators name their own files), and ignored errors (G104: vet and staticcheck check
 # them). Every other exception gives its reason in place.
-GOSECFLAGS  := -quiet -exclude=G115,G304,G104 -exclude-dir=deploy/release -exclude-dir=deploy/helm -exclude-dir=bench -exclude-dir=e2e/interop
+GOSECFLAGS  := -quiet -exclude=G115,G304,G104 -exclude-dir=deploy/release -exclude-dir=deploy/manifests -exclude-dir=bench -exclude-dir=e2e/interop
 
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race fuzz hostile faults drill helm lint security bench growth e2e interop rapidoc release
+.PHONY: help run build test race fuzz hostile faults drill manifests lint security bench growth e2e interop rapidoc release
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,9 +81,9 @@ e2e: ## Run the command's scripts and a real Prometheus, also on the real input 
 	$(GO) test -count=1 -run '^TestScripts$$' ./cmd/colophon
 	$(GO) test -count=1 ./deploy
 
-helm: ## Lint the Helm chart, and compare the manifests with it, with Kubernetes's types, and with the server
-	$(GO) -C deploy/helm/test vet ./...
-	$(GO) -C deploy/helm/test test -count=1 ./...
+manifests: ## Load the compose files, lint the Helm chart, and compare it and the manifests with Kubernetes and the server
+	$(GO) -C deploy/manifests vet ./...
+	$(GO) -C deploy/manifests test -count=1 ./...
 
 interop: ## Mirror, check, and watch a server with other people's tools (Node 18, OpenSSL, and curl, if installed)
 	@if command -v npm >/dev/null; then cd e2e/interop/node && npm ci --silent --ignore-scripts --no-audit --no-fund; fi

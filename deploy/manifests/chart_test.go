@@ -1,6 +1,7 @@
-// Package chart_test lints the Helm chart, and compares what it renders, and the manifests in
-// deploy/kubernetes, with the types of Kubernetes and with the server.
-package chart_test
+// Package manifests_test loads the compose files as compose does, lints the Helm chart, and
+// compares what the chart renders, and the manifests in deploy/kubernetes, with the types of
+// Kubernetes and with the server.
+package manifests_test
 
 import (
 	"bufio"
@@ -32,8 +33,8 @@ import (
 )
 
 const (
-	chart     = "../colophon"
-	manifests = "../../kubernetes"
+	chart     = "../helm/colophon"
+	manifests = "../kubernetes"
 	// kubernetes is the oldest version that the chart permits.
 	kubernetes = "v1.30.0"
 )
@@ -211,7 +212,7 @@ func TestWrongValues(t *testing.T) {
 func TestServerAcceptsTheSettings(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "colophon")
 	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "./cmd/colophon")
-	build.Dir, build.Env = "../../..", append(os.Environ(), "CGO_ENABLED=0")
+	build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	help, err := exec.Command(program, "serve", "--help").Output()
@@ -266,14 +267,14 @@ func TestMonitoring(t *testing.T) {
 		case *core.ConfigMap:
 			for name, text := range o.Data {
 				dashboards = append(dashboards, name)
-				file, err := os.ReadFile("../../grafana/dashboards/" + name)
+				file, err := os.ReadFile("../grafana/dashboards/" + name)
 				require.NoError(t, err)
 				require.Equal(t, string(bytes.TrimSpace(file)), strings.TrimSpace(text))
 			}
 		}
 	}
 	var want []string
-	paths, err := filepath.Glob("../../prometheus/*.rules.yml")
+	paths, err := filepath.Glob("../prometheus/*.rules.yml")
 	require.NoError(t, err)
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
@@ -286,7 +287,7 @@ func TestMonitoring(t *testing.T) {
 	}
 	require.NotEmpty(t, want)
 	require.ElementsMatch(t, want, groups)
-	files, err := filepath.Glob("../../grafana/dashboards/*.json")
+	files, err := filepath.Glob("../grafana/dashboards/*.json")
 	require.NoError(t, err)
 	require.Len(t, dashboards, len(files), fmt.Sprint(dashboards))
 }
