@@ -3,6 +3,9 @@ package deploy_test
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"os/exec"
+	"strings"
 	"sync"
 	"testing"
 
@@ -52,5 +55,19 @@ func TestConnectionsOfServer(t *testing.T) {
 	require.Greater(t, seen, most, "the load uses connections")
 	for _, pool := range s.families()["colophon_storage_connections_limit"].GetMetric() {
 		require.Equal(t, map[string]float64{"read": most, "write": 4}[pool.GetLabel()[0].GetValue()], pool.GetGauge().GetValue())
+	}
+}
+
+// A server works behind a pooler in session mode. It does not start behind one that shares
+// sessions, and the doctor says why.
+func TestServerBehindPooler(t *testing.T) {
+	database := postgrestest.Shared(t)
+	startServer(t, "COLOPHON_STORE="+database.Pooled(t, "session")).exercise("default")
+	for _, command := range []string{"serve", "doctor"} {
+		wrong := exec.Command(colophon, command, "--data", t.TempDir(), "--listen", "127.0.0.1:0")
+		wrong.Env = append(os.Environ(), "COLOPHON_STORE="+database.Pooled(t, "transaction"))
+		out, err := wrong.CombinedOutput()
+		require.Error(t, err, "%s", out)
+		require.Contains(t, strings.Join(strings.Fields(string(out)), " "), "set the pooler to session mode", command)
 	}
 }

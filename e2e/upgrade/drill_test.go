@@ -1,5 +1,3 @@
-//go:build unix
-
 // Package upgrade_test replaces the servers of one database one by one, as an upgrade does,
 // while clients write.
 package upgrade_test
