@@ -129,3 +129,23 @@ func TestPostgres(t *testing.T) {
 	require.Len(t, result.Targets, 5)
 	require.Contains(t, printed, "single posts over the chain by hand")
 }
+
+// Several servers on one database write all of their ledgers, also if others forward the posts.
+func TestServers(t *testing.T) {
+	installed, err := postgrestest.Installed()
+	require.NoError(t, err)
+	if !installed {
+		t.Skip("PostgreSQL is not installed")
+	}
+	printed, figures := command(t, "servers")
+	var result struct{ Rows []*serversRow }
+	require.NoError(t, json.Unmarshal(figures, &result))
+	require.Len(t, result.Rows, 7)
+	for _, r := range result.Rows {
+		for i, figure := range r.Median.fields() {
+			require.Positive(t, *figure, "figure %d with %d servers and %d ledgers", i, r.Servers, r.Ledgers)
+		}
+		require.Equal(t, r.Forwarded, r.Predicted == 0)
+	}
+	require.Contains(t, printed, "predicted/measured")
+}

@@ -99,7 +99,7 @@ func (f *filling) post(ctx context.Context, count, connections, lines int) (*loa
 	all, unique := bodies.Bytes()
 	f.bytes, f.unique = f.bytes+all, f.unique+unique
 	f.taken += count
-	result, err := load.Drive(ctx, opened, f.service.target(lines), &load.Deck{Bodies: bodies})
+	result, err := load.Drive(ctx, load.Clients(opened, f.service.target(lines)), &load.Deck{Bodies: bodies})
 	if err == nil {
 		err = ctx.Err()
 	}
