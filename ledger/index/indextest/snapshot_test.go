@@ -203,7 +203,7 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 		{"unfinished", func(rows []rowstore.Row) []*index.Part {
 			rows[0].Value = append(rows[0].Value, 1)
 			return partOf(60, rows)
-		}, "its cursor: the rebuilding of the index was interrupted"},
+		}, "its cursor: rebuilding the index was interrupted"},
 		{"partial", func(rows []rowstore.Row) []*index.Part {
 			rows[0].Value = append(rows[0].Value, 2)
 			return partOf(60, rows)

@@ -15,7 +15,7 @@ type Reader struct {
 	snapshot *engine.Snapshot
 	schema   *Schema
 	size     uint64
-	points   *engine.Iterator // for point reads; nil until the first one
+	points   *engine.Iterator // for point reads; nil until the first read
 	key      []byte           // scratch
 	// touched counts keys that were read, including those of the log. bytes counts bytes of
 	// events.
