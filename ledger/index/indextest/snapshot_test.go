@@ -221,7 +221,7 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 	t.Run("larger than the log", func(t *testing.T) {
 		short := newJournal(t, "default")
 		short.append(plains(t, 0, 50)...)
-		requireRefused(t, short, sending(partOf(60, first)), "it is of another log: the index has 60 events, the log has 50")
+		requireRefused(t, short, sending(partOf(60, first)), "it is of another log: the index has 60 events, but the log has 50")
 	})
 	t.Run("broken connection", func(t *testing.T) {
 		requireRefused(t, log, func(context.Context, string) iter.Seq2[*index.Part, error] {
