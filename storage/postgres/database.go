@@ -27,6 +27,7 @@ type Database struct {
 	moving   bool // Config.Moving
 	log      *slog.Logger
 	closed   atomic.Bool
+	open     *connections
 	leases   *Leases // nil: opening a ledger takes it over
 
 	unanswered atomic.Uint64 // see Metrics
@@ -49,7 +50,8 @@ func Open(ctx context.Context, cfg Config) (*Database, error) {
 }
 
 func open(ctx context.Context, cfg Config) (*Database, error) {
-	reads, writes, err := cfg.pools(ctx)
+	opened := new(connections)
+	reads, writes, err := cfg.pools(ctx, opened)
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +63,7 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 		patience: cfg.Patience,
 		moving:   cfg.Moving,
 		log:      cfg.Logger,
+		open:     opened,
 		ledgers:  make(map[string]*ledger),
 	}
 	err = d.prepare(ctx)
@@ -82,7 +85,7 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 // that this build can read its tables, if there are any. It changes nothing.
 func Probe(ctx context.Context, url string) error {
 	cfg := Config{URL: url}.withDefaults()
-	reads, writes, err := cfg.pools(ctx)
+	reads, writes, err := cfg.pools(ctx, new(connections))
 	if err != nil {
 		return err
 	}
@@ -340,7 +343,7 @@ func (d *Database) insert(ctx context.Context, info storage.Info) (made bool, er
 		_, err = conn.Exec(ctx, `INSERT INTO colophon_heads (ledger, epoch, writer, size, tip, time, frozen, checkpoint)
 			VALUES ($1, 1, $2, 0, $3, 0, false, $4)`, numbers[0], d.writer, make([]byte, storage.HashBytes), []byte{})
 		if err == nil && d.leases != nil {
-			_, err = d.leases.insert(ctx, conn, numbers[0], false)
+			_, err = d.leases.insert(ctx, conn, numbers[0], false, time.Time{})
 		}
 		return err
 	})

@@ -25,6 +25,9 @@ type ledger struct {
 	// has acknowledged; nil before it is open. The row of the head may show more: a commit of
 	// another process that is not on the standby yet, for example.
 	durable atomic.Pointer[storage.Head]
+	// shown is the last head that this opening has read while another server held the ledger, and
+	// that is durable.
+	shown atomic.Pointer[storage.Head]
 
 	// mu serialises writers.
 	mu    sync.Mutex
