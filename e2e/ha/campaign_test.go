@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -40,9 +41,7 @@ func TestCampaign(t *testing.T) {
 
 func campaign(t *testing.T, p programs, seed uint64) {
 	dir := t.TempDir()
-	for path := dir; path != filepath.Dir(path) && strings.HasPrefix(path, "/tmp/"); path = filepath.Dir(path) {
-		open(t, path)
-	}
+	reachable(t, dir)
 	give(t, dir)
 	reaper(t, dir)
 	binary := build(t, strings.Trim("injectedclock,"+settings.tags, ","))
@@ -126,10 +125,12 @@ func campaign(t *testing.T, p programs, seed uint64) {
 	inspect(t, w, c, keys, begin, binary)
 }
 
-// open lets another user look into a folder.
-func open(t testing.TB, path string) {
+// reachable lets another user reach a temporary folder.
+func reachable(t testing.TB, dir string) {
 	t.Helper()
-	require.NoError(t, exec.Command("chmod", "a+x", path).Run()) // #nosec G204 -- of the test
+	for path := dir; len(path) > len(os.TempDir()); path = filepath.Dir(path) {
+		require.NoError(t, os.Chmod(path, 0o711)) // #nosec G302 -- of the test
+	}
 }
 
 // report logs how long no write was acknowledged, and how much of that the database was down.

@@ -16,7 +16,7 @@ type history struct {
 	sent        int        // attempts
 	appends     []*attempt // that were acknowledged
 	reads       []read
-	newest      uint64 // seq of an acknowledged event
+	newest      uint64 // seq of an event that is acknowledged, or that a read has seen
 	checkpoints map[uint64][]byte
 	wrong       []error // what must never happen
 }
@@ -65,7 +65,7 @@ func (h *history) acknowledged(a *attempt, receipt *proofs.Receipt) {
 	h.appends = append(h.appends, a)
 }
 
-// latest returns the seq of the newest event that is acknowledged.
+// latest returns the seq of the newest event that is acknowledged, or that a read has seen.
 func (h *history) latest() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,10 +79,13 @@ func (h *history) counts() (sent, acknowledged int) {
 	return h.sent, len(h.appends)
 }
 
-// saw notes the answer to a read.
+// saw notes the answer to a read. Later reads ask for at least as much: two servers need not show
+// the same at the same time.
 func (h *history) saw(r read) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.newest = max(h.newest, r.size-1)
+	r.answered = time.Now()
 	h.reads = append(h.reads, r)
 }
 

@@ -29,7 +29,7 @@ type line struct {
 // to makes a line to a port of 127.0.0.1.
 func (n *network) to(t testing.TB, name, port string) *line {
 	t.Helper()
-	l := &line{t, toxiproxy.NewProxy(n.server, name, "127.0.0.1:0", "127.0.0.1:"+port)}
+	l := &line{t, toxiproxy.NewProxy(n.server, name, "127.0.0.1:"+freePort(t), "127.0.0.1:"+port)}
 	require.NoError(t, l.proxy.Start())
 	t.Cleanup(l.proxy.Stop)
 	return l

@@ -2,6 +2,8 @@ package ha_test
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -179,16 +181,28 @@ func children(of int) (pids []int) {
 	return pids
 }
 
-// freePort returns a port of 127.0.0.1 that is free now.
+// freePort returns a port of 127.0.0.1 that is free, and that the system gives to no outgoing
+// connection: it is below those.
 func freePort(t testing.TB) string {
 	t.Helper()
-	listener, err := listenConfig.Listen(t.Context(), "tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close()
-	_, port, found := strings.Cut(listener.Addr().String(), ":")
-	require.True(t, found)
-	return port
+	const first, count = 12000, 18000
+	for range 1000 {
+		port := first + rand.IntN(count) // #nosec G404 -- of a test
+		if _, used := ports.LoadOrStore(port, true); used {
+			continue
+		}
+		listener, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			continue
+		}
+		require.NoError(t, listener.Close())
+		return strconv.Itoa(port)
+	}
+	t.Fatal("no port is free")
+	return ""
 }
+
+var ports sync.Map // that freePort has returned
 
 // reaper kills what runs from a folder when the test has ended, even if it was killed: Patroni starts
 // PostgreSQL in a session of its own.

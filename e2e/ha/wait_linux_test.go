@@ -1,12 +1,6 @@
 package ha_test
 
-import (
-	"net"
-
-	"golang.org/x/sys/unix"
-)
-
-var listenConfig net.ListenConfig
+import "golang.org/x/sys/unix"
 
 // waitUntilEnded waits until a child has ended, and leaves it to be waited for.
 func waitUntilEnded(pid int) (int, error) {

@@ -168,7 +168,7 @@ func (c *clients) read(r *rand.Rand, h *history) {
 		AsOf uint64 `json:"as_of"`
 	}
 	if answer.StatusCode == http.StatusOK && json.NewDecoder(answer.Body).Decode(&list) == nil {
-		one.answered, one.size = time.Now(), list.AsOf
+		one.size = list.AsOf
 		h.saw(one)
 	}
 }

@@ -385,6 +385,30 @@ func inTransaction(ctx context.Context, pool *pgxpool.Pool, change func(*pgx.Con
 	return commit(ctx, conn)
 }
 
+// acknowledged runs a statement that is a transaction of its own, writes, and returns a row. As
+// after commit, an error means that the outcome is unknown.
+func (d *Database) acknowledged(ctx context.Context, values []any, query string, arguments ...any) error {
+	if err := d.writable(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.patience)
+	defer cancel()
+	pooled, err := d.writes.Acquire(ctx)
+	if err != nil {
+		return explained(err)
+	}
+	defer pooled.Release()
+	notes := pooled.Conn().PgConn().CustomData()
+	delete(notes, warned)
+	if err := pooled.QueryRow(ctx, query, arguments...).Scan(values...); err != nil {
+		return explained(err)
+	}
+	if warning, is := notes[warned]; is {
+		return explained(fmt.Errorf("%w: %v", errUnacknowledged, warning))
+	}
+	return nil
+}
+
 // begin begins a transaction with a statement of its own.
 func begin(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, "begin")

@@ -129,15 +129,6 @@ func (l *ledger) attempt(ctx context.Context, c change) error {
 	return inTransaction(ctx, l.db.writes, func(conn *pgx.Conn) error { return c.apply(ctx, conn, l.epoch) })
 }
 
-// Two ways to take over a ledger.
-const (
-	takeFrom = `UPDATE colophon_heads SET epoch = epoch + 1, writer = $2 WHERE ledger = $1 AND ` + notMoved + ` RETURNING ` + headColumns
-	// takeMoving is takeFrom for a migration.
-	takeMoving = `UPDATE colophon_heads SET epoch = epoch + 1, writer = $2 WHERE ledger = $1 RETURNING ` + headColumns
-	// takeOwn updates nothing if another process has the ledger.
-	takeOwn = `UPDATE colophon_heads SET epoch = epoch + 1 WHERE ledger = $1 AND writer = $2 RETURNING ` + headColumns
-)
-
 // takeAgain takes the ledger over from earlier writes of this opening. It does not spend all
 // of its time on one connection.
 func (l *ledger) takeAgain(ctx context.Context) (storage.Head, error) {
@@ -146,7 +137,8 @@ func (l *ledger) takeAgain(ctx context.Context) (storage.Head, error) {
 	return l.takeOver(ctx, l.raise(ctx, takeOwn))
 }
 
-// raise returns what takeOver does to raise the epoch: one of the statements above.
+// raise returns what takeOver does to raise the epoch: one of the statements in
+// takeover.go.
 func (l *ledger) raise(ctx context.Context, how string) func(*pgx.Conn, *headRow) error {
 	return func(conn *pgx.Conn, row *headRow) error {
 		return conn.QueryRow(ctx, how, l.number, l.db.writer).Scan(row.values()...)

@@ -95,14 +95,9 @@ func (l *ledger) extent(ctx context.Context) (uint64, error) {
 // comment).
 func (l *ledger) confirmed(ctx context.Context) (storage.Head, error) {
 	var row headRow
-	err := l.db.change(ctx, func(conn *pgx.Conn) error {
-		if err := conn.QueryRow(ctx, selectHead, l.number).Scan(row.values()...); err != nil {
-			return err
-		}
-		_, err := conn.Exec(ctx, `INSERT INTO colophon_shared AS s (name, version, value) VALUES ($1, 1, '')
-			ON CONFLICT (name) DO UPDATE SET version = s.version + 1`, fmt.Sprintf("read/%s/%d", l.db.leases.self.ID, l.number))
-		return err
-	})
+	err := l.db.acknowledged(ctx, row.values(), `WITH mark AS (
+			INSERT INTO colophon_shared AS s (name, version, value) VALUES ($2, 1, '') ON CONFLICT (name) DO UPDATE SET version = s.version + 1
+		) `+selectHead, l.number, fmt.Sprintf("read/%s/%d", l.db.leases.self.ID, l.number))
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = fmt.Errorf("%w: its head is missing", storage.ErrDamaged)
 	}

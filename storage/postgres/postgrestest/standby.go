@@ -43,33 +43,29 @@ func (s *Server) follows(primary *Server) string {
 	return fmt.Sprintf("primary_conninfo='host=%s port=%d user=colophon application_name=%s'", primary.dir, port, StandbyName)
 }
 
-// execute executes a statement as the superuser.
-func (s *Server) execute(statement string) error {
+// Execute executes statements as the superuser.
+func (s *Server) Execute(statements ...string) error {
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, s.URL())
 	if err != nil {
 		return err
 	}
-	_, err = conn.Exec(ctx, statement)
+	for _, statement := range statements {
+		if err == nil {
+			_, err = conn.Exec(ctx, statement)
+		}
+	}
 	return errors.Join(err, conn.Close(ctx))
 }
 
 // Detach ends the replication to a standby, which keeps what it has received.
 func (s *Server) Detach() error {
-	if err := s.execute(`ALTER SYSTEM SET primary_conninfo = ''`); err != nil {
-		return err
-	}
-	return s.execute(`SELECT pg_reload_conf()`)
+	return s.Execute(`ALTER SYSTEM SET primary_conninfo = ''`, `SELECT pg_reload_conf()`)
 }
 
 // Promote makes a standby a primary that needs no standby.
 func (s *Server) Promote() error {
-	for _, statement := range []string{`ALTER SYSTEM SET synchronous_standby_names = ''`, `SELECT pg_reload_conf()`, `SELECT pg_promote()`} {
-		if err := s.execute(statement); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.Execute(`ALTER SYSTEM SET synchronous_standby_names = ''`, `SELECT pg_reload_conf()`, `SELECT pg_promote()`)
 }
 
 // URLWith returns the connection string of the server's default database, with another server to
