@@ -85,7 +85,7 @@ func TestUnavailableLog(t *testing.T) {
 	f.Close()
 	f, err = s.Follow(log.name, away)
 	require.NoError(t, err)
-	log.append(plains(t, 200, 10)...)
+	log.append(plains(t, 200, 210)...)
 	f.Wake()
 	require.NoError(t, f.Err())
 	away.away.Store(false)
