@@ -7,6 +7,8 @@
 //	make ha HA_MINUTES=2 HA_SEED=7 HA_SEEDS=3  three runs, of two minutes each, with the seeds 7 to 9
 //	make ha HA_TAGS=withoutepoch             of a build that does not raise the epoch, which must fail
 //
+// HA_LOGS names a folder that gets the logs of all processes.
+//
 // The same seed draws the same faults, but does not repeat the order of concurrent steps. Everything
 // runs in a temporary folder, on free ports of 127.0.0.1. docs/scaling.md says what was found.
 package ha_test
@@ -27,6 +29,7 @@ var settings struct {
 	seed  uint64
 	seeds int
 	tags  string // of the servers' build
+	logs  string // folder that gets the logs of all processes; empty for none
 	dir   string // has the builds of the command
 }
 
@@ -36,7 +39,7 @@ func run(m *testing.M) int {
 	settings.lasts = time.Duration(number("HA_MINUTES", 0.75) * float64(time.Minute))
 	settings.seed = uint64(number("HA_SEED", float64(time.Now().Unix()%1_000_000)))
 	settings.seeds = int(number("HA_SEEDS", 1))
-	settings.tags = os.Getenv("HA_TAGS")
+	settings.tags, settings.logs = os.Getenv("HA_TAGS"), os.Getenv("HA_LOGS")
 	dir, err := os.MkdirTemp("", "colophon-ha")
 	if err == nil {
 		err = os.Chmod(dir, 0o755) // #nosec G302 -- another user runs what is in it

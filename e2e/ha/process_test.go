@@ -53,8 +53,10 @@ func start(t testing.TB, dir, name string, environment []string, arguments ...st
 	t.Cleanup(func() {
 		p.end(syscall.SIGKILL)
 		p.supervise.Wait()
-		if t.Failed() {
-			t.Logf("the end of the log of %s:\n%s", name, tail(p.log, 3000))
+		if text, err := os.ReadFile(p.log); err == nil && settings.logs != "" {
+			_ = os.WriteFile(filepath.Join(settings.logs, strings.ReplaceAll(t.Name(), "/", "-")+"-"+name+".log"), text, 0o600)
+		} else if t.Failed() {
+			t.Logf("the end of the log of %s:\n%s", name, tail(p.log, 1000))
 		}
 	})
 	return p
