@@ -93,8 +93,11 @@ func campaign(t *testing.T, p programs, seed uint64) {
 	for until := from.Add(settings.lasts); time.Now().Before(until) && !t.Failed(); count++ {
 		if len(deck) == 0 {
 			for _, i := range r.Perm(len(faults)) {
-				deck = append(deck, faults[i])
+				if strings.Contains(faults[i].name, settings.only) {
+					deck = append(deck, faults[i])
+				}
 			}
+			require.NotEmpty(t, deck, "HA_ONLY names no fault")
 		}
 		one := deck[0]
 		deck = deck[1:]

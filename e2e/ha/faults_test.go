@@ -302,6 +302,8 @@ func loseReplicas(w *world, r *rand.Rand) string {
 	if n == nil {
 		return ""
 	}
+	// Else Patroni may note in time that there is no standby to promote.
+	n.patroni.signal(syscall.SIGSTOP)
 	for _, l := range n.peers {
 		l.cut()
 	}
@@ -310,8 +312,8 @@ func loseReplicas(w *world, r *rand.Rand) string {
 			l.heal()
 		}
 	}()
-	cancelled := n.cancel(between(r, 300*time.Millisecond, 800*time.Millisecond))
-	away := between(r, 8*time.Second, 14*time.Second)
+	cancelled := n.cancel(between(r, 200*time.Millisecond, 600*time.Millisecond))
+	away := between(r, 13*time.Second, 18*time.Second) // longer than the leader's key is valid
 	n.kill(away)
 	time.Sleep(away)
 	return fmt.Sprintf("%d on %s, which is away for %v", cancelled, n.name, away)

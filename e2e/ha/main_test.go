@@ -7,7 +7,7 @@
 //	make ha HA_MINUTES=2 HA_SEED=7 HA_SEEDS=3  three runs, of two minutes each, with the seeds 7 to 9
 //	make ha HA_TAGS=withoutepoch             of a build that does not raise the epoch, which must fail
 //
-// HA_LOGS names a folder that gets the logs of all processes.
+// HA_ONLY is a part of the names of the faults to draw; HA_LOGS names a folder that gets the logs of all processes.
 //
 // The same seed draws the same faults, but does not repeat the order of concurrent steps. Everything
 // runs in a temporary folder, on free ports of 127.0.0.1. docs/scaling.md says what was found.
@@ -29,6 +29,7 @@ var settings struct {
 	seed  uint64
 	seeds int
 	tags  string // of the servers' build
+	only  string // part of the names of the faults to draw
 	logs  string // folder that gets the logs of all processes; empty for none
 	dir   string // has the builds of the command
 }
@@ -39,6 +40,7 @@ func run(m *testing.M) int {
 	settings.lasts = time.Duration(number("HA_MINUTES", 0.75) * float64(time.Minute))
 	settings.seed = uint64(number("HA_SEED", float64(time.Now().Unix()%1_000_000)))
 	settings.seeds = int(number("HA_SEEDS", 1))
+	settings.only = os.Getenv("HA_ONLY")
 	settings.tags, settings.logs = os.Getenv("HA_TAGS"), os.Getenv("HA_LOGS")
 	dir, err := os.MkdirTemp("", "colophon-ha")
 	if err == nil {
