@@ -135,7 +135,7 @@ func (h *history) compare(ctx context.Context, conn *pgx.Conn, key *proofs.Verif
 		}
 	}
 	if lost > 0 {
-		wrong = append(wrong, fmt.Errorf("%d acknowledged receipts are lost", lost))
+		wrong = append([]error{fmt.Errorf("%d acknowledged receipts are LOST", lost)}, wrong...)
 	}
 	if err := linearizable(h.operations(begin)); err != nil {
 		wrong = append(wrong, err)
