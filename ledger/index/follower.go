@@ -89,7 +89,7 @@ func (f *Follower) run(ctx context.Context, err error) {
 	if err == nil {
 		err = f.catchUp(ctx)
 	}
-	for err == nil || errors.Is(err, ErrRebuilding) || f.awaitLog(ctx, err) || isDamage(err) && f.store.rows.ReportDamage(err, f.replaced) {
+	for err == nil || errors.Is(err, ErrRebuilding) || awaitLog(ctx, f, err) || isDamage(err) && f.store.rows.ReportDamage(err, f.replaced) {
 		if err = f.pause(ctx); err == nil {
 			err = f.catchUp(ctx)
 		}
@@ -106,7 +106,7 @@ const retryPause = 500 * time.Millisecond
 
 // awaitLog reports whether err says that the log cannot be read now, and perhaps later. It then
 // makes the next catchUp continue where the stored index ends, and lets that begin after retryPause.
-func (f *Follower) awaitLog(ctx context.Context, err error) bool {
+func awaitLog(ctx context.Context, f *Follower, err error) bool {
 	if ctx.Err() != nil || !errors.Is(err, errLog) || !errors.Is(err, storage.ErrUnavailable) {
 		return false
 	}

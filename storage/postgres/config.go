@@ -52,6 +52,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"colophon/storage/postgres/sockets"
 )
 
 // Config says where a database is, and how to use it.
@@ -105,7 +107,7 @@ const connectTime = 2 * time.Second
 
 // parse parses the URL. Of several hosts, a connection goes to the first one that answers, and,
 // unless the database is opened for reading only, that accepts writes.
-func (c Config) parse(open *connections) (*pgxpool.Config, error) {
+func (c Config) parse(open *sockets.Set) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(c.URL)
 	if err != nil {
 		return nil, err
@@ -119,13 +121,13 @@ func (c Config) parse(open *connections) (*pgxpool.Config, error) {
 			connect.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 		}
 	}
-	connect.DialFunc = open.keep(connect.DialFunc)
+	connect.DialFunc = open.Keep(connect.DialFunc)
 	return config, nil
 }
 
 // pools opens the connections for reads and those for writes. writes is nil if the database is
 // opened for reading only.
-func (c Config) pools(ctx context.Context, open *connections) (reads, writes *pgxpool.Pool, err error) {
+func (c Config) pools(ctx context.Context, open *sockets.Set) (reads, writes *pgxpool.Pool, err error) {
 	config, err := c.parse(open)
 	if err != nil {
 		return nil, nil, err

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"colophon/storage"
+	"colophon/storage/postgres/sockets"
 )
 
 // Database contains the ledgers of one server. It implements storage.Database. Its methods are
@@ -27,7 +28,7 @@ type Database struct {
 	moving   bool // Config.Moving
 	log      *slog.Logger
 	closed   atomic.Bool
-	open     *connections
+	open     *sockets.Set
 	leases   *Leases // nil means that opening a ledger takes it over
 
 	unanswered atomic.Uint64 // see Metrics
@@ -51,7 +52,7 @@ func Open(ctx context.Context, cfg Config) (*Database, error) {
 }
 
 func open(ctx context.Context, cfg Config) (*Database, error) {
-	opened := new(connections)
+	opened := new(sockets.Set)
 	reads, writes, err := cfg.pools(ctx, opened)
 	if err != nil {
 		return nil, err
@@ -90,7 +91,7 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 // changes nothing.
 func Probe(ctx context.Context, url string) error {
 	cfg := Config{URL: url}.withDefaults()
-	reads, writes, err := cfg.pools(ctx, new(connections))
+	reads, writes, err := cfg.pools(ctx, new(sockets.Set))
 	if err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ func (s *Leases) Reconnect(before time.Time, err error) {
 	if !temporary(err) {
 		return
 	}
-	if n := s.db.open.closeBefore(before); n > 0 {
+	if n := s.db.open.CloseBefore(before); n > 0 {
 		s.db.log.Warn("the database does not answer: its connections are closed, and opened again", "connections", n, "error", err)
 	}
 }
