@@ -12,18 +12,23 @@ LISTEN       = 127.0.0.1:8080
 # make release PLATFORMS=linux/amd64
 PLATFORMS    = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# make ha HA_MINUTES=2 HA_SEED=7 HA_SEEDS=3
+HA_MINUTES  ?= 10
+HA_SEED     ?=
+HA_SEEDS    ?= 1
+HA_TAGS     ?=
 RAPIDOC     := 9.3.8
 GOSEC       := github.com/securego/gosec/v2/cmd/gosec@v2.22.4
 # Excluded everywhere: conversions of integers (G115: lengths and sequence numbers are far
 # below 2^63, and input is bounded where it is parsed), files named by variables (G304:
 # operators name their own files), and ignored errors (G104: vet and staticcheck check
 # them). Every other exception gives its reason in place.
-GOSECFLAGS  := -quiet -exclude=G115,G304,G104 -exclude-dir=deploy/release -exclude-dir=deploy/manifests -exclude-dir=bench -exclude-dir=e2e/interop
+GOSECFLAGS  := -quiet -exclude=G115,G304,G104 -exclude-dir=deploy/release -exclude-dir=deploy/manifests -exclude-dir=bench -exclude-dir=e2e/interop -exclude-dir=e2e/ha
 
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race fuzz hostile faults drill manifests lint security bench growth e2e interop rapidoc release
+.PHONY: help run build test race fuzz hostile faults ha drill manifests lint security bench growth e2e interop rapidoc release
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +64,10 @@ hostile: ## Attack a server with HOSTILE requests drawn from the contract (10000
 
 faults: ## Inject FAULTS faults of each kind (default 1000, which takes an hour); FAULTS_SEED repeats an earlier run
 	FAULTS='$(FAULTS)' $(GO) test -count=1 -timeout 6h -v ./e2e/faults
+
+ha: ## Inject faults into three servers on Patroni for HA_MINUTES (default 10), with HA_SEEDS seeds from HA_SEED on
+	$(GO) -C e2e/ha vet .
+	HA_MINUTES='$(HA_MINUTES)' HA_SEED='$(HA_SEED)' HA_SEEDS='$(HA_SEEDS)' HA_TAGS='$(HA_TAGS)' $(GO) -C e2e/ha test -count=1 -timeout 6h -v .
 
 drill: ## Replace three servers one by one while clients write; FROM=COMMIT builds the old servers of that commit
 	DRILL_FROM='$(FROM)' $(GO) test -count=1 -timeout 15m -v ./e2e/upgrade

@@ -110,7 +110,7 @@ var arrows = map[string][]string{
 	"internal/testing/bodies":            {},
 	"internal/completion":                {"client", "client/wire", "internal/cli", "internal/remote", "internal/rerun", "ledger", "ledger/index/paths", "ledger/record", "ledger/record/fields", "ledger/record/formats"},
 	"internal/migrate":                   {"api/access", "internal/cli", "internal/datadir", "internal/folderlock", "internal/safefile", "ledger", "ledger/event", "ledger/record", "ledger/storeaudit", "proofs", "proofs/audit", "storage", "storage/pebble", "storage/postgres"},
-	"storage/postgres":                   {"storage"},
+	"storage/postgres":                   {"storage", "storage/postgres/sockets"},
 	"storage/postgres/model":             {},
 	"storage/postgres/postgrestest":      {},
 	"ledger/record/members":              {"ledger/record/pyjson", "ledger/record/rules"},
@@ -123,6 +123,7 @@ var arrows = map[string][]string{
 	"internal/publish/bucket/buckettest": {"internal/publish/bucket"},
 	"ledger/record/fields":               {"ledger/record/members", "ledger/record/moment", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/seqs"},
 	"ledger/storeaudit":                  {"ledger", "ledger/event", "proofs", "proofs/audit", "storage"},
+	"storage/postgres/sockets":           {},
 	"internal/indexfetch":                {"client", "client/wire", "ledger/index", "proofs"},
 }
 

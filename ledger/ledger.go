@@ -142,8 +142,10 @@ type Ledger struct {
 	freezing sync.Mutex // held during Freeze
 	rotating sync.Mutex // held during RotateKey and RetireKey
 
-	standby    bool       // this server only reads it: there is no sequencer and no mark
-	refreshing sync.Mutex // held during Refresh, and to close a ledger on standby
+	standby    bool          // this server only reads it: there is no sequencer and no mark
+	refreshing sync.Mutex    // held during Refresh, and to close a ledger on standby
+	refreshes  atomic.Uint64 // calls of Refresh that have begun to read
+	refreshed  uint64        // the number of the last one that has succeeded; guarded by refreshing
 
 	setting             sync.Mutex  // held during SetPublic and RejectUnregistered
 	public              atomic.Bool // written under setting, read by all

@@ -84,16 +84,20 @@ func (s *sequencer) verifyTip(ctx context.Context, head *Head) error {
 
 // Refresh publishes what another server has committed to a ledger that this one only reads,
 // and its settings. To a ledger that this server writes, or that is closed, it does nothing.
+// Calls at the same time share their work: a call returns once one that began after it has
+// succeeded.
 func (h *Host) Refresh(ctx context.Context, name string) error {
 	l, err := h.Ledger(name)
 	if err != nil || !l.standby {
 		return err
 	}
+	begun := l.refreshes.Load()
 	l.refreshing.Lock()
 	defer l.refreshing.Unlock()
-	if l.queue.isClosed() {
+	if l.queue.isClosed() || l.refreshed > begun {
 		return nil
 	}
+	number := l.refreshes.Add(1)
 	before := l.Head()
 	head, err := l.sequencer.load(ctx)
 	if err == nil {
@@ -108,6 +112,7 @@ func (h *Host) Refresh(ctx context.Context, name string) error {
 	}
 	froze := info.Frozen && l.queue.setFrozen(true)
 	l.sequencer.head.Store(head)
+	l.refreshed = number
 	if froze || head.Size > before.Size {
 		l.sequencer.notify(Commit{Events: int(head.Size - before.Size), At: time.UnixMicro(head.Time), Elsewhere: true})
 	}

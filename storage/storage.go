@@ -32,6 +32,9 @@ var (
 	// ErrNotHeld means that several servers share the database, and this one does not hold the
 	// ledger. Nothing was written.
 	ErrNotHeld = errors.New("storage: this server does not hold the ledger")
+	// ErrUnavailable means that the database does not answer, or has ended the operation. A read
+	// may succeed later. For a commit, see above.
+	ErrUnavailable = errors.New("storage: the database does not answer")
 	// ErrFormat means that this build does not know the format of the database.
 	ErrFormat = errors.New("storage: unknown format version")
 	// ErrDamaged means that files of the database were changed after they were written. The

@@ -48,7 +48,7 @@ type Cluster struct {
 	wake   chan struct{} // holds a token after this server has lost a lease
 
 	stop    context.CancelFunc
-	running sync.WaitGroup // the two loops
+	loops   sync.WaitGroup // the two loops
 	steps   sync.WaitGroup // the steps that decide has started
 	leaving atomic.Bool    // the server takes no more leases
 
@@ -56,6 +56,13 @@ type Cluster struct {
 	settled bool              // no more steps start; guarded by mu
 	places  map[string]*place // by name of the ledger; guarded by mu
 	servers []postgres.Live   // as of the last round; guarded by mu
+	beats   map[string]beat   // of the servers, by ID; guarded by mu
+}
+
+// beat is the last time that a server said that it runs.
+type beat struct {
+	seen    time.Time // by the database's clock
+	changed time.Time // when this server saw it change, by its own clock
 }
 
 // place is what this server knows about a ledger.
@@ -63,6 +70,8 @@ type place struct {
 	postgres.State           // as of the last round
 	busy           bool      // a step for this ledger is running
 	lost           bool      // this server has held the ledger since it started, so it no longer resumes a lease of an earlier run
+	renewed        time.Time // when the lease was last seen to have changed, by this server's clock
+	stale          bool      // it has not for longer than a lease lasts: it is free, whatever the database's clock says
 	free           time.Time // when the lease became free; zero while it is taken
 	preferred      string    // ID of the server that was preferred in the last round
 	since          time.Time // since when
@@ -92,8 +101,8 @@ func Start(ctx context.Context, leases *postgres.Leases, host *ledger.Host, log 
 	c.stop = stop
 	c.decide(running)
 	c.steps.Wait()
-	c.running.Go(func() { c.every(running, roundPause, c.round) })
-	c.running.Go(func() { c.every(running, beatPause, c.beat) })
+	c.loops.Go(func() { c.every(running, roundPause, c.round) })
+	c.loops.Go(func() { c.every(running, beatPause, c.beat) })
 	return c, nil
 }
 
@@ -109,6 +118,7 @@ func (c *Cluster) Wake() {
 func (c *Cluster) every(ctx context.Context, pause time.Duration, f func(context.Context) error) {
 	failing := false
 	for ctx.Err() == nil {
+		began := time.Now()
 		limited, cancel := context.WithTimeout(ctx, postgres.LeaseTime/3)
 		err := f(limited)
 		cancel()
@@ -116,6 +126,8 @@ func (c *Cluster) every(ctx context.Context, pause time.Duration, f func(context
 		case ctx.Err() != nil:
 		case err != nil && !failing:
 			c.log.Warn("the leases of ledgers cannot be read or renewed: another server can take over this server's ledgers", "error", err)
+		case err != nil: // for the second time
+			c.leases.Reconnect(began, err)
 		case err == nil && failing:
 			c.log.Info("the leases of ledgers can be read and renewed again")
 		}
@@ -194,12 +206,20 @@ func (c *Cluster) look(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.servers = servers
+	c.servers = c.running(servers)
 	for _, state := range states {
 		p := c.places[state.Name]
 		if p == nil {
 			p = &place{}
 			c.places[state.Name] = p
+		}
+		// The database's clock may have been set back, or be that of a standby that was promoted.
+		// Then the lease of a server that has ended would not expire.
+		if p.renewed.IsZero() || !p.Expires.Equal(state.Expires) {
+			p.renewed = time.Now()
+		}
+		if p.stale = time.Since(p.renewed) > postgres.LeaseTime; p.stale {
+			state.Holder, state.Taken = nil, false
 		}
 		if p.Epoch != 0 && p.Epoch != state.Epoch {
 			p.changes++
@@ -210,11 +230,26 @@ func (c *Cluster) look(ctx context.Context) error {
 		} else if p.free.IsZero() {
 			p.free = time.Now()
 		}
-		if now := Preferred(state.Name, servers); now != p.preferred {
+		if now := Preferred(state.Name, c.servers); now != p.preferred {
 			p.preferred, p.since = now, time.Now()
 		}
 	}
 	return nil
+}
+
+// running returns the servers that have said lately that they run. As for leases, the database's
+// clock does not suffice. The caller holds c.mu.
+func (c *Cluster) running(servers []postgres.Live) []postgres.Live {
+	beats := make(map[string]beat, len(servers))
+	for _, s := range servers {
+		b, known := c.beats[s.ID]
+		if !known || !b.seen.Equal(s.Seen) {
+			b = beat{seen: s.Seen, changed: time.Now()}
+		}
+		beats[s.ID] = b
+	}
+	c.beats = beats
+	return slices.DeleteFunc(servers, func(s postgres.Live) bool { return time.Since(beats[s.ID].changed) > postgres.LeaseTime })
 }
 
 // decide starts the next step for each ledger.
@@ -279,10 +314,14 @@ func (c *Cluster) mayTake(p *place, self string) bool {
 func (c *Cluster) take(ctx context.Context, name string, p *place) {
 	limited, cancel := context.WithTimeout(ctx, 2*postgres.LeaseTime)
 	defer cancel()
+	var stale time.Time
 	c.mu.Lock()
 	resume := !p.lost
+	if p.stale {
+		stale = p.Expires
+	}
 	c.mu.Unlock()
-	if err := c.leases.Take(limited, name, resume); err != nil {
+	if err := c.leases.TakeStale(limited, name, resume, stale); err != nil {
 		c.log.Debug("this server could not take the lease of a ledger", "ledger", name, "error", err)
 		return
 	}
@@ -434,7 +473,7 @@ func (c *Cluster) Settle() {
 func (c *Cluster) Close() error {
 	c.leaving.Store(true)
 	c.stop()
-	c.running.Wait()
+	c.loops.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), postgres.LeaseTime)
 	defer cancel()
 	for _, l := range c.host.Ledgers() {

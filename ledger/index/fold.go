@@ -77,13 +77,14 @@ func (f *Follower) catchUp(ctx context.Context) (err error) {
 	}
 	defer f.store.rows.Release()
 	f.replaced = replaced
-	if !f.store.rows.Owns(&f.fold.Rows) {
+	if f.interrupted || !f.store.rows.Owns(&f.fold.Rows) {
 		f.store.mu.Lock()
 		err := f.begin(ctx)
 		f.store.mu.Unlock()
 		if err != nil {
 			return err
 		}
+		f.interrupted = false
 	}
 	defer func() { err = errors.Join(err, f.flushPending()) }()
 	for {

@@ -10,6 +10,7 @@ import (
 
 	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
+	"colophon/storage"
 )
 
 // Follower keeps one ledger's part of the index up to date with its log. Its methods are safe
@@ -39,6 +40,8 @@ type Follower struct {
 	flight *flight // nil if no batch is being stored
 	// replaced is the result of Acquire at start or at the latest catchUp.
 	replaced int
+	// interrupted: the log could not be read, so that the fold may be ahead of what is stored.
+	interrupted bool
 }
 
 // snapshot is a stored state of the index. It never changes.
@@ -90,7 +93,7 @@ func (f *Follower) run(ctx context.Context, err error) {
 		fetchSnapshot(ctx, f)
 		err = f.catchUp(ctx)
 	}
-	for err == nil || errors.Is(err, ErrRebuilding) || isDamage(err) && f.store.rows.ReportDamage(err, f.replaced) {
+	for err == nil || errors.Is(err, ErrRebuilding) || awaitLog(ctx, f, err) || isDamage(err) && f.store.rows.ReportDamage(err, f.replaced) {
 		if err = f.pause(ctx); err == nil {
 			err = f.catchUp(ctx)
 		}
@@ -102,15 +105,33 @@ func (f *Follower) run(ctx context.Context, err error) {
 	f.store.config.Rows.Log.Error("the index no longer follows its log: queries see no newer events until the server restarts", "ledger", f.name, "size", f.Size(), "error", err)
 }
 
+// retryPause is the time until a follower reads a log again that could not be read.
+const retryPause = 500 * time.Millisecond
+
+// awaitLog reports whether err says that the log cannot be read now, and perhaps later. It then
+// makes the next catchUp continue where the stored index ends, and lets that begin after retryPause.
+func awaitLog(ctx context.Context, f *Follower, err error) bool {
+	if ctx.Err() != nil || !errors.Is(err, errLog) || !errors.Is(err, storage.ErrUnavailable) {
+		return false
+	}
+	if !f.interrupted {
+		f.store.config.Rows.Log.Warn("the index waits for its log, which cannot be read now", "ledger", f.name, "size", f.Size(), "error", err)
+	}
+	f.interrupted = true
+	time.AfterFunc(retryPause, f.Wake)
+	return true
+}
+
 // pause waits for a Wake. Then it waits until Settings.Pause has passed since the last fold,
-// or until a reader waits. Folding after every commit would cost more than the commit itself.
+// or until a reader waits. Folding after every commit would cost more than the commit itself. After an
+// interruption it only waits for a Wake, because a reader that still waits says so only once.
 func (f *Follower) pause(ctx context.Context) error {
 	select {
 	case <-f.wake:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if left := f.store.config.Pause - time.Since(f.folded); left > 0 {
+	if left := f.store.config.Pause - time.Since(f.folded); left > 0 && !f.interrupted {
 		timer := time.NewTimer(left)
 		defer timer.Stop()
 		select {

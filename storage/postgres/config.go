@@ -45,19 +45,23 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"colophon/storage/postgres/sockets"
 )
 
 // Config says where a database is, and how to use it.
 type Config struct {
 	// URL is a connection string of pgx: postgres://user:password@host:port/database?options.
 	// The tables are in the first schema of its search_path. pool_max_conns limits the
-	// connections for reads.
+	// connections for reads. It may have several hosts (host:port,host:port); each connection then
+	// goes to the one that accepts writes.
 	URL string
 	// Logger receives the messages of the database; nil means slog.Default.
 	Logger *slog.Logger
@@ -97,10 +101,34 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// connectTime is how long connecting to one of several hosts may take, before the next one is
+// tried, unless the URL has connect_timeout.
+const connectTime = 2 * time.Second
+
+// parse parses the URL. Of several hosts, a connection goes to the first one that answers, and,
+// unless the database is opened for reading only, that accepts writes.
+func (c Config) parse(open *sockets.Set) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(c.URL)
+	if err != nil {
+		return nil, err
+	}
+	connect := config.ConnConfig
+	if slices.ContainsFunc(connect.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.Host != connect.Host || f.Port != connect.Port }) {
+		if connect.ConnectTimeout == 0 {
+			connect.ConnectTimeout = connectTime
+		}
+		if connect.ValidateConnect == nil && !c.ReadOnly {
+			connect.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+		}
+	}
+	connect.DialFunc = open.Keep(connect.DialFunc)
+	return config, nil
+}
+
 // pools opens the connections for reads and those for writes. writes is nil if the database is
 // opened for reading only.
-func (c Config) pools(ctx context.Context) (reads, writes *pgxpool.Pool, err error) {
-	config, err := pgxpool.ParseConfig(c.URL)
+func (c Config) pools(ctx context.Context, open *sockets.Set) (reads, writes *pgxpool.Pool, err error) {
+	config, err := c.parse(open)
 	if err != nil {
 		return nil, nil, err
 	}

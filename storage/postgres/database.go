@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"colophon/storage"
+	"colophon/storage/postgres/sockets"
 )
 
 // Database contains the ledgers of one server. It implements storage.Database. Its methods are
@@ -27,6 +28,7 @@ type Database struct {
 	moving   bool // Config.Moving
 	log      *slog.Logger
 	closed   atomic.Bool
+	open     *sockets.Set
 	leases   *Leases // nil means that opening a ledger takes it over
 
 	unanswered atomic.Uint64 // see Metrics
@@ -50,7 +52,8 @@ func Open(ctx context.Context, cfg Config) (*Database, error) {
 }
 
 func open(ctx context.Context, cfg Config) (*Database, error) {
-	reads, writes, err := cfg.pools(ctx)
+	opened := new(sockets.Set)
+	reads, writes, err := cfg.pools(ctx, opened)
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +65,7 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 		patience: cfg.Patience,
 		moving:   cfg.Moving,
 		log:      cfg.Logger,
+		open:     opened,
 		ledgers:  make(map[string]*ledger),
 	}
 	err = checkPooler(ctx, reads.Config().ConnConfig)
@@ -87,7 +91,7 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 // changes nothing.
 func Probe(ctx context.Context, url string) error {
 	cfg := Config{URL: url}.withDefaults()
-	reads, writes, err := cfg.pools(ctx)
+	reads, writes, err := cfg.pools(ctx, new(sockets.Set))
 	if err != nil {
 		return err
 	}
@@ -349,7 +353,7 @@ func (d *Database) insert(ctx context.Context, info storage.Info) (made bool, er
 		_, err = conn.Exec(ctx, `INSERT INTO colophon_heads (ledger, epoch, writer, size, tip, time, frozen, checkpoint)
 			VALUES ($1, 1, $2, 0, $3, 0, false, $4)`, numbers[0], d.writer, make([]byte, storage.HashBytes), []byte{})
 		if err == nil && d.leases != nil {
-			_, err = d.leases.insert(ctx, conn, numbers[0], false)
+			_, err = d.leases.insert(ctx, conn, numbers[0], false, time.Time{})
 		}
 		return err
 	})
@@ -389,6 +393,30 @@ func inTransaction(ctx context.Context, pool *pgxpool.Pool, change func(*pgx.Con
 		return err
 	}
 	return commit(ctx, conn)
+}
+
+// acknowledged runs a statement that is a transaction of its own, writes, and returns a row. As
+// after commit, an error means that the outcome is unknown.
+func (d *Database) acknowledged(ctx context.Context, values []any, query string, arguments ...any) error {
+	if err := d.writable(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.patience)
+	defer cancel()
+	pooled, err := d.writes.Acquire(ctx)
+	if err != nil {
+		return explained(err)
+	}
+	defer pooled.Release()
+	notes := pooled.Conn().PgConn().CustomData()
+	delete(notes, warned)
+	if err := pooled.QueryRow(ctx, query, arguments...).Scan(values...); err != nil {
+		return explained(err)
+	}
+	if warning, is := notes[warned]; is {
+		return explained(fmt.Errorf("%w: %v", errUnacknowledged, warning))
+	}
+	return nil
 }
 
 // begin begins a transaction with a separate statement.

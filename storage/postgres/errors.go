@@ -82,11 +82,21 @@ func (e oneLine) Error() string {
 
 func (e oneLine) Unwrap() error { return e.error }
 
+// unavailable is a temporary error. It is storage.ErrUnavailable, with a text of its own.
+type unavailable struct{ error }
+
+func (e unavailable) Is(target error) bool { return target == storage.ErrUnavailable }
+
+func (e unavailable) Unwrap() error { return e.error }
+
 // explained makes an error of the server wrap the matching error of package storage.
 func explained(err error) error {
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) {
 		err = oneLine{err}
+	}
+	if temporary(err) {
+		return unavailable{err}
 	}
 	var reported *pgconn.PgError
 	if !errors.As(err, &reported) {

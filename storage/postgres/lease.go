@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"colophon/storage"
@@ -56,7 +57,7 @@ type Leases struct {
 }
 
 func newLeases(ctx context.Context, d *Database, cfg Config) (*Leases, error) {
-	config, err := pgxpool.ParseConfig(cfg.URL)
+	config, err := cfg.parse(d.open)
 	if err != nil {
 		return nil, err
 	}
@@ -81,18 +82,31 @@ func (d *Database) Leases() *Leases { return d.leases }
 // Self returns this server.
 func (s *Leases) Self() Server { return s.self }
 
+// Reconnect closes all connections to the database that were begun before a time, if err, which
+// one of the methods below returned again and again, shows that the database does not answer.
+// They may lead to a server that another one has replaced. What uses them tries again on new ones.
+func (s *Leases) Reconnect(before time.Time, err error) {
+	if !temporary(err) {
+		return
+	}
+	if n := s.db.open.CloseBefore(before); n > 0 {
+		s.db.log.Warn("the database does not answer: its connections are closed, and opened again", "connections", n, "error", err)
+	}
+}
+
 // milliseconds converts a duration for the statements below.
 func milliseconds(d time.Duration) float64 { return float64(d.Milliseconds()) }
 
 // insert takes a ledger's row, in a transaction that also raises the epoch. It returns false
 // if another server holds the ledger. With resume, it can also take the row of an earlier run
-// of this server.
-func (s *Leases) insert(ctx context.Context, conn *pgx.Conn, number int64, resume bool) (taken bool, err error) {
+// of this server; if stale is not zero, also a row that still expires then.
+func (s *Leases) insert(ctx context.Context, conn *pgx.Conn, number int64, resume bool, stale time.Time) (taken bool, err error) {
+	unchanged := pgtype.Timestamptz{Time: stale, Valid: !stale.IsZero()}
 	tag, err := conn.Exec(ctx, `INSERT INTO colophon_leases AS l (ledger, server, writer, address, expires)
 		VALUES ($1, $2, $3, $4, clock_timestamp() + $5::float8 * interval '1 millisecond')
 		ON CONFLICT (ledger) DO UPDATE SET server = excluded.server, writer = excluded.writer, address = excluded.address, expires = excluded.expires
-		WHERE l.expires < clock_timestamp() OR l.writer = $3 OR l.server = $2 AND (l.writer = '' OR $6::boolean)`,
-		number, s.self.ID, s.db.writer, s.self.Address, milliseconds(LeaseTime), resume)
+		WHERE l.expires < clock_timestamp() OR l.writer = $3 OR l.server = $2 AND (l.writer = '' OR $6::boolean) OR l.expires = $7`,
+		number, s.self.ID, s.db.writer, s.self.Address, milliseconds(LeaseTime), resume, unchanged)
 	return tag.RowsAffected() > 0, err
 }
 
@@ -100,6 +114,12 @@ func (s *Leases) insert(ctx context.Context, conn *pgx.Conn, number int64, resum
 // another server holds the ledger. If resume is true, it also takes a lease that an earlier
 // run of this server still holds. Two running servers must therefore not have the same ID.
 func (s *Leases) Take(ctx context.Context, name string, resume bool) error {
+	return s.TakeStale(ctx, name, resume, time.Time{})
+}
+
+// TakeStale is Take. If expires is not zero, the lease is also free if its State still has that
+// time: its holder has not renewed it, but the database's clock was set back.
+func (s *Leases) TakeStale(ctx context.Context, name string, resume bool, expires time.Time) error {
 	store, err := s.db.Ledger(ctx, name)
 	if err != nil {
 		return err
@@ -108,7 +128,7 @@ func (s *Leases) Take(ctx context.Context, name string, resume bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, err = l.takeOver(ctx, func(conn *pgx.Conn, row *headRow) error {
-		taken, err := s.insert(ctx, conn, l.number, resume)
+		taken, err := s.insert(ctx, conn, l.number, resume, expires)
 		if err == nil && !taken {
 			err = storage.ErrNotHeld
 		}
@@ -211,6 +231,7 @@ func (s *Leases) Pass(ctx context.Context, name string, to *Server) error {
 type Live struct {
 	Server
 	Ledgers []string
+	Seen    time.Time // by the database's clock, when it last said so
 }
 
 // Beat records that this server is running, and which ledgers' signing keys it has.
@@ -235,13 +256,13 @@ func (s *Leases) Leave(ctx context.Context) error {
 
 // Servers returns the servers that are running.
 func (s *Leases) Servers(ctx context.Context) ([]Live, error) {
-	rows, err := s.pool.Query(ctx, `SELECT id, address, ledgers FROM colophon_servers WHERE seen > clock_timestamp() - $1::float8 * interval '1 millisecond'`,
+	rows, err := s.pool.Query(ctx, `SELECT id, address, ledgers, seen FROM colophon_servers WHERE seen > clock_timestamp() - $1::float8 * interval '1 millisecond'`,
 		milliseconds(LeaseTime))
 	if err != nil {
 		return nil, fmt.Errorf("listing servers: %w", explained(err))
 	}
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (l Live, err error) {
-		err = row.Scan(&l.ID, &l.Address, &l.Ledgers)
+		err = row.Scan(&l.ID, &l.Address, &l.Ledgers, &l.Seen)
 		return l, err
 	})
 	if err != nil {
@@ -262,13 +283,15 @@ type State struct {
 	Holder *Server
 	// Taken is true if Holder has taken the lease.
 	Taken bool
+	// Expires is when the lease expires, by the database's clock. Each renewal changes it.
+	Expires time.Time
 }
 
 // States returns the states of all ledgers.
 func (s *Leases) States(ctx context.Context) ([]State, error) {
 	rows, err := s.pool.Query(ctx, `SELECT d.name, h.size, h.epoch, h.size::text || ' ' || h.frozen::text || ' ' || coalesce((
 				SELECT md5(string_agg(s.name || '=' || encode(s.value, 'hex'), ',' ORDER BY s.name)) FROM colophon_settings s WHERE s.ledger = d.number), ''),
-			coalesce(l.expires > clock_timestamp(), false), coalesce(l.server, ''), coalesce(l.address, ''), coalesce(l.writer, '')
+			coalesce(l.expires > clock_timestamp(), false), coalesce(l.server, ''), coalesce(l.address, ''), coalesce(l.writer, ''), coalesce(l.expires, 'epoch')
 		FROM colophon_ledgers d JOIN colophon_heads h ON h.ledger = d.number LEFT JOIN colophon_leases l ON l.ledger = d.number ORDER BY d.number`)
 	if err != nil {
 		return nil, fmt.Errorf("reading leases: %w", explained(err))
@@ -278,7 +301,7 @@ func (s *Leases) States(ctx context.Context) ([]State, error) {
 		var valid bool
 		var holder Server
 		var writer string
-		err = row.Scan(&state.Name, &size, &state.Epoch, &state.Version, &valid, &holder.ID, &holder.Address, &writer)
+		err = row.Scan(&state.Name, &size, &state.Epoch, &state.Version, &valid, &holder.ID, &holder.Address, &writer, &state.Expires)
 		state.Size = uint64(size)
 		if valid {
 			state.Holder, state.Taken = &holder, writer != ""

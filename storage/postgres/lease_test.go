@@ -41,6 +41,7 @@ func stateOf(t *testing.T, db *Database) State {
 	states, err := db.Leases().States(t.Context())
 	require.NoError(t, err)
 	require.Len(t, states, 1)
+	states[0].Expires = time.Time{}
 	return states[0]
 }
 
@@ -113,6 +114,28 @@ func TestResumedLease(t *testing.T) {
 	require.Equal(t, int64(3), stateOf(t, other).Epoch)
 }
 
+// The database's clock was set back, so the lease of a server that has ended does not expire. Another
+// server that has seen no renewal takes it.
+func TestStaleLease(t *testing.T) {
+	url := emptyURL(t)
+	a, b := member(t, url, "a"), member(t, url, "b")
+	_, err := a.Create(t.Context(), storage.Info{Name: "default"})
+	require.NoError(t, err)
+	_, err = connect(t, url).Exec(t.Context(), `UPDATE colophon_leases SET expires = expires + interval '1 hour'`)
+	require.NoError(t, err)
+	expires := func() time.Time {
+		states, err := b.Leases().States(t.Context())
+		require.NoError(t, err)
+		require.NotNil(t, states[0].Holder)
+		return states[0].Expires
+	}
+	seen := expires()
+	require.ErrorIs(t, b.Leases().Take(t.Context(), "default", false), storage.ErrNotHeld)
+	require.NoError(t, a.Leases().Renew(t.Context()))
+	require.ErrorIs(t, b.Leases().TakeStale(t.Context(), "default", false, seen), storage.ErrNotHeld, "it was renewed")
+	require.NoError(t, b.Leases().TakeStale(t.Context(), "default", false, expires()))
+}
+
 // A server can pass a ledger to one server, or to whichever takes it first.
 func TestPassedLease(t *testing.T) {
 	url := emptyURL(t)
@@ -144,7 +167,11 @@ func TestServers(t *testing.T) {
 	require.NoError(t, b.Leases().Beat(t.Context(), []string{"default"}))
 	servers, err := a.Leases().Servers(t.Context())
 	require.NoError(t, err)
-	require.ElementsMatch(t, []Live{{Server{"a", "http://a"}, []string{}}, {Server{"b", "http://b"}, []string{"default"}}}, servers)
+	for i := range servers {
+		require.NotZero(t, servers[i].Seen)
+		servers[i].Seen = time.Time{}
+	}
+	require.ElementsMatch(t, []Live{{Server: Server{"a", "http://a"}, Ledgers: []string{}}, {Server: Server{"b", "http://b"}, Ledgers: []string{"default"}}}, servers)
 	_, err = connect(t, url).Exec(t.Context(), `UPDATE colophon_servers SET seen = seen - $1::float8 * interval '1 millisecond' WHERE id = 'b'`, milliseconds(LeaseTime+time.Minute))
 	require.NoError(t, err)
 	servers, err = a.Leases().Servers(t.Context())

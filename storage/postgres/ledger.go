@@ -26,6 +26,9 @@ type ledger struct {
 	// head can be newer: for example, it can show another process's commit that is not on the
 	// standby yet.
 	durable atomic.Pointer[storage.Head]
+	// shown is the last head that this opening has read while another server held the ledger, and
+	// that is durable.
+	shown atomic.Pointer[storage.Head]
 
 	// mu serialises writers.
 	mu    sync.Mutex
@@ -128,15 +131,6 @@ func (l *ledger) attempt(ctx context.Context, c change) error {
 	return inTransaction(ctx, l.db.writes, func(conn *pgx.Conn) error { return c.apply(ctx, conn, l.epoch) })
 }
 
-// Two ways to take over a ledger.
-const (
-	takeFrom = `UPDATE colophon_heads SET epoch = epoch + 1, writer = $2 WHERE ledger = $1 AND ` + notMoved + ` RETURNING ` + headColumns
-	// takeMoving is like takeFrom, for a migration.
-	takeMoving = `UPDATE colophon_heads SET epoch = epoch + 1, writer = $2 WHERE ledger = $1 RETURNING ` + headColumns
-	// takeOwn updates nothing if another process has the ledger.
-	takeOwn = `UPDATE colophon_heads SET epoch = epoch + 1 WHERE ledger = $1 AND writer = $2 RETURNING ` + headColumns
-)
-
 // takeAgain raises the epoch, so that earlier writes of this process can no longer commit. It
 // does not spend all of its time on one connection.
 func (l *ledger) takeAgain(ctx context.Context) (storage.Head, error) {
@@ -146,7 +140,7 @@ func (l *ledger) takeAgain(ctx context.Context) (storage.Head, error) {
 }
 
 // raise returns the function with which takeOver raises the epoch. how is one of the
-// statements above.
+// statements in takeover.go.
 func (l *ledger) raise(ctx context.Context, how string) func(*pgx.Conn, *headRow) error {
 	return func(conn *pgx.Conn, row *headRow) error {
 		return conn.QueryRow(ctx, how, l.number, l.db.writer).Scan(row.values()...)

@@ -262,6 +262,96 @@ func TestWarningIsNoAcknowledgement(t *testing.T) {
 	requireLog(t, store, b.Head)
 }
 
+// A commit is visible, but not on the standby, because the wait for that was cancelled. Another
+// server shows it only once it is durable.
+func TestHeadThatIsNotDurable(t *testing.T) {
+	server := postgrestest.Start(t)
+	a, b := member(t, server.URL(), "a"), member(t, server.URL(), "b")
+	store, err := a.Create(t.Context(), storage.Info{Name: "default"})
+	require.NoError(t, err)
+	reader := storeOf(t, b, "default")
+	first := batch(storage.Head{}, 2)
+	require.NoError(t, store.Commit(t.Context(), storage.Head{}, first))
+	requireLog(t, reader, first.Head)
+	admin := connect(t, server.URL())
+	exec := func(statement string, arguments ...any) {
+		t.Helper()
+		_, err := admin.Exec(t.Context(), statement, arguments...)
+		require.NoError(t, err)
+	}
+	exec(`SET synchronous_commit = local`)
+	exec(`ALTER SYSTEM SET synchronous_standby_names = 'absent'`)
+	exec(`SELECT pg_reload_conf()`)
+	second := batch(first.Head, 2)
+	committed := make(chan error, 1)
+	go func() { committed <- store.Commit(context.Background(), first.Head, second) }()
+	require.Eventually(t, func() bool {
+		var cancelled int
+		err := admin.QueryRow(t.Context(), `SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = 'commit'`).Scan(&cancelled)
+		return err == nil && cancelled > 0
+	}, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool {
+		var size int64
+		err := admin.QueryRow(t.Context(), `SELECT size FROM colophon_heads`).Scan(&size)
+		return err == nil && size == 4
+	}, time.Minute, time.Millisecond, "it is visible")
+	limited, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err = reader.Head(limited)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	walked := 0
+	for _, err := range reader.Entries(t.Context(), 0) {
+		require.NoError(t, err)
+		walked++
+	}
+	require.Equal(t, 2, walked)
+	require.Empty(t, committed)
+	exec(`ALTER SYSTEM RESET synchronous_standby_names`)
+	exec(`SELECT pg_reload_conf()`)
+	require.NoError(t, <-committed)
+	requireLog(t, reader, second.Head)
+}
+
+// The primary is stopped, and its connections stay open. Once it is replaced, what uses the database
+// continues there, on connections that the leases' failure has closed.
+func TestStoppedPrimary(t *testing.T) {
+	primary := postgrestest.Start(t)
+	standby := postgrestest.StartStandby(t, primary)
+	db := member(t, primary.URLWith(standby), "a")
+	store, err := db.Create(t.Context(), storage.Info{Name: "default"})
+	require.NoError(t, err)
+	b := batch(storage.Head{}, 2)
+	require.NoError(t, store.Commit(t.Context(), storage.Head{}, b))
+	follower := connect(t, standby.URL())
+	require.Eventually(t, func() bool {
+		var size int
+		return follower.QueryRow(t.Context(), `SELECT size FROM colophon_heads`).Scan(&size) == nil && size == 2
+	}, time.Minute, 10*time.Millisecond)
+
+	t.Cleanup(func() { require.NoError(t, primary.KillAll()) })
+	require.NoError(t, primary.Pause())
+	next := batch(b.Head, 1)
+	committed, read := make(chan error, 1), make(chan error, 1)
+	go func() { committed <- store.Commit(context.Background(), b.Head, next) }()
+	go func() {
+		_, err := db.Ledgers(context.Background())
+		read <- err
+	}()
+	require.NoError(t, standby.Promote())
+	for range 2 {
+		began := time.Now()
+		limited, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		err := db.Leases().Renew(limited)
+		cancel()
+		require.Error(t, err)
+		db.Leases().Reconnect(began, err)
+	}
+	require.NoError(t, <-read)
+	require.NoError(t, <-committed)
+	requireLog(t, store, next.Head)
+	require.NoError(t, db.Leases().Renew(t.Context()))
+}
+
 // Settings that could lose commits are refused when the database is opened, and when the
 // server restarts with them.
 func TestSettingsThatLoseCommits(t *testing.T) {

@@ -59,13 +59,60 @@ func (l *ledger) Head(ctx context.Context) (storage.Head, error) {
 }
 
 // head returns the last head. If this process writes the ledger, it returns the head that it
-// knows to be durable, and so never a head that is lost with a server. The caller must not
-// change the head's slice.
+// knows to be durable, and so never a head that is lost with a server. Another server on a
+// shared database waits until the head is durable. The caller must not change the head's slice.
 func (l *ledger) head(ctx context.Context) (storage.Head, error) {
 	if known := l.durable.Load(); known != nil && l.Held() {
 		return *known, l.db.usable(ctx)
 	}
-	return l.stored(ctx)
+	head, err := l.stored(ctx)
+	if shown := l.shown.Load(); err != nil || l.db.leases == nil || shown != nil && shown.Size == head.Size && shown.Tip == head.Tip {
+		return head, err
+	}
+	return l.confirmed(ctx)
+}
+
+// extent returns the number of entries that a walk covers. A server that only reads walks what
+// it has shown, which it knows to be durable.
+func (l *ledger) extent(ctx context.Context) (uint64, error) {
+	shown, known := l.shown.Load(), l.durable.Load()
+	if l.db.leases == nil || l.Held() || shown == nil {
+		head, err := l.head(ctx)
+		return head.Size, err
+	}
+	if known != nil && known.Size > shown.Size {
+		shown = known
+	}
+	return shown.Size, l.db.usable(ctx)
+}
+
+// confirmed returns the head in the row once it is durable. The row can show a commit that is not
+// on a standby yet, and that is lost with the server: its wait for the standby was cancelled, or the
+// server started again. A server that only reads would publish a checkpoint that later ones
+// contradict. So confirmed writes to a row of this server's own after it has read the head. When that is
+// acknowledged, everything before it in the write-ahead log is durable too (see the package's
+// comment).
+func (l *ledger) confirmed(ctx context.Context) (storage.Head, error) {
+	var row headRow
+	err := l.db.acknowledged(ctx, row.values(), `WITH mark AS (
+			INSERT INTO colophon_shared AS s (name, version, value) VALUES ($2, 1, '') ON CONFLICT (name) DO UPDATE SET version = s.version + 1
+		) `+selectHead, l.number, fmt.Sprintf("read/%s/%d", l.db.leases.self.ID, l.number))
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = fmt.Errorf("%w: its head is missing", storage.ErrDamaged)
+	}
+	if err != nil {
+		return storage.Head{}, fmt.Errorf("waiting until it is durable: %w", err)
+	}
+	head, err := row.head()
+	if err != nil {
+		return storage.Head{}, err
+	}
+	for {
+		shown := l.shown.Load()
+		if shown != nil && shown.Size >= head.Size || l.shown.CompareAndSwap(shown, &head) {
+			return head, nil
+		}
+	}
 }
 
 // stored returns the head in the row.

@@ -23,10 +23,10 @@ const (
 
 // Entries implements storage.Reader.
 func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
-	head, err := l.head(ctx)
+	size, err := l.extent(ctx)
 	return func(yield func(storage.Entry, error) bool) {
 		err := err
-		next, end := from, head.Size
+		next, end := from, size
 		for most := firstPage; next < end && err == nil; most = min(growth*most, mostPage) {
 			var page [][]byte
 			page, err = l.entries(ctx, next, end, most)
@@ -89,7 +89,7 @@ func missing(seq, size uint64) error {
 
 // References implements storage.Reader.
 func (l *ledger) References(ctx context.Context, digest storage.Hash) iter.Seq2[uint64, error] {
-	head, err := l.head(ctx)
+	size, err := l.extent(ctx)
 	return func(yield func(uint64, error) bool) {
 		err := err
 		var from uint64
@@ -100,7 +100,7 @@ func (l *ledger) References(ctx context.Context, digest storage.Hash) iter.Seq2[
 					UNION ALL
 					SELECT r.seq FROM colophon_references r JOIN colophon_contents c ON c.ledger = r.ledger AND c.digest = r.digest
 					WHERE r.ledger = $1 AND r.digest = $2 AND r.seq >= $3
-				) AS n WHERE n.seq >= $3 AND n.seq < $4 ORDER BY n.seq LIMIT $5`, l.number, digest[:], int64(from), int64(head.Size), most)
+				) AS n WHERE n.seq >= $3 AND n.seq < $4 ORDER BY n.seq LIMIT $5`, l.number, digest[:], int64(from), int64(size), most)
 			for _, seq := range seqs {
 				if !yield(uint64(seq), nil) {
 					return
@@ -123,7 +123,7 @@ type redactionRow struct {
 
 // Redactions implements storage.Reader.
 func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, error] {
-	head, err := l.head(ctx)
+	size, err := l.extent(ctx)
 	return func(yield func(storage.Redaction, error) bool) {
 		err := err
 		// Seqs of 2^63 and more, which are damage, are stored as negative numbers.
@@ -132,7 +132,7 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 				var page []redactionRow
 				page, err = l.redactions(ctx, from, half[1], most)
 				for _, r := range page {
-					if r.By >= head.Size && r.By < r.size {
+					if r.By >= size && r.By < r.size {
 						continue // it comes from a later commit
 					}
 					if !yield(r.Redaction, nil) {

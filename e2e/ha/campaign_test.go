@@ -1,0 +1,200 @@
+package ha_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"colophon/proofs"
+)
+
+const (
+	// mostBeyond is how long no ledger may be without an acknowledged write, beyond the time in which
+	// the database itself takes none.
+	mostBeyond = 10 * time.Second
+	// bounded is how long a run must be for mostBeyond to be required. A short one, on a machine that
+	// does other work, only reports.
+	bounded = 5 * time.Minute
+	// settleTime is how long everything has to become well again after a fault.
+	settleTime = 2 * time.Minute
+)
+
+// TestCampaign injects random faults.
+func TestCampaign(t *testing.T) {
+	p := findPrograms(t)
+	for i := range settings.seeds {
+		seed := settings.seed + uint64(i)
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { campaign(t, p, seed) })
+	}
+}
+
+func campaign(t *testing.T, p programs, seed uint64) {
+	dir := t.TempDir()
+	reachable(t, dir)
+	give(t, dir)
+	reaper(t, dir)
+	binary := build(t, strings.Trim("injectedclock,"+settings.tags, ","))
+	lines := newNetwork()
+	w := &world{database: startDatabase(t, p, lines, dir, 3)}
+	w.servers = startServers(t, binary, w.database, lines, dir, 3)
+	t.Cleanup(w.clear)
+
+	stop, endWriting := context.WithCancel(context.Background())
+	quit, giveUp := context.WithCancel(context.Background())
+	watched, endWatching := context.WithCancel(context.Background())
+	var writing, watching sync.WaitGroup
+	defer func() {
+		endWriting()
+		giveUp()
+		endWatching()
+		writing.Wait()
+		watching.Wait()
+	}()
+	c := &clients{servers: w.servers, stop: stop, quit: quit}
+	keys := make([]*proofs.Verifier, len(ledgers))
+	var audits []*process
+	for i, name := range ledgers {
+		h := newHistory(name)
+		c.histories, c.acked = append(c.histories, h), append(c.acked, new(moments))
+		keys[i] = w.servers[0].verifier(t, name)
+		watch(watched, &watching, w.servers, keys[i], h)
+		witness(watched, &watching, w.servers, keys[i], h)
+		audits = append(audits, follow(t, binary, dir, w.servers[i%len(w.servers)], keys[i], name))
+	}
+	up := new(moments)
+	w.database.probe(watched, &watching, up)
+	begin := time.Now()
+	c.write(&writing, seed)
+	well := func(since time.Time) bool {
+		for _, acked := range c.acked {
+			if !acked.after(since) {
+				return false
+			}
+		}
+		return up.after(since)
+	}
+	require.Eventually(t, func() bool { return well(begin) }, settleTime, 50*time.Millisecond, "nothing is acknowledged at first")
+
+	r := rand.New(rand.NewPCG(seed, 0)) // #nosec G404 -- cases of tests
+	from := time.Now()
+	var deck []fault
+	count := 0
+	for until := from.Add(settings.lasts); time.Now().Before(until) && !t.Failed(); count++ {
+		if len(deck) == 0 {
+			for _, i := range r.Perm(len(faults)) {
+				if strings.Contains(faults[i].name, settings.only) {
+					deck = append(deck, faults[i])
+				}
+			}
+			require.NotEmpty(t, deck, "HA_ONLY names no fault")
+		}
+		one := deck[0]
+		deck = deck[1:]
+		began := time.Now()
+		what := one.run(w, r)
+		ended := time.Now()
+		// What is bad for good, such as a clock, stays so.
+		require.Eventually(t, func() bool { return well(ended) }, settleTime, 50*time.Millisecond, "%s, %s: the ledgers take no writes again", one.name, what)
+		t.Logf("%6.1fs %s: %s; well %.1fs after its end", began.Sub(from).Seconds(), one.name, what, time.Since(ended).Seconds())
+		time.Sleep(between(r, 500*time.Millisecond, 3*time.Second))
+	}
+	to := time.Now()
+	w.clear()
+	endWriting()
+	time.AfterFunc(settleTime, giveUp)
+	writing.Wait()
+	for _, a := range audits {
+		if a.started() > 1 {
+			t.Errorf("%s has ended:\n%s", a.name, tail(a.log, 2000))
+		}
+		a.end(syscall.SIGINT)
+	}
+	endWatching()
+	watching.Wait()
+
+	down := up.gaps(from, to, 700*time.Millisecond)
+	report(t, c, down, from, to, count)
+	inspect(t, w, c, keys, begin, binary)
+}
+
+// reachable lets another user reach a temporary folder.
+func reachable(t testing.TB, dir string) {
+	t.Helper()
+	for path := dir; len(path) > len(os.TempDir()); path = filepath.Dir(path) {
+		require.NoError(t, os.Chmod(path, 0o711)) // #nosec G302 -- of the test
+	}
+}
+
+// report logs how long no write was acknowledged, and how much of that the database was down.
+func report(t *testing.T, c *clients, down []gap, from, to time.Time, count int) {
+	t.Helper()
+	var sum time.Duration
+	for _, g := range down {
+		sum += g.length()
+	}
+	t.Logf("%d faults in %.0f s; the database took no insertion for %.0f s in all", count, to.Sub(from).Seconds(), sum.Seconds())
+	for i, h := range c.histories {
+		var longest, beyond gap
+		for _, g := range c.acked[i].gaps(from, to, time.Second) {
+			if g.length() > longest.length() {
+				longest = g
+			}
+			if g.beyond(down) > beyond.beyond(down) {
+				beyond = g
+			}
+			if g.beyond(down) > 5*time.Second {
+				t.Logf("ledger %s: no acknowledged write for %.1f s from %.1f s on, %.1f s of them while the database took insertions",
+					h.ledger, g.length().Seconds(), g.from.Sub(from).Seconds(), g.beyond(down).Seconds())
+			}
+		}
+		sent, acknowledged := h.counts()
+		t.Logf("ledger %s: %d records, %d acknowledged, %d sizes signed; no acknowledged write for at most %.1f s, beyond the database's own %.1f s",
+			h.ledger, sent, acknowledged, len(h.checkpoints), longest.length().Seconds(), beyond.beyond(down).Seconds())
+		if settings.lasts >= bounded && beyond.beyond(down) > mostBeyond {
+			t.Errorf("ledger %s: no acknowledged write for %.1f s beyond the database's own", h.ledger, beyond.beyond(down).Seconds())
+		}
+	}
+}
+
+// inspect compares what is left with what clients and witnesses know.
+func inspect(t *testing.T, w *world, c *clients, keys []*proofs.Verifier, begin time.Time, binary string) {
+	t.Helper()
+	primary := w.database.primary()
+	require.NotNil(t, primary)
+	for i, h := range c.histories {
+		if sent, acknowledged := h.counts(); sent != acknowledged {
+			t.Errorf("ledger %s: %d records were not acknowledged in the end", h.ledger, sent-acknowledged)
+		}
+		err := primary.ask(2*time.Minute, "colophon", func(ctx context.Context, conn *pgx.Conn) error {
+			return h.compare(ctx, conn, keys[i], begin)
+		})
+		if err != nil {
+			t.Errorf("ledger %s: %v", h.ledger, err)
+		}
+		audit := exec.Command(binary, "audit", w.servers[0].url+"/v1/ledgers/"+h.ledger, "--key", keys[i].String()) // #nosec G204 -- of the test
+		if out, err := audit.CombinedOutput(); err != nil {
+			t.Errorf("audit of ledger %s: %v\n%s", h.ledger, err, out)
+		}
+	}
+	for _, s := range w.servers {
+		s.end(syscall.SIGTERM)
+		s.supervise.Wait()
+	}
+	fsck := exec.Command(binary, "fsck", "--data", w.servers[0].data) // #nosec G204 -- of the test
+	fsck.SysProcAttr = &syscall.SysProcAttr{Credential: account(t)}
+	fsck.Env = append(fsck.Environ(), "COLOPHON_STORE="+w.database.url(0))
+	if out, err := fsck.CombinedOutput(); err != nil {
+		t.Errorf("fsck: %v\n%s", err, out)
+	}
+}

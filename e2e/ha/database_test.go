@@ -1,0 +1,307 @@
+package ha_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// database is PostgreSQL on nodes that Patroni and etcd manage.
+type database struct {
+	nodes []*node
+}
+
+// node is a PostgreSQL server with its Patroni.
+type node struct {
+	name       string
+	dir        string // a small disk of its own, if that can be mounted
+	disk       bool   // it is one
+	patroni    *process
+	sql, rest  string  // ports
+	peers      []*line // to PostgreSQL and Patroni of this node, from other nodes
+	register   *line   // from this node to etcd
+	clock      string  // file with the offset of PostgreSQL's clock; empty if it cannot jump
+	from       []*line // from each server
+	management string  // URL of Patroni's interface
+}
+
+// The shortest times that Patroni 3.0 takes: ttl must be at least loop_wait + 2 retry_timeout.
+const patroniConfig = `scope: colophon
+name: %[1]s
+restapi: {listen: 127.0.0.1:%[2]s, connect_address: %[3]s}
+etcd3: {hosts: [%[4]s], use_proxies: true}
+bootstrap:
+  dcs:
+    ttl: 10
+    loop_wait: 1
+    retry_timeout: 3
+    maximum_lag_on_failover: 104857600
+    primary_start_timeout: 15
+    synchronous_mode: true
+    synchronous_mode_strict: true
+    postgresql: {use_pg_rewind: true, use_slots: false}
+  initdb: [encoding: UTF8, locale: C, no-sync]
+postgresql:
+  listen: 127.0.0.1:%[5]s
+  connect_address: %[6]s
+  data_dir: %[7]s/data
+  bin_dir: %[7]s/bin
+  pgpass: %[7]s/pgpass
+  authentication:
+    superuser: {username: postgres}
+    replication: {username: postgres}
+  parameters:
+    unix_socket_directories: %[7]s
+    shared_buffers: 32MB
+    max_connections: 100
+    max_wal_size: 256MB
+    min_wal_size: 64MB
+    wal_keep_size: 256MB
+    wal_log_hints: "on"
+    wal_sender_timeout: 5s
+    wal_receiver_timeout: 5s
+    wal_receiver_status_interval: 1s
+    wal_retrieve_retry_interval: 500ms
+  pg_hba: ["local all all trust", "host all all 127.0.0.1/32 trust", "host replication all 127.0.0.1/32 trust"]
+  remove_data_directory_on_rewind_failure: true
+  remove_data_directory_on_diverged_timelines: true
+  basebackup: {checkpoint: fast}
+`
+
+// clockWrapper starts PostgreSQL with a clock that can be set. It is right at first, because Patroni
+// compares it with that of the system.
+const clockWrapper = `#!/bin/sh
+LD_PRELOAD=%s FAKETIME_TIMESTAMP_FILE=%s FAKETIME_CACHE_DURATION=1 FAKETIME_DONT_FAKE_MONOTONIC=1 FAKETIME_DISABLE_SHM=1 \
+FAKETIME_START_AFTER_SECONDS=2 exec %s/postgres "$@"
+`
+
+// startDatabase starts the nodes, with a line from each server to each node.
+func startDatabase(t testing.TB, p programs, lines *network, dir string, servers int) *database {
+	t.Helper()
+	client, peer := freePort(t), freePort(t)
+	start(t, dir, "etcd", nil, p.etcd, "--name", "etcd", "--data-dir", filepath.Join(dir, "etcd"), "--enable-v2=false",
+		"--listen-client-urls", "http://127.0.0.1:"+client, "--advertise-client-urls", "http://127.0.0.1:"+client,
+		"--listen-peer-urls", "http://127.0.0.1:"+peer, "--initial-advertise-peer-urls", "http://127.0.0.1:"+peer,
+		"--initial-cluster", "etcd=http://127.0.0.1:"+peer, "--logger", "zap", "--log-level", "error")
+	d := new(database)
+	for i := range 3 {
+		n := &node{name: fmt.Sprintf("node%d", i+1), sql: freePort(t), rest: freePort(t)}
+		n.dir = folder(t, filepath.Join(dir, n.name))
+		n.disk = mountDisk(t, n.dir, "2g")
+		postgres, rest := lines.to(t, n.name, n.sql), lines.to(t, n.name+" rest", n.rest)
+		n.peers, n.register = []*line{postgres, rest}, lines.to(t, n.name+" etcd", client)
+		n.management = "http://127.0.0.1:" + n.rest
+		for j := range servers {
+			n.from = append(n.from, lines.to(t, fmt.Sprintf("server%d %s", j+1, n.name), n.sql))
+		}
+		n.link(t, p)
+		config := fmt.Sprintf(patroniConfig, n.name, n.rest, rest.address(), n.register.address(), n.sql, postgres.address(), n.dir)
+		write(t, filepath.Join(n.dir, "patroni.yml"), config, 0o600)
+		n.patroni = start(t, dir, n.name, nil, p.patroni, filepath.Join(n.dir, "patroni.yml"))
+		t.Cleanup(func() { n.signal(syscall.SIGKILL) })
+		d.nodes = append(d.nodes, n)
+	}
+	require.Eventually(t, func() bool { return d.standbys() == 2 }, 3*time.Minute, 200*time.Millisecond, "the nodes do not start")
+	return d
+}
+
+// link makes the folder of PostgreSQL's programs.
+func (n *node) link(t testing.TB, p programs) {
+	t.Helper()
+	bin := folder(t, filepath.Join(n.dir, "bin"))
+	all, err := filepath.Glob(filepath.Join(p.postgres, "*"))
+	require.NoError(t, err)
+	for _, program := range all {
+		if filepath.Base(program) == "postgres" && p.faketime != "" {
+			n.clock = filepath.Join(filepath.Dir(n.dir), n.name+".clock")
+			write(t, n.clock, "+0s\n", 0o644)
+			write(t, filepath.Join(bin, "postgres"), fmt.Sprintf(clockWrapper, p.faketime, n.clock, p.postgres), 0o755)
+			continue
+		}
+		require.NoError(t, os.Symlink(program, filepath.Join(bin, filepath.Base(program))))
+	}
+}
+
+// url is the connection string of a server, which has a line to each node.
+func (d *database) url(server int) string {
+	var hosts []string
+	for _, n := range d.nodes {
+		hosts = append(hosts, n.from[server].address())
+	}
+	return "postgres://colophon@" + strings.Join(hosts, ",") + "/colophon?sslmode=disable&target_session_attrs=read-write"
+}
+
+// ask connects to a node itself and lets a function use the connection.
+func (n *node) ask(timeout time.Duration, database string, use func(context.Context, *pgx.Conn) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, "postgres://postgres@127.0.0.1:"+n.sql+"/"+database+"?sslmode=disable")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	return use(ctx, conn)
+}
+
+// execute executes statements on a node.
+func (n *node) execute(database string, statements ...string) error {
+	return n.ask(10*time.Second, database, func(ctx context.Context, conn *pgx.Conn) error {
+		for _, statement := range statements {
+			if _, err := conn.Exec(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// primary returns the node that Patroni has made the primary, or nil.
+func (d *database) primary() *node {
+	var found *node
+	d.each(func(n *node) {
+		if status(n.management+"/primary") == http.StatusOK {
+			found = n
+		}
+	})
+	return found
+}
+
+// each calls f for all nodes, one at a time: the last call wins.
+func (d *database) each(f func(*node)) {
+	for _, n := range d.nodes {
+		f(n)
+	}
+}
+
+var quick = &http.Client{Timeout: 2 * time.Second}
+
+// status returns the status of the answer to a GET, or 0.
+func status(url string) int {
+	answer, err := quick.Get(url) // #nosec G107 -- of the test
+	if err != nil {
+		return 0
+	}
+	defer answer.Body.Close()
+	return answer.StatusCode
+}
+
+// standbys returns the number of standbys that follow a primary which has a synchronous one.
+func (d *database) standbys() (count int) {
+	n := d.primary()
+	if n == nil {
+		return 0
+	}
+	_ = n.ask(2*time.Second, "postgres", func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, `SELECT CASE WHEN bool_or(sync_state = 'sync') THEN count(*) ELSE 0 END FROM pg_stat_replication WHERE state = 'streaming'`).Scan(&count)
+	})
+	return count
+}
+
+// promote asks Patroni to make another node the primary. It may refuse.
+func (d *database) promote() string {
+	n := d.primary()
+	if n == nil {
+		return "there is no primary"
+	}
+	answer, err := quick.Post(n.management+"/switchover", "application/json", bytes.NewReader([]byte(`{"leader": "`+n.name+`"}`)))
+	if err != nil {
+		return "no answer yet"
+	}
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(answer.Body)
+	return string(text)
+}
+
+// postmaster returns the number of PostgreSQL's first process, or 0.
+func (n *node) postmaster() int {
+	text, err := os.ReadFile(filepath.Join(n.dir, "data", "postmaster.pid"))
+	if err != nil {
+		return 0
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	pid, _ := strconv.Atoi(first)
+	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have ended long ago
+	if err != nil || !bytes.Contains(command, []byte(n.dir)) {
+		return 0
+	}
+	return pid
+}
+
+// signal sends a signal to all processes of the node.
+func (n *node) signal(signal syscall.Signal) {
+	n.patroni.signal(signal)
+	n.signalPostgres(signal)
+}
+
+// signalPostgres sends a signal to all processes of PostgreSQL.
+func (n *node) signalPostgres(signal syscall.Signal) {
+	pid := n.postmaster()
+	if pid == 0 {
+		return
+	}
+	if signal == syscall.SIGSTOP || signal == syscall.SIGKILL { // before it starts more
+		_ = syscall.Kill(pid, signal)
+	}
+	for _, child := range children(pid) {
+		_ = syscall.Kill(child, signal)
+	}
+	if signal == syscall.SIGCONT {
+		_ = syscall.Kill(pid, signal)
+	}
+}
+
+// kill kills all processes of the node, which starts again after some time.
+func (n *node) kill(away time.Duration) {
+	n.patroni.kill(away)
+	n.signalPostgres(syscall.SIGKILL)
+}
+
+// clear ends what faults may have left.
+func (d *database) clear() {
+	for _, n := range d.nodes {
+		n.signal(syscall.SIGCONT)
+		for _, l := range append([]*line{n.register, n.peers[0], n.peers[1]}, n.from...) {
+			l.heal()
+		}
+		if n.clock != "" {
+			_ = os.WriteFile(n.clock, []byte("+0s\n"), 0o644) // #nosec G306 -- PostgreSQL's user reads it
+		}
+	}
+}
+
+// probe notes when the database takes a plain insertion that a standby has, on whichever node.
+func (d *database) probe(ctx context.Context, group *sync.WaitGroup, up *moments) {
+	for _, n := range d.nodes {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				_ = n.ask(5*time.Second, "postgres", func(ctx2 context.Context, conn *pgx.Conn) error {
+					for ctx.Err() == nil {
+						limited, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+						_, err := conn.Exec(limited, `INSERT INTO probe VALUES (1)`)
+						cancel()
+						if err != nil {
+							return err
+						}
+						up.note()
+						time.Sleep(100 * time.Millisecond)
+					}
+					return nil
+				})
+				time.Sleep(200 * time.Millisecond)
+			}
+		})
+	}
+}

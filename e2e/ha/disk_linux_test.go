@@ -1,0 +1,41 @@
+package ha_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// mountDisk mounts a small disk at a folder until the end of the test, if the system allows that.
+func mountDisk(t testing.TB, dir, size string) bool {
+	t.Helper()
+	if err := unix.Mount("none", dir, "tmpfs", 0, "mode=0700,size="+size); err != nil {
+		t.Logf("the disk of %s does not fill: mounting a file system: %v", filepath.Base(dir), err)
+		return false
+	}
+	give(t, dir)
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, unix.MNT_DETACH)) })
+	return true
+}
+
+// fill takes what is free on the disk of a folder, until the function that it returns is called.
+func fill(dir string) (empty func(), err error) {
+	name := filepath.Join(dir, "ballast")
+	var disk unix.Statfs_t
+	if err := unix.Statfs(dir, &disk); err != nil {
+		return nil, err
+	}
+	file, err := os.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Fallocate(int(file.Fd()), 0, 0, int64(disk.Bavail)*disk.Bsize)
+	if errors.Is(err, unix.ENOSPC) { // others used the rest
+		err = nil
+	}
+	return func() { _ = os.Remove(name) }, errors.Join(err, file.Close())
+}

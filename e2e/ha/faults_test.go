@@ -1,0 +1,320 @@
+package ha_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// fault is something that goes wrong for some time. It returns when that has ended.
+type fault struct {
+	name string
+	run  func(w *world, r *rand.Rand) (what string)
+}
+
+// faults are all kinds, of which each is drawn equally often.
+var faults = []fault{
+	{"kill a server", killServer},
+	{"kill all servers", killServers},
+	{"stop a server", stopServer},
+	{"cut a server off", cutServer},
+	{"lines of a server", troubleServer},
+	{"lines from a server to databases", troubleStore},
+	{"a server's disk is full", fillServer},
+	{"a server's clock", jumpServer},
+	{"kill PostgreSQL", killPostgres},
+	{"kill a node", killNode},
+	{"stop a node", stopNode},
+	{"lines between nodes", troublePeers},
+	{"a node without etcd", cutRegister},
+	{"isolate a node", isolateNode},
+	{"promotion", promote},
+	{"a node's disk is full", fillNode},
+	{"a node's clock", jumpNode},
+	{"cancelled waits", cancelWaits},
+	{"commits that only the primary has", loseReplicas},
+}
+
+// world is everything that faults concern.
+type world struct {
+	database *database
+	servers  []*server
+}
+
+func (w *world) clear() {
+	w.database.clear()
+	for _, s := range w.servers {
+		s.clear()
+	}
+}
+
+func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
+
+// between draws a time.
+func between(r *rand.Rand, least, most time.Duration) time.Duration {
+	return (least + time.Duration(r.Int64N(int64(most-least)))).Round(time.Millisecond)
+}
+
+// victim draws a node, most often the primary.
+func (w *world) victim(r *rand.Rand) (*node, string) {
+	n := pick(r, w.database.nodes)
+	primary := w.database.primary()
+	if primary != nil && r.IntN(3) > 0 {
+		n = primary
+	}
+	if n == primary {
+		return n, n.name + " (primary)"
+	}
+	return n, n.name
+}
+
+// trouble makes lines bad for some time, in one of three ways.
+func trouble(r *rand.Rand, lines ...*line) string {
+	lasts := between(r, time.Second, 8*time.Second)
+	defer func() {
+		for _, l := range lines {
+			l.heal()
+		}
+	}()
+	how := r.IntN(3)
+	slow := between(r, 20*time.Millisecond, 400*time.Millisecond)
+	for _, l := range lines {
+		switch how {
+		case 0:
+			l.cut()
+		case 1:
+			l.stall()
+		case 2:
+			l.delay(slow)
+		}
+	}
+	time.Sleep(lasts)
+	return fmt.Sprintf("%s for %v", []string{"cut", "silent", fmt.Sprintf("slower by %v", slow)}[how], lasts)
+}
+
+func killServer(w *world, r *rand.Rand) string {
+	s, away := pick(r, w.servers), between(r, 0, 6*time.Second)
+	s.kill(away)
+	time.Sleep(away)
+	return fmt.Sprintf("%s for %v", s.name, away)
+}
+
+func killServers(w *world, r *rand.Rand) string {
+	away := between(r, 0, 2*time.Second)
+	for _, s := range w.servers {
+		s.kill(away)
+	}
+	time.Sleep(away)
+	return fmt.Sprintf("for %v", away)
+}
+
+func stopServer(w *world, r *rand.Rand) string {
+	s, lasts := pick(r, w.servers), between(r, 500*time.Millisecond, 10*time.Second)
+	s.signal(syscall.SIGSTOP)
+	time.Sleep(lasts)
+	s.signal(syscall.SIGCONT)
+	return fmt.Sprintf("%s for %v", s.name, lasts)
+}
+
+// cutServer cuts all lines of a server.
+func cutServer(w *world, r *rand.Rand) string {
+	i := r.IntN(len(w.servers))
+	lines := []*line{w.servers[i].line}
+	for _, n := range w.database.nodes {
+		lines = append(lines, n.from[i])
+	}
+	return w.servers[i].name + " " + trouble(r, lines...)
+}
+
+func troubleServer(w *world, r *rand.Rand) string {
+	s := pick(r, w.servers)
+	return s.name + " " + trouble(r, s.line)
+}
+
+// troubleStore concerns the lines from one server to some nodes, or from two servers to one node.
+func troubleStore(w *world, r *rand.Rand) string {
+	i := r.IntN(len(w.servers))
+	what, lines := w.servers[i].name+" to ", []*line(nil)
+	n, name := w.victim(r)
+	switch r.IntN(3) {
+	case 0:
+		what, lines = what+"all nodes ", nil
+		for _, n := range w.database.nodes {
+			lines = append(lines, n.from[i])
+		}
+	case 1:
+		what, lines = what+name+" ", []*line{n.from[i]}
+	case 2:
+		j := (i + 1) % len(w.servers)
+		what, lines = what+name+", "+w.servers[j].name+" too, ", []*line{n.from[i], n.from[j]}
+	}
+	return what + trouble(r, lines...)
+}
+
+func fillServer(w *world, r *rand.Rand) string {
+	s := pick(r, w.servers)
+	if !s.disk {
+		return ""
+	}
+	return s.name + fillFor(s.data, between(r, 500*time.Millisecond, 8*time.Second))
+}
+
+func fillNode(w *world, r *rand.Rand) string {
+	n, name := w.victim(r)
+	if !n.disk {
+		return ""
+	}
+	return name + fillFor(n.dir, between(r, 500*time.Millisecond, 8*time.Second))
+}
+
+func fillFor(dir string, lasts time.Duration) string {
+	empty, err := fill(dir)
+	if err != nil {
+		return ": " + err.Error()
+	}
+	time.Sleep(lasts)
+	empty()
+	return fmt.Sprintf(" for %v", lasts)
+}
+
+// jumpServer sets a server's clock, by less than the day that an audit permits.
+func jumpServer(w *world, r *rand.Rand) string {
+	s, jump := pick(r, w.servers), pick(r, jumps)
+	s.setClock(jump)
+	return fmt.Sprintf("%s by %v from now on", s.name, jump)
+}
+
+var jumps = []time.Duration{-40 * time.Hour, -time.Hour, -5 * time.Second, 0, 5 * time.Second, time.Hour, 20 * time.Hour}
+
+func jumpNode(w *world, r *rand.Rand) string {
+	n, name := w.victim(r)
+	if n.clock == "" {
+		return ""
+	}
+	jump := pick(r, jumps)
+	_ = os.WriteFile(n.clock, fmt.Appendf(nil, "%+ds\n", int(jump.Seconds())), 0o644) // #nosec G306 -- PostgreSQL's user reads it
+	time.Sleep(3 * time.Second)
+	return fmt.Sprintf("%s by %v from now on", name, jump)
+}
+
+// killPostgres kills the first process of PostgreSQL. Patroni starts it again, or promotes another.
+func killPostgres(w *world, r *rand.Rand) string {
+	n, name := w.victim(r)
+	if pid := n.postmaster(); pid != 0 {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	return name
+}
+
+func killNode(w *world, r *rand.Rand) string {
+	n, name := w.victim(r)
+	away := between(r, 0, 20*time.Second)
+	n.kill(away)
+	time.Sleep(away)
+	return fmt.Sprintf("%s for %v", name, away)
+}
+
+func stopNode(w *world, r *rand.Rand) string {
+	n, name := w.victim(r)
+	lasts := between(r, 500*time.Millisecond, 20*time.Second)
+	n.signal(syscall.SIGSTOP)
+	time.Sleep(lasts)
+	n.signal(syscall.SIGCONT)
+	return fmt.Sprintf("%s for %v", name, lasts)
+}
+
+func troublePeers(w *world, r *rand.Rand) string {
+	n, name := w.victim(r)
+	return name + " " + trouble(r, n.peers...)
+}
+
+func cutRegister(w *world, r *rand.Rand) string {
+	n, name := w.victim(r)
+	return name + " " + trouble(r, n.register)
+}
+
+// isolateNode cuts a node off from everything, for so long that another one replaces it, or less.
+func isolateNode(w *world, r *rand.Rand) string {
+	n, name := w.victim(r)
+	lasts := between(r, time.Second, 20*time.Second)
+	lines := append([]*line{n.register, n.peers[0], n.peers[1]}, n.from...)
+	for _, m := range w.database.nodes { // nor does it reach others
+		if m != n {
+			lines = append(lines, m.peers...)
+		}
+	}
+	for _, l := range lines {
+		l.stall()
+	}
+	time.Sleep(lasts)
+	for _, l := range lines {
+		l.heal()
+	}
+	return fmt.Sprintf("%s for %v", name, lasts)
+}
+
+func promote(w *world, _ *rand.Rand) string { return w.database.promote() }
+
+// cancelWaits cancels all waits for the standby while it is slow, again and again.
+func cancelWaits(w *world, r *rand.Rand) string {
+	n := w.database.primary()
+	if n == nil {
+		return ""
+	}
+	for _, l := range n.peers {
+		l.delay(200 * time.Millisecond)
+	}
+	defer func() {
+		for _, l := range n.peers {
+			l.heal()
+		}
+	}()
+	cancelled := n.cancel(between(r, time.Second, 4*time.Second))
+	return fmt.Sprintf("%d on %s", cancelled, n.name)
+}
+
+// cancel cancels the waits of Colophon's commits for some time, and returns their number.
+func (n *node) cancel(lasts time.Duration) (cancelled int) {
+	_ = n.ask(lasts+time.Second, "postgres", func(ctx context.Context, conn *pgx.Conn) error {
+		for until := time.Now().Add(lasts); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+			var now int
+			err := conn.QueryRow(ctx, `SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND datname = 'colophon'`).Scan(&now)
+			if err != nil {
+				return err
+			}
+			cancelled += now
+		}
+		return nil
+	})
+	return cancelled
+}
+
+// loseReplicas makes commits visible that no standby has: the replication is cut, the waits for it
+// are cancelled, or PostgreSQL starts again. Soon afterwards the primary is lost, and another node
+// is promoted.
+func loseReplicas(w *world, r *rand.Rand) string {
+	n := w.database.primary()
+	if n == nil {
+		return ""
+	}
+	// Else Patroni may note in time that there is no standby to promote.
+	n.patroni.signal(syscall.SIGSTOP)
+	for _, l := range n.peers {
+		l.cut()
+	}
+	defer func() {
+		for _, l := range n.peers {
+			l.heal()
+		}
+	}()
+	cancelled := n.cancel(between(r, 200*time.Millisecond, 600*time.Millisecond))
+	away := between(r, 13*time.Second, 18*time.Second) // longer than the leader's key is valid
+	n.kill(away)
+	time.Sleep(away)
+	return fmt.Sprintf("%d on %s, which is away for %v", cancelled, n.name, away)
+}

@@ -1,0 +1,124 @@
+package ha_test
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"colophon/proofs"
+)
+
+// history is what clients know of a ledger.
+type history struct {
+	ledger string
+
+	mu          sync.Mutex // guards the fields below
+	sent        int        // attempts
+	appends     []*attempt // that were acknowledged
+	reads       []read
+	newest      uint64 // seq of an event that is acknowledged, or that a read has seen
+	checkpoints map[uint64][]byte
+	wrong       []error // what must never happen
+}
+
+// attempt is a record that a client posts until it is acknowledged.
+type attempt struct {
+	id       int
+	sent     time.Time // for the first time
+	answered time.Time
+	receipt  *proofs.Receipt
+}
+
+// read is an answer with the size that an index had.
+type read struct {
+	sent, answered time.Time
+	size           uint64
+}
+
+func newHistory(ledger string) *history {
+	return &history{ledger: ledger, checkpoints: make(map[uint64][]byte)}
+}
+
+// begin returns attempts that are about to be sent.
+func (h *history) begin(count int) (list []*attempt) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for range count {
+		list = append(list, &attempt{id: h.sent, sent: time.Now()})
+		h.sent++
+	}
+	return list
+}
+
+// acknowledged notes a receipt. A later one of the same attempt must name the same event.
+func (h *history) acknowledged(a *attempt, receipt *proofs.Receipt) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if a.receipt != nil {
+		if a.receipt.EventHash != receipt.EventHash {
+			h.note("attempt %d was acknowledged as event %d and as event %d", a.id, a.receipt.Seq, receipt.Seq)
+		}
+		return
+	}
+	h.newest = max(h.newest, receipt.Seq)
+	a.receipt, a.answered = receipt, time.Now()
+	h.appends = append(h.appends, a)
+}
+
+// latest returns the seq of the newest event that is acknowledged, or that a read has seen.
+func (h *history) latest() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.newest
+}
+
+// counts returns how many records were sent, and how many acknowledged.
+func (h *history) counts() (sent, acknowledged int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sent, len(h.appends)
+}
+
+// saw notes the answer to a read. Later reads ask for at least as much: two servers need not show
+// the same at the same time.
+func (h *history) saw(r read) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.newest = max(h.newest, r.size-1)
+	r.answered = time.Now()
+	h.reads = append(h.reads, r)
+}
+
+// signed notes a checkpoint. The final check compares all of them with the log.
+func (h *history) signed(c proofs.Checkpoint, note []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before, known := h.checkpoints[c.Size]
+	if !known {
+		h.checkpoints[c.Size] = note
+		return
+	}
+	if root(before) != root(note) {
+		h.note("two checkpoints of size %d are inconsistent:\n%s\n%s", c.Size, before, note)
+	}
+}
+
+// root returns the line with the root hash.
+func root(note []byte) (line string) {
+	_, _ = fmt.Sscanf(string(note), "%s\n%s\n%s\n", new(string), new(string), &line)
+	return line
+}
+
+// broken notes what must never happen.
+func (h *history) broken(format string, arguments ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.note(format, arguments...)
+}
+
+// note is broken for a caller that holds mu.
+func (h *history) note(format string, arguments ...any) {
+	if len(h.wrong) < 20 {
+		h.wrong = append(h.wrong, fmt.Errorf("ledger %s: "+format, append([]any{h.ledger}, arguments...)...))
+	}
+}

@@ -1,0 +1,101 @@
+package ha_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/require"
+)
+
+// step is an operation on a log of some length: an append, whose event gets that seq, or a read, which
+// sees that length.
+type step struct {
+	append bool
+	at     uint64
+}
+
+// logModel is an append-only log, seen from outside.
+func logModel(length uint64) porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return length },
+		Step: func(state, input, _ any) (bool, any) {
+			s, length := input.(step), state.(uint64)
+			if s.append {
+				return s.at == length, length + 1
+			}
+			return s.at == length, length
+		},
+	}
+}
+
+// operations returns the history as porcupine takes it. Every append has an outcome, since clients
+// have tried again until they were answered.
+func (h *history) operations(begin time.Time) (all []porcupine.Operation) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, a := range h.appends {
+		all = append(all, porcupine.Operation{Input: step{true, a.receipt.Seq}, Call: a.sent.Sub(begin).Nanoseconds(), Return: a.answered.Sub(begin).Nanoseconds()})
+	}
+	for _, r := range h.reads {
+		all = append(all, porcupine.Operation{Input: step{false, r.size}, Call: r.sent.Sub(begin).Nanoseconds(), Return: r.answered.Sub(begin).Nanoseconds()})
+	}
+	return all
+}
+
+// window is the number of operations that are checked at once, since the time that a check takes
+// grows with the square.
+const window = 2000
+
+// linearizable returns an error if a history of a log is not linearizable. The seqs order all
+// operations, so a history is linearizable if each operation begins before all later ones have ended
+// (which the loop checks for the whole), and if the windows are, which porcupine checks.
+func linearizable(all []porcupine.Operation) error {
+	order := func(o porcupine.Operation) uint64 { // a read of a length is before the append that ends it
+		s := o.Input.(step)
+		if s.append {
+			return 2*s.at + 1
+		}
+		return 2 * s.at
+	}
+	all = slices.Clone(all)
+	slices.SortFunc(all, func(a, b porcupine.Operation) int {
+		if a, b := order(a), order(b); a != b {
+			return int(int64(a) - int64(b))
+		}
+		return int(a.Call - b.Call)
+	})
+	var earliest *porcupine.Operation // return of the operations that come later
+	for i := len(all) - 1; i >= 0; i-- {
+		if o := &all[i]; earliest != nil && order(*earliest) > order(*o) && earliest.Return < o.Call {
+			return fmt.Errorf("%+v ended before %+v began", *earliest, *o)
+		}
+		if earliest == nil || all[i].Return < earliest.Return {
+			earliest = &all[i]
+		}
+	}
+	for part := range slices.Chunk(all, window) {
+		if !porcupine.CheckOperations(logModel(part[0].Input.(step).at), part) {
+			return fmt.Errorf("the operations from %+v to %+v are not linearizable", part[0], part[len(part)-1])
+		}
+	}
+	return nil
+}
+
+// The check finds a read of the past, a read of the future, and an append in the wrong order.
+func TestLinearizable(t *testing.T) {
+	appended := func(seq uint64, call, end int64) porcupine.Operation {
+		return porcupine.Operation{Input: step{true, seq}, Call: call, Return: end}
+	}
+	saw := func(size uint64, call, end int64) porcupine.Operation {
+		return porcupine.Operation{Input: step{false, size}, Call: call, Return: end}
+	}
+	require.NoError(t, linearizable([]porcupine.Operation{appended(1, 0, 10), appended(2, 5, 8), saw(3, 6, 9), saw(3, 7, 20), appended(3, 15, 20)}))
+	require.Error(t, linearizable([]porcupine.Operation{appended(1, 0, 10), appended(2, 11, 15), saw(2, 16, 17)}), "past")
+	require.Error(t, linearizable([]porcupine.Operation{appended(1, 0, 10), saw(3, 11, 12), appended(2, 13, 15)}), "future")
+	require.Error(t, linearizable([]porcupine.Operation{appended(2, 0, 10), appended(1, 11, 15)}), "order")
+	require.Error(t, linearizable([]porcupine.Operation{appended(1, 0, 10), appended(1, 0, 10)}), "twice")
+	require.Error(t, linearizable([]porcupine.Operation{appended(1, 0, 10), appended(3, 0, 10)}), "one is missing")
+}

@@ -1,0 +1,85 @@
+// Package ha_test injects faults into three servers on a PostgreSQL that Patroni keeps available:
+// three nodes, one of them the primary and one its synchronous standby. Clients write all the
+// while. Nothing that was acknowledged may be lost, and no two checkpoints may contradict each
+// other.
+//
+//	make ha                                  ten minutes of faults
+//	make ha HA_MINUTES=2 HA_SEED=7 HA_SEEDS=3  three runs, of two minutes each, with the seeds 7 to 9
+//	make ha HA_TAGS=withoutepoch             of a build that does not raise the epoch, which must fail
+//
+// HA_ONLY is a part of the names of the faults to draw; HA_LOGS names a folder that gets the logs of all processes.
+//
+// The same seed draws the same faults, but does not repeat the order of concurrent steps. Everything
+// runs in a temporary folder, on free ports of 127.0.0.1. docs/scaling.md says what was found.
+package ha_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// settings of a run. Only TestMain sets them.
+var settings struct {
+	lasts time.Duration // of the faults of one run
+	seed  uint64
+	seeds int
+	tags  string // of the servers' build
+	only  string // part of the names of the faults to draw
+	logs  string // folder that gets the logs of all processes; empty for none
+	dir   string // has the builds of the command
+}
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	settings.lasts = time.Duration(number("HA_MINUTES", 0.75) * float64(time.Minute))
+	settings.seed = uint64(number("HA_SEED", float64(time.Now().Unix()%1_000_000)))
+	settings.seeds = int(number("HA_SEEDS", 1))
+	settings.only = os.Getenv("HA_ONLY")
+	settings.tags, settings.logs = os.Getenv("HA_TAGS"), os.Getenv("HA_LOGS")
+	dir, err := os.MkdirTemp("", "colophon-ha")
+	if err == nil {
+		err = os.Chmod(dir, 0o755) // #nosec G302 -- another user runs what is in it
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	settings.dir = dir
+	return m.Run()
+}
+
+// number reads a number from the environment.
+func number(name string, otherwise float64) float64 {
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		panic(fmt.Sprintf("%s=%s is not a number", name, text))
+	}
+	return n
+}
+
+// build builds the command with these tags, once, and returns its path.
+func build(t testing.TB, tags string) string {
+	t.Helper()
+	path := filepath.Join(settings.dir, "colophon-"+tags)
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	command := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", tags, "-o", path, "./cmd/colophon")
+	command.Dir = filepath.Join("..", "..")
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("building the command: %v\n%s", err, out)
+	}
+	return path
+}

@@ -1,0 +1,101 @@
+package ha_test
+
+import (
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// requireVariable names the environment variable that makes a missing program a failure.
+const requireVariable = "COLOPHON_REQUIRE_PATRONI"
+
+// programs are the files of what Debian's packages install.
+type programs struct {
+	patroni, etcd string
+	postgres      string // folder of PostgreSQL's programs
+	faketime      string // library that gives a process another clock; empty if it is missing
+}
+
+// findPrograms skips the test if a program is missing, unless all are required.
+func findPrograms(t testing.TB) (p programs) {
+	t.Helper()
+	find := func(name, pack string) string {
+		path, err := exec.LookPath(name)
+		if os.Getenv(requireVariable) != "" {
+			require.NoError(t, err, "%s is set: install Debian's package %s", requireVariable, pack)
+		}
+		if err != nil {
+			t.Skipf("%s is not installed: install Debian's package %s", name, pack)
+		}
+		return path
+	}
+	p.patroni, p.etcd = find("patroni", "patroni"), find("etcd", "etcd-server")
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if len(found) == 0 {
+		found = append(found, find("initdb", "postgresql"))
+	}
+	slices.Sort(found)
+	p.postgres = filepath.Dir(found[len(found)-1])
+	libraries, _ := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1")
+	switch {
+	case len(libraries) > 0:
+		p.faketime = libraries[0]
+	case os.Getenv(requireVariable) != "":
+		t.Fatalf("%s is set: install Debian's package libfaketime", requireVariable)
+	default:
+		t.Log("the clocks of databases do not jump: install Debian's package libfaketime")
+	}
+	return p
+}
+
+// account returns the user that runs everything if the test runs as root, as which PostgreSQL does
+// not run; else nil.
+func account(t testing.TB) *syscall.Credential {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		found, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err := strconv.Atoi(found.Uid)
+		require.NoError(t, err)
+		gid, err := strconv.Atoi(found.Gid)
+		require.NoError(t, err)
+		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	}
+	t.Skip("the test runs as root, and there is no user postgres or nobody")
+	return nil
+}
+
+// folder creates a folder of that user.
+func folder(t testing.TB, path string) string {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(path, 0o700))
+	give(t, path)
+	return path
+}
+
+// give makes that user the owner of a file.
+func give(t testing.TB, path string) {
+	t.Helper()
+	if a := account(t); a != nil {
+		require.NoError(t, os.Lchown(path, int(a.Uid), int(a.Gid)))
+	}
+}
+
+// write writes a file of that user.
+func write(t testing.TB, path, text string, mode os.FileMode) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(path, []byte(text), mode))
+	give(t, path)
+}

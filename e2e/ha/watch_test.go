@@ -1,0 +1,122 @@
+package ha_test
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"colophon/proofs"
+)
+
+// watch collects the checkpoints of a ledger from all servers, past the lines that faults concern,
+// and verifies them.
+func watch(ctx context.Context, group *sync.WaitGroup, servers []*server, key *proofs.Verifier, h *history) {
+	for _, s := range servers {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				if c, note := checkpoint(s, key, h); note != nil {
+					h.signed(c, note)
+				}
+				time.Sleep(150 * time.Millisecond)
+			}
+		})
+	}
+}
+
+// checkpoint asks a server for its checkpoint of a ledger.
+func checkpoint(s *server, key *proofs.Verifier, h *history) (proofs.Checkpoint, []byte) {
+	note := get(s.url + "/v1/ledgers/" + h.ledger + "/log/checkpoint")
+	if note == nil {
+		return proofs.Checkpoint{}, nil
+	}
+	c, err := proofs.OpenCheckpoint(note, key)
+	if err != nil {
+		h.broken("the checkpoint of %s: %w:\n%s", s.name, err, note)
+		return c, nil
+	}
+	return c, note
+}
+
+// get returns an answer with the status 200, or nil.
+func get(url string) []byte {
+	answer, err := quick.Get(url) // #nosec G107 -- of the test
+	if err != nil {
+		return nil
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		return nil
+	}
+	return text
+}
+
+// witness requires a proof from any server that each checkpoint extends the one before.
+func witness(ctx context.Context, group *sync.WaitGroup, servers []*server, key *proofs.Verifier, h *history) {
+	group.Go(func() {
+		var last proofs.Checkpoint
+		for ctx.Err() == nil {
+			time.Sleep(300 * time.Millisecond)
+			s := servers[rand.IntN(len(servers))] // #nosec G404 -- cases of tests
+			next, note := checkpoint(s, key, h)
+			if note == nil || next.Size == last.Size {
+				continue
+			}
+			older, newer := last, next
+			if older.Size > newer.Size {
+				older, newer = newer, older
+			}
+			if older.Size > 0 {
+				text := get(fmt.Sprintf("%s/v1/ledgers/%s/proofs/consistency?first=%d&second=%d", s.url, h.ledger, older.Size, newer.Size))
+				if text == nil {
+					continue
+				}
+				var answer struct{ Hashes []hash }
+				if err := json.Unmarshal(text, &answer); err != nil {
+					h.broken("a consistency proof: %w: %s", err, text)
+					continue
+				}
+				path := make([]proofs.Hash, len(answer.Hashes))
+				for i := range path {
+					path[i] = proofs.Hash(answer.Hashes[i])
+				}
+				if err := proofs.VerifyConsistency(older.Size, newer.Size, older.Root, newer.Root, path); err != nil {
+					h.broken("the witness: checkpoint %d of %s does not extend checkpoint %d: %w", newer.Size, s.name, older.Size, err)
+				}
+			}
+			if next.Size > last.Size {
+				last = next
+			}
+		}
+	})
+}
+
+// hash is a hash in hexadecimal digits.
+type hash proofs.Hash
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (h *hash) UnmarshalText(text []byte) error {
+	if len(text) > 2*len(h) {
+		return fmt.Errorf("a hash of %d digits", len(text))
+	}
+	n, err := hex.Decode(h[:], text)
+	if err == nil && n != len(h) {
+		err = fmt.Errorf("a hash of %d bytes", n)
+	}
+	return err
+}
+
+// follow runs colophon audit --follow.
+func follow(t testing.TB, binary, dir string, s *server, key *proofs.Verifier, ledger string) *process {
+	t.Helper()
+	return start(t, dir, "audit-"+ledger, nil, binary, "audit", s.url+"/v1/ledgers/"+ledger, "--key", key.String(),
+		"--state", filepath.Join(dir, ledger+".state"), "--follow", "--interval", "2s", "--timeout", "10s")
+}

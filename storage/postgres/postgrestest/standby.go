@@ -1,0 +1,81 @@
+package postgrestest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// StandbyName is the name of a standby in synchronous_standby_names.
+const StandbyName = "standby"
+
+// StartStandby creates a server that follows a running one, and starts it. It stops at the end of
+// the test.
+func StartStandby(t testing.TB, primary *Server) *Server {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "postgres")
+	require.NoError(t, err)
+	s := &Server{dir: dir, programs: primary.programs}
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	require.NoError(t, give(dir))
+	command := exec.Command(s.Program("pg_basebackup"), "-D", s.data(), "-h", primary.dir, "-p", fmt.Sprint(port), "-U", "colophon", "-c", "fast", "--no-sync") // #nosec G204 -- a program of PostgreSQL, for tests
+	command.Dir = dir
+	command.SysProcAttr = unprivileged()
+	out, err := command.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.NoError(t, s.Configure(fmt.Sprintf("unix_socket_directories='%s'", dir), s.follows(primary)))
+	require.NoError(t, os.WriteFile(filepath.Join(s.data(), "standby.signal"), nil, 0o600))
+	require.NoError(t, s.Run())
+	return s
+}
+
+// follows returns the setting with which a standby follows a server.
+func (s *Server) follows(primary *Server) string {
+	return fmt.Sprintf("primary_conninfo='host=%s port=%d user=colophon application_name=%s'", primary.dir, port, StandbyName)
+}
+
+// Execute executes statements as the superuser.
+func (s *Server) Execute(statements ...string) error {
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, s.URL())
+	if err != nil {
+		return err
+	}
+	for _, statement := range statements {
+		if err == nil {
+			_, err = conn.Exec(ctx, statement)
+		}
+	}
+	return errors.Join(err, conn.Close(ctx))
+}
+
+// Detach ends the replication to a standby, which keeps what it has received.
+func (s *Server) Detach() error {
+	return s.Execute(`ALTER SYSTEM SET primary_conninfo = ''`, `SELECT pg_reload_conf()`)
+}
+
+// Promote makes a standby a primary that needs no standby.
+func (s *Server) Promote() error {
+	return s.Execute(`ALTER SYSTEM SET synchronous_standby_names = ''`, `SELECT pg_reload_conf()`, `SELECT pg_promote()`)
+}
+
+// URLWith returns the connection string of the server's default database, with another server to
+// try next.
+func (s *Server) URLWith(next *Server, options ...string) string {
+	hosts := strings.Join([]string{s.dir, next.dir}, ",")
+	ports := fmt.Sprintf("%d,%d", port, port)
+	values := url.Values{"host": {hosts}, "port": {ports}, "user": {"colophon"}, "dbname": {"postgres"}, "sslmode": {"disable"}}
+	for i := 0; i+1 < len(options); i += 2 {
+		values.Set(options[i], options[i+1])
+	}
+	return "postgres://?" + values.Encode()
+}
