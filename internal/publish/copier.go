@@ -22,19 +22,27 @@ type copier struct {
 	at   *position // what the bucket has; nil if that must be read first
 	full uint64    // all full tiles of the tree of this size are in the bucket
 
-	failing string // the message of the failure that lasts; empty without one
+	failing   string // the message of the failure that lasts; empty without one
+	archiving string // the same of archive
 
 	// For metrics; written by run, read by all.
-	size     atomic.Uint64 // of the checkpoint in the bucket, as last read or written
-	known    atomic.Bool   // size is set
-	active   atomic.Bool   // the ledger is published
-	behind   atomic.Int64  // since when the log has events that the copy lacks, in Unix nanoseconds; 0 if it has all
-	failures [len(reasons)]atomic.Uint64
+	size       atomic.Uint64 // of the checkpoint in the bucket, as last read or written
+	known      atomic.Bool   // size is set
+	active     atomic.Bool   // the ledger is published
+	behind     atomic.Int64  // since when the log has events that the copy lacks, in Unix nanoseconds; 0 if it has all
+	failures   [len(reasons)]atomic.Uint64
+	below      atomic.Uint64 // entries that may have left the store, as last read or written
+	unarchived atomic.Uint64 // steps of archive that failed
 }
 
 // wake tells the goroutine that the log may have grown. It never blocks.
 func (c *copier) wake() {
 	c.behind.CompareAndSwap(0, time.Now().UnixNano())
+	c.again()
+}
+
+// again makes run look again at once. It never blocks.
+func (c *copier) again() {
 	select {
 	case c.moved <- struct{}{}:
 	default:
@@ -78,6 +86,13 @@ func (c *copier) run(ctx context.Context) {
 		default:
 			c.succeeded()
 			pause = 0
+			more, err := c.archive(ctx)
+			if ctx.Err() == nil {
+				c.noteArchive(err)
+			}
+			if more {
+				c.again()
+			}
 			select {
 			case <-time.After(c.options.Every - time.Since(began)):
 			case <-ctx.Done():

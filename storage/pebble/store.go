@@ -16,18 +16,20 @@ type ledger struct {
 	number keys.Ledger
 
 	// mu serialises writers of head, info, and recent.
-	mu      sync.Mutex
-	info    atomic.Pointer[storage.Info] // written under mu, read without it
-	head    atomic.Pointer[storage.Head] // written under mu when durable, read without mu
-	recent  *recent                      // guarded by mu
-	digests *digestFilter
+	mu     sync.Mutex
+	info   atomic.Pointer[storage.Info] // written under mu, read without it
+	head   atomic.Pointer[storage.Head] // written under mu when durable, read without mu
+	recent *recent                      // guarded by mu
+	// archiving serialises Archive. Commits do not wait for it.
+	archiving sync.Mutex
+	digests   *digestFilter
 	// redacted is true if a record is redacted, or if a commit that redacts one has begun.
 	// Most ledgers have no redactions, and a lookup that finds none costs as much as reading
 	// an entry.
 	redacted atomic.Bool
 }
 
-var _ storage.Store = (*ledger)(nil)
+var _ storage.Archiver = (*ledger)(nil)
 
 // name returns the ledger's name, which never changes.
 func (l *ledger) name() string { return l.info.Load().Name }
