@@ -49,6 +49,7 @@ func (c *copier) archive(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	c.below.Store(next.Below)
+	c.log.Debug("old entries have left the database", "below", next.Below, "bucket", c.options.Place)
 	return next.Below < due, nil
 }
 
