@@ -184,7 +184,7 @@ func (s *store) fetch(a storage.Archived, name string, path proofs.TilePath) ([]
 	case errors.Is(err, bucket.ErrNotFound), errors.Is(err, bucket.ErrTooLong):
 		return nil, fmt.Errorf("%w: the archive: %w; restore the object from a copy of the bucket", storage.ErrDamaged, err)
 	case err != nil:
-		return nil, fmt.Errorf("reading the archive: %w", err)
+		return nil, fmt.Errorf("reading the archive: %w: %w", audit.ErrUnavailable, err)
 	}
 	root, err := rootOf(path, body)
 	if err != nil {
