@@ -29,11 +29,6 @@ func (r reader) prover(ctx context.Context, head *Head) *proofs.Prover {
 // the sequencer.
 func (l *Ledger) Store() storage.Reader { return l.store }
 
-// Archived says which entries the store may have given up.
-func (l *Ledger) Archived(ctx context.Context) (storage.Archived, error) {
-	return Archived(ctx, l.store)
-}
-
 // Archived says which entries a store may have given up.
 func Archived(ctx context.Context, log storage.Reader) (storage.Archived, error) {
 	value, err := log.Setting(ctx, storage.ArchiveSetting)
@@ -46,8 +41,8 @@ func Archived(ctx context.Context, log storage.Reader) (storage.Archived, error)
 	return storage.ParseArchived(value)
 }
 
-// Archive lets the store give up entries. See storage.Archiver.
-func (l *Ledger) Archive(ctx context.Context, a storage.Archived, keep []uint64) error {
+// Archive lets the store of a ledger give up entries. See storage.Archiver.
+func Archive(ctx context.Context, l *Ledger, a storage.Archived, keep []uint64) error {
 	archiver, can := l.store.(storage.Archiver)
 	if !can {
 		return fmt.Errorf("archiving ledger %q: its store keeps all entries", l.info.Name)

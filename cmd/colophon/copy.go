@@ -18,14 +18,14 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// logAddress is the URL of a ledger, taken apart.
+// logAddress holds the parts of the URL of a ledger.
 type logAddress struct {
 	ledger string
 	server string // URL of the server; empty if the log is in a bucket
 	bucket string // URL of the bucket with a published copy; empty for a server
 }
 
-// parseLogAddress takes the URL of a ledger, at a server or in a bucket, apart.
+// parseLogAddress splits the URL of a ledger, on a server or in a bucket, into its parts.
 func parseLogAddress(text string) (a logAddress, err error) {
 	const before = "/v1/ledgers/"
 	refusal := cli.Exitf(cli.ExitUsage, "%q is not the URL of a ledger like %s%sdefault", text, remote.DefaultURL, before)
@@ -46,7 +46,8 @@ func parseLogAddress(text string) (a logAddress, err error) {
 	}
 	a.ledger = name
 	if !isBucket {
-		// Nothing of the URL but what is before the ledgers: not its fragment either.
+		// The server's URL is only the part before /v1/ledgers/. It has no query and no
+		// fragment.
 		server := url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, Path: prefix, RawPath: path[:at]}
 		a.server = server.String()
 		return a, nil
@@ -60,7 +61,7 @@ func parseLogAddress(text string) (a logAddress, err error) {
 	return a, nil
 }
 
-// fetchFromBucket describes the copies in a bucket to packages that do not trust it.
+// fetchFromBucket returns the form in which package fetch takes a bucket with copies.
 func fetchFromBucket(place string) (fetch.Server, error) {
 	b, err := bucket.Open(place)
 	return fetch.Server{URL: remote.DefaultURL, Transport: bucket.Transport(b), Explain: func(err error) error {
@@ -77,7 +78,7 @@ func fetchFromBucket(place string) (fetch.Server, error) {
 	}}, err
 }
 
-// copyError is an error with another message.
+// copyError is an error with a different message.
 type copyError struct {
 	text string
 	err  error

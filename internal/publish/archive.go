@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"colophon/internal/publish/bucket"
+	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/storage"
 )
@@ -25,7 +26,7 @@ func (c *copier) archive(ctx context.Context) (more bool, err error) {
 	if !c.options.Archive || c.at == nil {
 		return false, nil
 	}
-	before, err := c.ledger.Archived(ctx)
+	before, err := ledger.Archived(ctx, c.ledger.Store())
 	if err != nil {
 		return false, err
 	}
@@ -45,7 +46,7 @@ func (c *copier) archive(ctx context.Context) (more bool, err error) {
 		}
 		keep = append(keep, found...)
 	}
-	if err := c.ledger.Archive(ctx, next, keep); err != nil {
+	if err := ledger.Archive(ctx, c.ledger, next, keep); err != nil {
 		return false, err
 	}
 	c.below.Store(next.Below)

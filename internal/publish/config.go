@@ -15,7 +15,8 @@ import (
 
 // Settings say what to publish, and where.
 type Settings struct {
-	// Publish is the URL of the bucket (bucket.Open). Empty publishes nothing.
+	// Publish is the URL of the bucket (see bucket.Open). If it is empty, nothing is
+	// published.
 	Publish string `yaml:"publish"`
 	// PublishLedgers are published even if their logs are not public.
 	PublishLedgers Names `yaml:"publish-ledgers"`
@@ -60,20 +61,20 @@ const DefaultEvery = time.Second
 // Bind makes a flag of every field.
 func (s *Settings) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&s.Publish, "publish", s.Publish, "`URL` of a bucket that gets a copy of every public log: file:///folder, s3://bucket/prefix?endpoint=URL&region=NAME with the credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, gs://bucket/prefix, or azblob://container/prefix")
-	flags.TextVar(&s.PublishLedgers, "publish-ledgers", s.PublishLedgers, "`names`, separated by commas, of ledgers to publish although their logs are not public")
+	flags.TextVar(&s.PublishLedgers, "publish-ledgers", s.PublishLedgers, "`names`, separated by commas, of ledgers to publish even though their logs are not public")
 	flags.DurationVar(&s.PublishEvery, "publish-every", s.PublishEvery, "shortest `time` between two publications of a ledger")
 	flags.BoolVar(&s.Archive, "archive", s.Archive, "let old entries of published ledgers leave the database, once their copies in the bucket of --publish are verified, and read them there")
 	flags.Uint64Var(&s.ArchiveAfter, "archive-after", s.ArchiveAfter, "with --archive, the `number` of newest entries of each ledger that stay in the database")
 }
 
-// Check says what is wrong and what to do.
+// Check returns an error that says which setting is wrong and what to do.
 func (s Settings) Check() error {
 	if s.Publish == "" && s.Archive {
 		return errors.New("archive: it needs publish, the URL of a bucket")
 	}
 	if s.Publish == "" {
 		if len(s.PublishLedgers) > 0 {
-			return errors.New("publish-ledgers: it needs publish, the URL of a bucket")
+			return errors.New("publish-ledgers: needs publish too, the URL of a bucket")
 		}
 		return nil
 	}

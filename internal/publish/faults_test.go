@@ -18,8 +18,8 @@ import (
 	"colophon/storage/memory"
 )
 
-// A publication that ends at any step, done or not, leaves a copy whose checkpoint covers nothing
-// that is missing; the next one completes it.
+// A publication can end at any step, with or without its effect: everything that the
+// checkpoint of the copy covers is there, and the next publication completes the copy.
 func TestEndAtEveryStep(t *testing.T) {
 	n := newNode(t)
 	n.grow(254)
@@ -64,7 +64,7 @@ func TestEndAtEveryStep(t *testing.T) {
 	}
 }
 
-// A publisher outlasts a bucket that fails, hangs, and forgets, and catches up.
+// A publisher catches up after its bucket has failed, hung, and lost objects.
 func TestFaultsOfTheBucket(t *testing.T) {
 	for name, fault := range map[string]buckettest.Fault{"fails": buckettest.FailBefore, "fails after it has written": buckettest.FailAfter,
 		"hangs": buckettest.Hang, "forgets": buckettest.Forget} {
@@ -131,7 +131,7 @@ func TestConditionsThatAreIgnored(t *testing.T) {
 			require.Equal(t, b.IgnoresAbsent || b.Refuses, strings.Contains(said.String(), `condition="If-None-Match: *"`), said.String())
 			require.Equal(t, b.IgnoresTag || b.Refuses, strings.Contains(said.String(), `condition=If-Match `), said.String())
 
-			// What is there with other bytes stays.
+			// An object with other bytes stays.
 			tile := prefix + "tile/0/001"
 			b.Set(tile, []byte("other"))
 			b.Set(prefix+"checkpoint", nil)
@@ -159,7 +159,7 @@ func TestDifferentObjectStays(t *testing.T) {
 	}
 }
 
-// What the database has lost or changed is not published.
+// Entries that the database has lost or changed are not published.
 func TestDamagedLogIsNotPublished(t *testing.T) {
 	for name, damage := range map[string]func(*memory.Tamper) error{
 		"a changed entry": func(d *memory.Tamper) error { return d.SetEntry(270, bytes.Repeat([]byte("x"), 100)) },
@@ -181,7 +181,8 @@ func TestDamagedLogIsNotPublished(t *testing.T) {
 	}
 }
 
-// The copy of another log, of a fork, or of a log that is further is refused, and stays as it is.
+// The copy of another log, of a fork, or of a log that has grown further is refused, and
+// remains unchanged.
 func TestForeignCopyIsRefused(t *testing.T) {
 	database, keys := memory.New(), t.TempDir()
 	n, theirs := open(t, database, keys), new(buckettest.Memory)
@@ -210,7 +211,7 @@ func TestForeignCopyIsRefused(t *testing.T) {
 	}
 }
 
-// Two publishers of one log, the second behind, never move the checkpoint back.
+// Two publishers of one log, of which the second lags behind, never move the checkpoint back.
 func TestLosingWriter(t *testing.T) {
 	n := newNode(t)
 	b := new(buckettest.Memory)
@@ -243,14 +244,14 @@ func TestCloseDoesNotHang(t *testing.T) {
 	}
 	_, stop := n.publish(o)
 	n.grow(10)
-	stop() // else the test times out
+	stop() // if this waits, the test times out
 }
 
-// Keys of another log, or keys that have changed more often, are not replaced.
+// The keys of another log, or of a log that has changed its keys more often, are not replaced.
 func TestForeignKeysAreRefused(t *testing.T) {
 	keys := t.TempDir()
 	n := open(t, memory.New(), keys)
-	older := open(t, memory.New(), keysOf(t, keys)) // with the same first key
+	older := open(t, memory.New(), keysOf(t, keys)) // a log with the same first key
 	_, err := n.host.RotateKey(t.Context(), ledger.Default, "a test")
 	require.NoError(t, err)
 	for name, check := range map[string]struct{ owner, publisher *node }{"of another log": {newNode(t), n}, "that have changed": {n, older}} {

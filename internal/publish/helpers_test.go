@@ -35,7 +35,8 @@ import (
 	"colophon/storage/memory"
 )
 
-// node is a host with the public ledger "default", and a server over it as the oracle.
+// node is a host with the public ledger "default", and a server for it, whose answers the
+// tests compare the copy with.
 type node struct {
 	t      testing.TB
 	host   *ledger.Host
@@ -99,8 +100,8 @@ func options(b bucket.Bucket) publish.Options {
 	return publish.Options{Bucket: b, Place: "memory", Log: slog.New(slog.DiscardHandler), Timeout: time.Minute, Longest: time.Millisecond}
 }
 
-// publish begins to publish the node's ledgers until stop is called. In memory, every checkpoint
-// that is written must cover nothing that is missing.
+// publish begins to publish the node's ledgers until stop is called. With a bucket in memory,
+// it checks after each write that everything that the checkpoint covers is there.
 func (n *node) publish(o publish.Options) (p *publish.Publisher, stop func()) {
 	n.t.Helper()
 	if b, is := o.Bucket.(*buckettest.Memory); is {
@@ -139,8 +140,8 @@ func (n *node) get(path string) (int, []byte) {
 	return response.StatusCode, body
 }
 
-// wantCopy requires that every object is what the server serves at its path, and that all that
-// the head's checkpoint covers is there.
+// wantCopy requires that every object equals the server's answer at its path, and that
+// everything that the head's checkpoint covers is there.
 func (n *node) wantCopy(objects map[string][]byte) {
 	n.t.Helper()
 	n.wantObjects(objects)

@@ -44,7 +44,7 @@ func TestLargeCopy(t *testing.T) {
 	n.wantCopy(b.Objects())
 }
 
-// A change of keys is published with its checkpoint.
+// A change of keys is published together with the checkpoint that covers it.
 func TestKeysArePublished(t *testing.T) {
 	n, b := newNode(t), new(buckettest.Memory)
 	n.publish(options(b))
@@ -60,7 +60,7 @@ func TestKeysArePublished(t *testing.T) {
 	n.wantCopy(b.Objects())
 }
 
-// Only public ledgers are published, and those that are named.
+// Only public ledgers and ledgers that the options name are published.
 func TestWhichLedgersArePublished(t *testing.T) {
 	n, b := newNode(t), new(buckettest.Memory)
 	require.NoError(t, n.ledger.SetPublic(t.Context(), false))

@@ -45,8 +45,8 @@ func (n *Node) openArchive(ctx context.Context, config Config) error {
 	return nil
 }
 
-// publish begins to publish copies of logs, if the settings say where. The function that
-// it returns ends that.
+// publish begins to publish copies of logs, if the settings say where. The caller must call
+// the returned function to stop.
 func (n *Node) publish(settings publish.Settings, metrics *api.Metrics) (end func(), err error) {
 	if settings.Publish == "" {
 		return func() {}, nil

@@ -90,7 +90,7 @@ func TestContract(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(large, body))
 
-		// A name that others have as a folder has no object.
+		// A name that is only a folder of other names has no object.
 		_, _, err = b.Get(t.Context(), "v1/ledgers/a", 10)
 		require.ErrorIs(t, err, bucket.ErrNotFound)
 		_, err = b.Size(t.Context(), "v1/ledgers/a")
@@ -104,7 +104,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// Of several writers of one object, one wins.
+// If several writers write one object, exactly one succeeds.
 func TestOneWriterWins(t *testing.T) {
 	kinds(t, func(t *testing.T, b bucket.Bucket) {
 		require.NoError(t, b.Put(t.Context(), "object", []byte("first"), plain, bucket.IfAbsent()))
@@ -154,7 +154,7 @@ func TestFolderHasObjectsOnly(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 0o644, info.Mode().Perm())
 
-	// A folder that was removed is made again by the next Put but one at the latest.
+	// A folder that was removed is created again by one of the next two calls of Put.
 	require.NoError(t, os.RemoveAll(dir))
 	_ = b.Put(t.Context(), "a/b", []byte("one"), plain, bucket.IfAbsent())
 	require.NoError(t, os.MkdirAll(dir, 0o750))
@@ -175,7 +175,7 @@ func urls(endpoint string) []string {
 	return []string{"s3://bucket?region=us-east-1&" + at, "gs://bucket?" + at, "azblob://bucket?" + at}
 }
 
-// Endpoints that answer wrongly, or not at all.
+// Put and Get return an error if the endpoint gives a wrong answer, or none.
 func TestFaultyEndpoints(t *testing.T) {
 	withoutCredentials(t)
 	for status, want := range map[int]error{http.StatusPreconditionFailed: bucket.ErrPrecondition, http.StatusNotImplemented: bucket.ErrUnsupported,
@@ -305,7 +305,7 @@ func TestTransport(t *testing.T) {
 		client := http.Client{Transport: bucket.Transport(b)}
 		for path, want := range map[string]int{"/v1/a%20b": http.StatusOK, "/v1/none": http.StatusNotFound, "/v1": http.StatusNotFound, "/": http.StatusNotFound, "/v1/../../x": http.StatusNotFound} {
 			response, err := client.Get("http://any" + path)
-			if path == "/" || path == "/v1/../../x" { // no names of objects
+			if path == "/" || path == "/v1/../../x" { // these are not names of objects
 				if err != nil {
 					continue
 				}

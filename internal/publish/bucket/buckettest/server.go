@@ -113,8 +113,8 @@ const (
 // S3 is a real S3 server with one bucket, on a folder.
 type S3 struct{ *server }
 
-// StartS3 starts versitygw, and sets the variables with its credentials. The test is skipped if
-// it is not installed.
+// StartS3 starts versitygw, and sets the variables with its credentials. It skips the test if
+// versitygw is not installed.
 func StartS3(t testing.TB) *S3 {
 	t.Helper()
 	s := &S3{start(t, versitygw)}
