@@ -149,7 +149,7 @@ func TestClouds(t *testing.T) {
 				stop()
 				n.wantCopy(mirror.objects(t))
 			}
-			require.Contains(t, said.String(), "the bucket honours conditional writes")
+			require.Contains(t, said.String(), "publishing to a bucket that honours conditional writes")
 			require.NotContains(t, said.String(), "does not honour")
 		})
 	}
