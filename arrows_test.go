@@ -31,7 +31,7 @@ var arrows = map[string][]string{
 	"storage/memory":                     {"storage"},
 	"internal/backup":                    {"api/access", "internal/cli", "internal/datadir", "internal/folderlock", "internal/migrate", "internal/remote", "internal/safefile", "ledger", "ledger/keystore", "proofs", "storage", "storage/pebble"},
 	"internal/datadir":                   {"api/admin", "internal/cli", "internal/folderlock", "internal/safefile", "ledger", "ledger/keystore", "proofs", "proofs/audit", "storage", "storage/pebble"},
-	"internal/server":                    {"api", "api/access", "api/admin", "api/limits", "internal/cli", "internal/cluster", "internal/datadir", "internal/folderlock", "internal/indexfetch", "internal/memory", "internal/publish", "internal/remote", "internal/safefile", "internal/size", "ledger", "ledger/index", "ledger/query", "proofs", "storage", "storage/pebble", "storage/postgres"},
+	"internal/server":                    {"api", "api/access", "api/admin", "api/limits", "internal/archive", "internal/cli", "internal/cluster", "internal/datadir", "internal/folderlock", "internal/indexfetch", "internal/memory", "internal/publish", "internal/publish/bucket", "internal/remote", "internal/safefile", "internal/size", "ledger", "ledger/index", "ledger/query", "proofs", "storage", "storage/pebble", "storage/postgres"},
 	"internal/doctor":                    {"api/access", "client", "client/wire", "internal/cli", "internal/datadir", "internal/memory", "internal/remote", "internal/safefile", "internal/server", "ledger/index", "proofs", "storage", "storage/postgres"},
 	"internal/testing/authority":         {},
 	"internal/memory":                    {},
@@ -109,7 +109,7 @@ var arrows = map[string][]string{
 	"proofs/replay/reference":            {"client/wire", "ledger/index", "ledger/index/counters", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "proofs/audit", "storage"},
 	"internal/testing/bodies":            {},
 	"internal/completion":                {"client", "client/wire", "internal/cli", "internal/remote", "internal/rerun", "ledger", "ledger/index/paths", "ledger/record", "ledger/record/fields", "ledger/record/formats"},
-	"internal/migrate":                   {"api/access", "internal/cli", "internal/datadir", "internal/folderlock", "internal/safefile", "ledger", "ledger/event", "ledger/record", "ledger/storeaudit", "proofs", "proofs/audit", "storage", "storage/pebble", "storage/postgres"},
+	"internal/migrate":                   {"api/access", "internal/archive", "internal/cli", "internal/datadir", "internal/folderlock", "internal/safefile", "ledger", "ledger/event", "ledger/record", "ledger/storeaudit", "proofs", "proofs/audit", "storage", "storage/pebble", "storage/postgres"},
 	"storage/postgres":                   {"storage", "storage/postgres/sockets"},
 	"storage/postgres/model":             {},
 	"storage/postgres/postgrestest":      {},
@@ -118,13 +118,14 @@ var arrows = map[string][]string{
 	"ledger/query/prefix":                {"ledger/event", "ledger/index", "ledger/index/groups", "ledger/index/records", "ledger/record"},
 	"ledger/record/moment":               {},
 	"internal/cluster":                   {"ledger", "storage/postgres"},
-	"internal/publish":                   {"internal/publish/bucket", "ledger", "proofs"},
+	"internal/publish":                   {"internal/publish/bucket", "ledger", "proofs", "storage"},
 	"internal/publish/bucket":            {"internal/safefile"},
 	"internal/publish/bucket/buckettest": {"internal/publish/bucket"},
 	"ledger/record/fields":               {"ledger/record/members", "ledger/record/moment", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/seqs"},
 	"ledger/storeaudit":                  {"ledger", "ledger/event", "proofs", "proofs/audit", "storage"},
 	"storage/postgres/sockets":           {},
 	"internal/indexfetch":                {"client", "client/wire", "ledger/index", "proofs"},
+	"internal/archive":                   {"internal/publish/bucket", "proofs", "proofs/audit", "storage"},
 }
 
 // foreign lists which other modules the pure packages may depend on, because auditors import

@@ -89,6 +89,9 @@ func CheckSetting(name string, value []byte) error {
 	case name == MemberSetting:
 		_, err := members.ReadSecret(value)
 		return err
+	case name == storage.ArchiveSetting:
+		_, err := storage.ParseArchived(value)
+		return err
 	case !known:
 		return errors.New("there is no setting with this name")
 	case !slices.Contains(values[:], string(value)):

@@ -118,7 +118,8 @@ type Batch struct {
 // Reader reads one ledger. It never waits for a writer. Its methods are safe for concurrent
 // use, and the caller owns the slices that they return. If the context is done before the
 // call, they return its error. Anything below the head that is missing or
-// unreadable counts as damage: the error then says what and where, and is never ErrNotFound.
+// unreadable counts as damage: the error then says what and where, and is never ErrNotFound. What
+// was archived gives an ArchivedError (Archiver).
 type Reader interface {
 	// Head returns the last committed head.
 	Head(ctx context.Context) (Head, error)

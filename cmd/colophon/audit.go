@@ -52,8 +52,8 @@ out, adds, or changes. The token needs the scope read. audit downloads the whole
 the folder for temporary files.
 
 URL may also be that of a copy that serve --publish has made:
-file:///folder/v1/ledgers/NAME, s3://bucket/prefix/v1/ledgers/NAME?endpoint=URL, or, with
---copy, that of a web server for the bucket. A copy has only the log. audit does not check
+file:///folder/v1/ledgers/NAME, s3://bucket/prefix/v1/ledgers/NAME?endpoint=URL,
+gs://bucket/…, azblob://container/…, or, with --copy, that of a web server for the bucket. A copy has only the log. audit does not check
 content, answers, and receipts there.
 
 audit stops at the first damage to the log. It lists all wrong answers.

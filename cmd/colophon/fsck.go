@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"colophon/internal/archive"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/ledger"
@@ -94,7 +95,7 @@ func checkData(ctx context.Context, c *cli.Console, o fsckOptions) ([]finding, e
 	if err != nil {
 		return nil, err
 	}
-	findings, err := checkLedgers(ctx, c, o, database)
+	findings, err := checkLedgers(ctx, c, o, archive.Wrap(database, archive.Options{}))
 	if err == nil {
 		err = notePending(ctx, c, database)
 	}
@@ -110,7 +111,7 @@ func checkStore(ctx context.Context, c *cli.Console, o fsckOptions) ([]finding, 
 	if err != nil {
 		return nil, err
 	}
-	findings, err := checkLedgers(ctx, c, o, database)
+	findings, err := checkLedgers(ctx, c, o, archive.Wrap(database, archive.Options{}))
 	return findings, errors.Join(err, database.Close())
 }
 

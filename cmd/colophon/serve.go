@@ -35,10 +35,13 @@ certificates:
 Without tokens and without such rules, the server requires no credentials and listens
 only on loopback, unless you give --insecure.
 
---publish keeps a copy of every public log in a folder or in an S3 bucket, with the
-paths of the server. audit reads the copy without the server, and other tools for
-tlog-tiles read it too. The server never changes entries that the copy already has, and it
-does not write into the copy of another log.
+--publish keeps a copy of every public log in a folder or in a bucket (S3, Google, Azure),
+with the paths of the server. audit reads the copy without the server, and other tools
+for tlog-tiles read it too. The server never changes entries that the copy already has, and
+it does not write into the copy of another log. docs/publishing.md names the credentials.
+
+With --archive, old entries of these logs leave the database once their copies are
+verified, and are read from the bucket. See docs/scaling.md.
 
 Exit codes: 0 the server was stopped, 1 the server or its storage failed, 2 bad flags or
 configuration, 4 another process uses the data folder, 5 a ledger is damaged.`,

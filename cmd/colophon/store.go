@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"colophon/internal/archive"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/internal/folderlock"
@@ -36,8 +37,17 @@ func (s *storeFlag) value(c *cli.Console, command *cobra.Command) string {
 // openDatabase opens the ledgers of a stopped server for a command: in its data folder, or at
 // url if that is not empty. The folder is locked in both cases. If readOnly is true, the
 // servers that use a PostgreSQL database continue; otherwise the command takes over their
-// ledgers.
+// ledgers. Archived entries are read from the bucket that the database names.
 func openDatabase(ctx context.Context, c *cli.Console, data, url string, readOnly bool) (storage.Database, error) {
+	database, err := openStored(ctx, c, data, url, readOnly)
+	if err != nil {
+		return nil, err
+	}
+	return archive.Wrap(database, archive.Options{}), nil
+}
+
+// openStored is openDatabase without archived entries.
+func openStored(ctx context.Context, c *cli.Console, data, url string, readOnly bool) (storage.Database, error) {
 	switch {
 	case url == "" && readOnly:
 		return datadir.OpenWith(ctx, c, data, pebble.Config{ReadOnly: true})

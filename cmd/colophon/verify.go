@@ -33,7 +33,7 @@ tree that the newest key signed.
 With --copy, verify also reads a published copy of the log (serve --publish), and checks
 that the file's tree is the beginning of the copy's tree. It follows the keys from KEY to
 the newest one, so any key of the log counts, and --later is not needed. URL is that of
-audit: file:///folder/v1/ledgers/NAME, s3://…, or that of a web server.
+audit: file:///folder/v1/ledgers/NAME, s3://…, gs://…, azblob://…, or that of a web server.
 
 The file for --record has the record in the form of a POST request, or as a line of a
 batch: {"kind": …, "record": …}. - is the standard input.

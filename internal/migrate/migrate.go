@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"colophon/internal/archive"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/ledger"
@@ -77,6 +78,7 @@ func (m *move) open(ctx context.Context) (moved, complete bool, err error) {
 	if m.source, err = m.from.openSource(ctx); err != nil {
 		return false, false, err
 	}
+	m.source = archive.Wrap(m.source, archive.Options{})
 	if moved, err = m.from.moved(ctx); err != nil {
 		return false, false, err
 	}
@@ -322,6 +324,7 @@ func (m *move) undo(ctx context.Context) (err error) {
 	if m.source, err = m.from.openSource(ctx); err != nil {
 		return err
 	}
+	m.source = archive.Wrap(m.source, archive.Options{})
 	moved, err := m.from.moved(ctx)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"colophon/api/access"
+	"colophon/internal/archive"
 	"colophon/internal/cli"
 	"colophon/storage"
 	"colophon/storage/pebble"
@@ -31,7 +32,7 @@ func Snapshot(ctx context.Context, c *cli.Console, url, dir, tokens string) (err
 		return err
 	}
 	for _, info := range infos {
-		if err := snapshotLedger(ctx, c, source, target, info); err != nil {
+		if err := snapshotLedger(ctx, c, archive.Wrap(source, archive.Options{}), target, info); err != nil {
 			return explain(ctx, fmt.Errorf("ledger %q: %w", info.Name, err))
 		}
 	}

@@ -22,6 +22,10 @@ type Settings struct {
 	PublishLedgers Names `yaml:"publish-ledgers"`
 	// PublishEvery is the shortest time between two publications of a ledger.
 	PublishEvery time.Duration `yaml:"publish-every"`
+	// Archive lets databases give up entries that are in the bucket, except for the newest ones:
+	// ArchiveAfter of them.
+	Archive      bool   `yaml:"archive"`
+	ArchiveAfter uint64 `yaml:"archive-after"`
 }
 
 // Names are names of ledgers, separated by commas.
@@ -48,18 +52,26 @@ func (n *Names) UnmarshalText(text []byte) error {
 // MarshalText writes the names as UnmarshalText reads them.
 func (n Names) MarshalText() ([]byte, error) { return []byte(strings.Join(n, ",")), nil }
 
+// DefaultArchiveAfter is the default of Settings.ArchiveAfter.
+const DefaultArchiveAfter = 10_000_000
+
 // DefaultEvery is the default of Settings.PublishEvery.
 const DefaultEvery = time.Second
 
 // Bind makes a flag of every field.
 func (s *Settings) Bind(flags *pflag.FlagSet) {
-	flags.StringVar(&s.Publish, "publish", s.Publish, "`URL` of a bucket that gets a copy of every public log: file:///folder, or s3://bucket/prefix?endpoint=URL&region=NAME with the credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+	flags.StringVar(&s.Publish, "publish", s.Publish, "`URL` of a bucket that gets a copy of every public log: file:///folder, s3://bucket/prefix?endpoint=URL&region=NAME with the credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, gs://bucket/prefix, or azblob://container/prefix")
 	flags.TextVar(&s.PublishLedgers, "publish-ledgers", s.PublishLedgers, "`names`, separated by commas, of ledgers to publish even though their logs are not public")
 	flags.DurationVar(&s.PublishEvery, "publish-every", s.PublishEvery, "shortest `time` between two publications of a ledger")
+	flags.BoolVar(&s.Archive, "archive", s.Archive, "let old entries of published ledgers leave the database, once their copies in the bucket of --publish are verified, and read them there")
+	flags.Uint64Var(&s.ArchiveAfter, "archive-after", s.ArchiveAfter, "with --archive, the `number` of newest entries of each ledger that stay in the database")
 }
 
 // Check returns an error that says which setting is wrong and what to do.
 func (s Settings) Check() error {
+	if s.Publish == "" && s.Archive {
+		return errors.New("archive: it needs publish, the URL of a bucket")
+	}
 	if s.Publish == "" {
 		if len(s.PublishLedgers) > 0 {
 			return errors.New("publish-ledgers: needs publish too, the URL of a bucket")

@@ -22,19 +22,27 @@ type copier struct {
 	at   *position // what the bucket has; nil if it must be read first
 	full uint64    // the bucket has all full tiles of the tree of this size
 
-	failing string // the message of the current failure; empty if the last publication succeeded
+	failing   string // the message of the current failure; empty if the last publication succeeded
+	archiving string // the same for archive
 
 	// For metrics; written by run, read by all.
-	size     atomic.Uint64 // size of the checkpoint in the bucket when it was last read or written
-	known    atomic.Bool   // size is set
-	active   atomic.Bool   // the ledger is published
-	behind   atomic.Int64  // when the log first had events that the copy lacks, in Unix nanoseconds; 0 if the copy has all
-	failures [len(reasons)]atomic.Uint64
+	size       atomic.Uint64 // size of the checkpoint in the bucket when it was last read or written
+	known      atomic.Bool   // size is set
+	active     atomic.Bool   // the ledger is published
+	behind     atomic.Int64  // when the log first had events that the copy lacks, in Unix nanoseconds; 0 if the copy has all
+	failures   [len(reasons)]atomic.Uint64
+	below      atomic.Uint64 // entries that may have left the store, as last read or written
+	unarchived atomic.Uint64 // steps of archive that failed
 }
 
 // wake tells the goroutine that the log may have grown. It never blocks.
 func (c *copier) wake() {
 	c.behind.CompareAndSwap(0, time.Now().UnixNano())
+	c.again()
+}
+
+// again makes run look again at once. It never blocks.
+func (c *copier) again() {
 	select {
 	case c.moved <- struct{}{}:
 	default:
@@ -78,6 +86,13 @@ func (c *copier) run(ctx context.Context) {
 		default:
 			c.succeeded()
 			pause = 0
+			more, err := c.archive(ctx)
+			if ctx.Err() == nil {
+				c.noteArchive(err)
+			}
+			if more {
+				c.again()
+			}
 			select {
 			case <-time.After(c.options.Every - time.Since(began)):
 			case <-ctx.Done():

@@ -10,12 +10,14 @@ var (
 	publishedSize  = prometheus.NewDesc("colophon_publish_tree_size", "Events in the published copy of the ledger; absent until the copy was read.", []string{"ledger"}, nil)
 	publishLag     = prometheus.NewDesc("colophon_publish_lag_events", "Events in the ledger that its published copy lacks.", []string{"ledger"}, nil)
 	publishAge     = prometheus.NewDesc("colophon_publish_lag_seconds", "Time since the published copy last equaled the ledger's log; 0 while the two are equal.", []string{"ledger"}, nil)
+	archivedBelow  = prometheus.NewDesc("colophon_archive_events", "First events of the ledger that may be in its published copy alone.", []string{"ledger"}, nil)
+	archiveFailure = prometheus.NewDesc("colophon_archive_failures_total", "Steps of archiving old entries that failed.", []string{"ledger"}, nil)
 	publishFailure = prometheus.NewDesc("colophon_publish_failures_total", "Publications that failed, by reason.", []string{"ledger", "reason"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (p *Publisher) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{publishedSize, publishLag, publishAge, publishFailure} {
+	for _, d := range []*prometheus.Desc{publishedSize, publishLag, publishAge, publishFailure, archivedBelow, archiveFailure} {
 		ch <- d
 	}
 }
@@ -44,6 +46,10 @@ func (c *copier) collect(ch chan<- prometheus.Metric) {
 		age = max(0, time.Since(time.Unix(0, since))) // negative if the clock was set back
 	}
 	ch <- prometheus.MustNewConstMetric(publishAge, prometheus.GaugeValue, age.Seconds(), name)
+	if c.options.Archive {
+		ch <- prometheus.MustNewConstMetric(archivedBelow, prometheus.GaugeValue, float64(c.below.Load()), name)
+		ch <- prometheus.MustNewConstMetric(archiveFailure, prometheus.CounterValue, float64(c.unarchived.Load()), name)
+	}
 	for reason, text := range reasons {
 		ch <- prometheus.MustNewConstMetric(publishFailure, prometheus.CounterValue, float64(c.failures[reason].Load()), name, text)
 	}

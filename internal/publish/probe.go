@@ -24,21 +24,31 @@ func (p *Publisher) tryConditions(ctx context.Context) (found conditions, err er
 	if found.absent, err = refused(put(bucket.IfAbsent())); err != nil {
 		return fail(err)
 	}
-	_, tag, err := p.options.Bucket.Get(ctx, probeName, int64(len(text)))
-	if err != nil {
-		return fail(err)
+	holds := false
+	for range tries {
+		_, tag, err := p.options.Bucket.Get(ctx, probeName, int64(len(text)))
+		if err == nil {
+			err = put(bucket.IfTag(tag))
+		}
+		if holds = err == nil; holds {
+			break
+		}
+		if !errors.Is(err, bucket.ErrUnsupported) && !errors.Is(err, bucket.ErrPrecondition) {
+			return fail(err)
+		}
 	}
-	switch err := put(bucket.IfTag(tag)); {
-	case errors.Is(err, bucket.ErrUnsupported), errors.Is(err, bucket.ErrPrecondition):
+	if !holds {
 		return found, nil // a condition that never holds is useless
-	case err != nil:
-		return fail(err)
 	}
 	if found.tag, err = refused(put(bucket.IfTag(otherTag))); err != nil {
 		return fail(err)
 	}
 	return found, nil
 }
+
+// tries bounds how often the probe replaces what it has read. Another server that probes meanwhile
+// changes the tag, where it is not a digest.
+const tries = 5
 
 // otherTag has the form of a tag, but no probe object has it.
 const otherTag = "00000000000000000000000000000000"

@@ -33,6 +33,10 @@ type Options struct {
 	Writes func(ledger string) bool
 	// Every is the shortest time between two publications of a ledger.
 	Every time.Duration
+	// Archive lets stores give up entries that are in the bucket, except for the newest ones:
+	// ArchiveAfter of them.
+	Archive      bool
+	ArchiveAfter uint64
 	// Timeout is the longest time of one request to the bucket. The default is 1 minute.
 	Timeout time.Duration
 	// Longest is the longest pause after failures. The default is 1 minute.
@@ -83,7 +87,7 @@ func Start(s Settings, writes func(ledger string) bool, log *slog.Logger) (*Publ
 	if err != nil {
 		return nil, err
 	}
-	return New(Options{Bucket: b, Place: s.Publish, Ledgers: s.PublishLedgers, Every: s.PublishEvery, Writes: writes, Log: log}), nil
+	return New(Options{Bucket: b, Place: s.Publish, Ledgers: s.PublishLedgers, Every: s.PublishEvery, Archive: s.Archive, ArchiveAfter: s.ArchiveAfter, Writes: writes, Log: log}), nil
 }
 
 // Open starts to publish a ledger if its log is public, or if Options.Ledgers names it. It

@@ -1,11 +1,15 @@
 package publish_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -112,11 +116,70 @@ func TestS3(t *testing.T) {
 			s.Kill()
 			n.grow(size)
 			wantFailure(t, p, "unavailable")
-			s.Run("")
+			s.Run()
 		}
 		n.grow(size)
 		objects := n.waitFolder(dir)
 		stop()
 		n.wantCopy(objects)
 	}
+}
+
+// Copies at emulators of Google's and Azure's services have every byte that the server serves.
+func TestClouds(t *testing.T) {
+	for name, start := range map[string]func(t *testing.T) string{
+		"Google": func(t *testing.T) string { return buckettest.StartGCS(t).URL("copies/one") },
+		"Azure":  func(t *testing.T) string { return buckettest.StartAzure(t).URL("copies/one") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, err := bucket.Open(start(t))
+			require.NoError(t, err)
+			mirror := &mirrored{Bucket: b, names: make(map[string]bool)}
+			n := newNode(t)
+			var said safeBuffer
+			o := options(mirror)
+			o.Log = slog.New(slog.NewTextHandler(&said, nil))
+			for _, size := range sizes {
+				n.grow(size)
+				_, stop := n.publish(o)
+				require.Eventually(t, func() bool {
+					text, _, err := b.Get(t.Context(), prefix+"checkpoint", 1<<20)
+					return err == nil && bytes.Equal(text, n.ledger.Head().Checkpoint)
+				}, time.Minute, 5*time.Millisecond)
+				stop()
+				n.wantCopy(mirror.objects(t))
+			}
+			require.Contains(t, said.String(), "publishing to a bucket that honours conditional writes")
+			require.NotContains(t, said.String(), "does not honour")
+		})
+	}
+}
+
+// mirrored notes the names of the objects that are written.
+type mirrored struct {
+	bucket.Bucket
+	mu    sync.Mutex
+	names map[string]bool
+}
+
+// Put implements bucket.Bucket.
+func (m *mirrored) Put(ctx context.Context, name string, body []byte, a bucket.Attributes, c bucket.Condition) error {
+	m.mu.Lock()
+	m.names[name] = true
+	m.mu.Unlock()
+	return m.Bucket.Put(ctx, name, body, a, c)
+}
+
+// objects reads the objects that were written.
+func (m *mirrored) objects(t testing.TB) map[string][]byte {
+	t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	objects := make(map[string][]byte)
+	for name := range m.names {
+		body, _, err := m.Get(t.Context(), name, 1<<25)
+		require.NoError(t, err)
+		objects[name] = body
+	}
+	return objects
 }

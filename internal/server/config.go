@@ -97,6 +97,7 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.LogFormat, "text")
 	setDefault(&c.ShutdownLimit, 15*time.Second)
 	setDefault(&c.PublishEvery, publish.DefaultEvery)
+	setDefault(&c.ArchiveAfter, publish.DefaultArchiveAfter)
 	c.Load = c.Load.WithDefaults()
 	return c
 }

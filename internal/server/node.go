@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"colophon/internal/archive"
 	"colophon/internal/cli"
 	"colophon/internal/cluster"
 	"colophon/internal/datadir"
@@ -31,6 +32,7 @@ type Node struct {
 	lock     io.Closer                       // lock on the data folder, if the log is in PostgreSQL; otherwise nil
 	cluster  *cluster.Cluster                // the servers that share remote; nil if remote is nil
 	started  atomic.Pointer[cluster.Cluster] // the same as cluster, for other goroutines
+	archive  *archive.Database               // database, if old entries may be in a bucket alone; otherwise nil
 	Host     *ledger.Host
 	Index    *index.Store
 	log      *slog.Logger
@@ -99,6 +101,9 @@ func (n *Node) open(ctx context.Context, config Config, keys ledger.Keys) (err e
 	}
 	if err := datadir.SnapshotsOf(config.Data).Clear(); err != nil && !errors.Is(err, storage.ErrInUse) && !n.fullBy(err) {
 		return fmt.Errorf("creating a folder for copies: %w", err)
+	}
+	if err := n.openArchive(ctx, config); err != nil {
+		return err
 	}
 	if n.Host, err = ledger.OpenHost(ctx, n.database, keys, ledgerConfig); err != nil {
 		return err

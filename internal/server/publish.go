@@ -1,12 +1,49 @@
 package server
 
 import (
+	"context"
 	"fmt"
 
 	"colophon/api"
+	"colophon/internal/archive"
+	"colophon/internal/cli"
 	"colophon/internal/publish"
+	"colophon/internal/publish/bucket"
 	"colophon/ledger"
+	"colophon/storage"
 )
+
+// openArchive makes the database read old entries from the bucket, if the settings say so. Without
+// that it refuses a ledger that has entries there alone.
+func (n *Node) openArchive(ctx context.Context, config Config) error {
+	if config.Archive {
+		b, err := bucket.Open(config.Publish)
+		if err != nil {
+			return fmt.Errorf("publish: %w", err)
+		}
+		n.archive = archive.Wrap(n.database, archive.Options{Bucket: b})
+		n.database = n.archive
+		return nil
+	}
+	ledgers, err := n.database.Ledgers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, info := range ledgers {
+		store, err := n.database.Ledger(ctx, info.Name)
+		if err != nil {
+			return err
+		}
+		archived, err := ledger.Archived(ctx, store)
+		if err != nil {
+			return fmt.Errorf("ledger %q: %w", info.Name, err)
+		}
+		if archived.Below > 0 {
+			return cli.Exitf(cli.ExitUsage, "ledger %q: %w", info.Name, &storage.ArchivedError{Archived: archived})
+		}
+	}
+	return nil
+}
 
 // publish begins to publish copies of logs, if the settings say where. The caller must call
 // the returned function to stop.

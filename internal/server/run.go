@@ -108,6 +108,9 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 			return datadir.SnapshotsOf(config.Data).Answer(ctx, n.local)
 		}
 	}
+	if n.archive != nil {
+		metrics.Register(n.archive)
+	}
 	endCopies, err := n.publish(config.Settings, metrics)
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 // StoreCalls returns the names of all calls of storage.Reader, Store and Database.
 func StoreCalls() []string {
 	return []string{"Head", "Tile", "Entry", "Entries", "Content", "References", "Referenced", "Redaction",
-		"Redactions", "Key", "Keys", "Setting", "Info", "Commit", "Freeze", "SetSetting", "Writable", "Ledgers", "Ledger", "Create"}
+		"Redactions", "Key", "Keys", "Setting", "Info", "Commit", "Freeze", "SetSetting", "Writable", "Archive", "Ledgers", "Ledger", "Create"}
 }
 
 // errChecksum is the error of a read with Garble.
@@ -202,6 +202,17 @@ func (s *store) Freeze(ctx context.Context) error {
 // SetSetting implements storage.Store.
 func (s *store) SetSetting(ctx context.Context, name string, value []byte) error {
 	return change(s.faults, "SetSetting", func() error { return s.under.SetSetting(ctx, name, value) })
+}
+
+// Archive implements storage.Archiver.
+func (s *store) Archive(ctx context.Context, a storage.Archived, keep []uint64) error {
+	return change(s.faults, "Archive", func() error {
+		archiver, can := s.under.(storage.Archiver)
+		if !can {
+			return errors.New("the store cannot archive")
+		}
+		return archiver.Archive(ctx, a, keep)
+	})
 }
 
 // Writable implements storage.Store.

@@ -74,6 +74,7 @@ func callAll(ctx context.Context, d storage.Database) (failed map[string]error) 
 	if _, err = s.Redaction(ctx, 0); !errors.Is(err, storage.ErrNotFound) {
 		note("Redaction", err)
 	}
+	note("Archive", s.(storage.Archiver).Archive(ctx, storage.Archived{}, nil))
 	note("Freeze", s.Freeze(ctx))
 	return failed
 }

@@ -114,7 +114,7 @@ type content struct {
 	references []uint64 // records that need it, each once, in ascending order
 }
 
-var _ storage.Store = (*ledger)(nil)
+var _ storage.Archiver = (*ledger)(nil)
 
 func (l *ledger) describe() storage.Info {
 	l.mu.RLock()
@@ -246,4 +246,34 @@ func clone(b []byte) []byte { return append([]byte{}, b...) }
 func copyHead(h storage.Head) storage.Head {
 	h.Checkpoint = append([]byte(nil), h.Checkpoint...)
 	return h
+}
+
+// archived returns what is archived. The caller must hold l.mu.
+func (l *ledger) archived() storage.Archived {
+	a, _ := storage.ParseArchived(l.settings[storage.ArchiveSetting]) // nothing if it is not set
+	return a
+}
+
+// Archive implements storage.Archiver.
+func (l *ledger) Archive(ctx context.Context, a storage.Archived, keep []uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.archived()
+	err := ctx.Err()
+	if err == nil {
+		err = a.Follows(before, l.head.Size)
+	}
+	if err != nil {
+		return fmt.Errorf("archiving ledger %q: %w", l.name, err)
+	}
+	for seq := before.Below; seq < a.Below; seq++ {
+		if !slices.Contains(keep, seq) {
+			delete(l.entries, seq)
+		}
+	}
+	for index := before.Below / storage.TileHashes; index < a.Below/storage.TileHashes; index++ {
+		delete(l.tiles, tileKey{0, index})
+	}
+	l.settings[storage.ArchiveSetting] = a.Text()
+	return nil
 }

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -41,6 +42,13 @@ func (l *ledger) Tile(ctx context.Context, level uint8, index uint64) ([]byte, e
 		hashes, ok := l.tiles[tileKey{level, index}]
 		return hashes, ok
 	})
+	if errors.Is(err, storage.ErrNotFound) {
+		l.mu.RLock()
+		defer l.mu.RUnlock()
+		if a := l.archived(); a.HasTile(level, index) {
+			err = &storage.ArchivedError{Archived: a}
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading tile %d/%d of ledger %q: %w", level, index, l.name, err)
 	}
@@ -221,6 +229,9 @@ func (l *ledger) appendEntry(dst []byte, seq, size uint64) ([]byte, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	entry, ok := l.entries[seq]
+	if a := l.archived(); !ok && a.Has(seq) {
+		return dst, &storage.ArchivedError{Archived: a}
+	}
 	if !ok {
 		return dst, fmt.Errorf("damaged: entry %d of %d is missing", seq, size)
 	}

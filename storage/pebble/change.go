@@ -27,6 +27,12 @@ func (c *change) delete(key []byte) {
 	}
 }
 
+func (c *change) deleteRange(from, to []byte) {
+	if c.err == nil {
+		c.err = c.batch.DeleteRange(from, to, nil)
+	}
+}
+
 // commit applies all writes of the change atomically.
 func (c *change) commit(durability *engine.WriteOptions) error {
 	if c.err != nil {

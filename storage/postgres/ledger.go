@@ -42,7 +42,7 @@ type ledger struct {
 	held atomic.Bool
 }
 
-var _ storage.Store = (*ledger)(nil)
+var _ storage.Archiver = (*ledger)(nil)
 
 func sortByName(all []description) {
 	slices.SortFunc(all, func(a, b description) int { return cmp.Compare(a.Name, b.Name) })

@@ -150,7 +150,7 @@ func (l *ledger) tile(ctx context.Context, level uint8, index uint64) ([]byte, e
 		return nil, err
 	}
 	if len(stored) == 0 {
-		return nil, storage.ErrNotFound
+		return nil, l.unlessArchived(ctx, storage.ErrNotFound, func(a storage.Archived) bool { return a.HasTile(level, index) })
 	}
 	var hashes []byte
 	for i := range stored {
@@ -197,7 +197,7 @@ func (l *ledger) entry(ctx context.Context, seq uint64) ([]byte, error) {
 	case int64(seq) >= size:
 		return nil, storage.ErrNotFound
 	case entry == nil:
-		return nil, fmt.Errorf("%w: entry %d of %d is missing", storage.ErrDamaged, seq, size)
+		return nil, l.missing(ctx, seq, uint64(size))
 	}
 	return entry, nil
 }

@@ -51,8 +51,9 @@ func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Ent
 // total length reaches pageBytes. It reads at least one entry unless it returns an error.
 // With an error, it returns the entries before the error.
 func (l *ledger) entries(ctx context.Context, from, end uint64, most int) (page [][]byte, err error) {
+	gap := false
 	err = l.db.read(ctx, func(pool *pgxpool.Pool) error {
-		page = page[:0]
+		page, gap = page[:0], false
 		rows, err := pool.Query(ctx, `SELECT seq, bytes FROM colophon_entries WHERE ledger = $1 AND seq >= $2 AND seq < $3 ORDER BY seq LIMIT $4`,
 			l.number, int64(from), int64(end), most)
 		if err != nil {
@@ -67,7 +68,8 @@ func (l *ledger) entries(ctx context.Context, from, end uint64, most int) (page 
 				return err
 			}
 			if uint64(seq) != next {
-				return missing(next, end)
+				gap = true
+				break
 			}
 			page, bytes, next = append(page, entry), bytes+len(entry), next+1
 		}
@@ -75,16 +77,13 @@ func (l *ledger) entries(ctx context.Context, from, end uint64, most int) (page 
 		if err := rows.Err(); err != nil {
 			return err
 		}
-		if next < end && len(page) < most && bytes < pageBytes {
-			return missing(next, end)
-		}
+		gap = gap || next < end && len(page) < most && bytes < pageBytes
 		return nil
 	})
+	if err == nil && gap {
+		err = l.missing(ctx, from+uint64(len(page)), end)
+	}
 	return page, err
-}
-
-func missing(seq, size uint64) error {
-	return fmt.Errorf("%w: entry %d of %d is missing", storage.ErrDamaged, seq, size)
 }
 
 // References implements storage.Reader.

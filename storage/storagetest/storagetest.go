@@ -62,6 +62,7 @@ func Run(t *testing.T, open func(t *testing.T) storage.Database, options ...Opti
 		{"ManyReferences", testManyReferences},
 		{"Slices", testSlices},
 		{"Context", testContext},
+		{"Archive", testArchive},
 		{"Readers", testReaders},
 		{"Writers", testWriters},
 		{"Reopen", testReopen},

@@ -1,4 +1,5 @@
-// Package bucket stores objects under names: in a folder, or at an endpoint that speaks S3.
+// Package bucket stores objects under names: in a folder, at an endpoint that speaks S3, at Google
+// Cloud Storage, or at Azure Blob Storage.
 package bucket
 
 import (
@@ -7,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -63,29 +65,88 @@ func Check(text string) error {
 	return err
 }
 
-// IsURL reports whether a URL has one of the schemes of buckets.
-func IsURL(text string) bool {
-	scheme, _, found := strings.Cut(text, "://")
-	return found && (scheme == "file" || scheme == "s3")
+// schemes are the kinds of buckets, by the scheme of their URLs.
+var schemes = map[string]scheme{
+	"file": {},
+	"s3": {open: openS3, parameters: []string{"endpoint", "region"}, example: "s3://bucket/prefix?endpoint=https://s3.example.org",
+		credentials: "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or into the file ~/.aws/credentials"},
+	"gs": {open: openGS, parameters: []string{"endpoint"}, example: "gs://bucket/prefix",
+		credentials: "a key file, and its path into GOOGLE_APPLICATION_CREDENTIALS"},
+	"azblob": {open: openAzure, parameters: []string{"endpoint"}, example: "azblob://container/prefix", paths: true,
+		credentials: "AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY"},
 }
 
-func parse(text string) (*url.URL, error) {
+// scheme is a kind of bucket.
+type scheme struct {
+	open        func(place) (Bucket, error)
+	parameters  []string // that a URL may have
+	paths       bool     // an endpoint may have a path
+	example     string
+	credentials string // where credentials belong
+}
+
+// place is what the URL of a bucket says. A folder has only the prefix.
+type place struct {
+	scheme
+	bucket, prefix, region string
+	endpoint               *url.URL // nil without one
+}
+
+// IsURL reports whether the scheme of a URL is one of a bucket.
+func IsURL(text string) bool {
+	name, _, found := strings.Cut(text, "://")
+	_, is := schemes[name]
+	return found && is
+}
+
+const kinds = "file:///folder, s3://bucket/prefix?endpoint=URL, gs://bucket/prefix, or azblob://container/prefix"
+
+func parse(text string) (place, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, errors.New("it is not a URL like file:///srv/copy or s3://bucket/prefix?endpoint=https://s3.example.org")
+		return place{}, errors.New("it is not a URL like " + kinds)
 	}
+	kind, is := schemes[u.Scheme]
 	switch {
+	case !is:
+		return place{}, fmt.Errorf("%q is not a scheme for a bucket; write %s", u.Scheme, kinds)
 	case u.User != nil:
-		return nil, errors.New("a URL must not have credentials; put them into AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or into the file ~/.aws/credentials")
+		if kind.open == nil {
+			return place{}, errors.New("the URL of a folder has no user; write file:///folder")
+		}
+		return place{}, errors.New("a URL must not have credentials; put them into " + kind.credentials)
 	case u.Fragment != "":
-		return nil, errors.New("a URL of a bucket has no fragment (#…)")
-	case u.Scheme == "file" && (u.Host != "" || !filepath.IsAbs(filepath.FromSlash(u.Path)) || u.RawQuery != ""):
-		return nil, errors.New("the URL of a folder has three slashes and an absolute path, like file:///srv/copy")
-	case u.Scheme == "s3":
-		_, err := s3Options(u)
-		return u, err
-	case u.Scheme != "file":
-		return nil, fmt.Errorf("%q is not a scheme for a bucket; write file:///folder or s3://bucket/prefix?endpoint=URL", u.Scheme)
+		return place{}, errors.New("a URL of a bucket has no fragment (#…)")
+	case kind.open == nil && (u.Host != "" || !filepath.IsAbs(filepath.FromSlash(u.Path)) || u.RawQuery != ""):
+		return place{}, errors.New("the URL of a folder has three slashes and an absolute path, like file:///srv/copy")
+	case kind.open == nil:
+		return place{prefix: filepath.FromSlash(u.Path)}, nil
+	case u.Host == "":
+		return place{}, errors.New("the URL has no bucket: write " + kind.example)
+	}
+	p := place{scheme: kind, bucket: u.Host, prefix: strings.Trim(u.Path, "/")}
+	for name, values := range u.Query() {
+		switch {
+		case len(values) != 1:
+			return p, fmt.Errorf("the parameter %q is given twice", name)
+		case !slices.Contains(kind.parameters, name):
+			return p, fmt.Errorf("the parameter %q is unknown; a bucket of %s has %s", name, u.Scheme, strings.Join(kind.parameters, " and "))
+		case name == "region":
+			p.region = values[0]
+		default:
+			if p.endpoint, err = parseEndpoint(values[0], kind.paths); err != nil {
+				return p, err
+			}
+		}
+	}
+	return p, nil
+}
+
+func parseEndpoint(text string, paths bool) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" && !paths ||
+		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, errors.New("the endpoint is not a URL of scheme and host, like https://s3.example.org or http://127.0.0.1:9000")
 	}
 	return u, nil
 }
@@ -96,13 +157,20 @@ func parse(text string) (*url.URL, error) {
 //   - s3://name/prefix?endpoint=URL&region=NAME is a bucket at any endpoint that speaks S3; the
 //     default endpoint is Amazon's. Credentials come from the usual environment variables, the
 //     usual file, or, at Amazon, the machine's role.
+//   - gs://name/prefix is a bucket at Google Cloud Storage, with Google's application default
+//     credentials.
+//   - azblob://container/prefix is a container at Azure Blob Storage. Account and credentials come
+//     from AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT with AZURE_STORAGE_KEY or
+//     AZURE_STORAGE_SAS_TOKEN, or else from azidentity's default chain.
+//
+// The last two take an endpoint too. Over http they send no tokens.
 func Open(text string) (Bucket, error) {
-	u, err := parse(text)
-	if err != nil {
+	p, err := parse(text)
+	switch {
+	case err != nil:
 		return nil, err
+	case p.open == nil:
+		return &folder{root: p.prefix}, nil
 	}
-	if u.Scheme == "file" {
-		return &folder{root: filepath.FromSlash(u.Path)}, nil
-	}
-	return openS3(u)
+	return p.open(p)
 }

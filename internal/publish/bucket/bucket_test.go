@@ -40,6 +40,16 @@ func kinds(t *testing.T, test func(t *testing.T, b bucket.Bucket)) {
 		t.Run("at the root", func(t *testing.T) { test(t, open(t, s.URL(""))) })
 		t.Run("with a prefix", func(t *testing.T) { test(t, open(t, s.URL("a prefix/b"))) })
 	})
+	t.Run("Google", func(t *testing.T) {
+		s := buckettest.StartGCS(t)
+		t.Run("at the root", func(t *testing.T) { test(t, open(t, s.URL(""))) })
+		t.Run("with a prefix", func(t *testing.T) { test(t, open(t, s.URL("a prefix/b"))) })
+	})
+	t.Run("Azure", func(t *testing.T) {
+		s := buckettest.StartAzure(t)
+		t.Run("at the root", func(t *testing.T) { test(t, open(t, s.URL(""))) })
+		t.Run("with a prefix", func(t *testing.T) { test(t, open(t, s.URL("a prefix/b"))) })
+	})
 }
 
 var plain = bucket.Attributes{ContentType: "application/octet-stream", CacheControl: "no-cache"}
@@ -151,19 +161,32 @@ func TestFolderHasObjectsOnly(t *testing.T) {
 	require.NoError(t, errors.Join(b.Put(t.Context(), "a/c", []byte("one"), plain, bucket.IfAbsent())))
 }
 
+// withoutCredentials clears the variables with credentials.
+func withoutCredentials(t *testing.T) {
+	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", filepath.Join(t.TempDir(), "none"))
+}
+
+// urls are those of buckets of each kind at an endpoint.
+func urls(endpoint string) []string {
+	at := "endpoint=" + url.QueryEscape(endpoint)
+	return []string{"s3://bucket?region=us-east-1&" + at, "gs://bucket?" + at, "azblob://bucket?" + at}
+}
+
 // Put and Get return an error if the endpoint gives a wrong answer, or none.
 func TestFaultyEndpoints(t *testing.T) {
-	t.Setenv("AWS_ACCESS_KEY_ID", "")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
-	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", filepath.Join(t.TempDir(), "none"))
+	withoutCredentials(t)
 	for status, want := range map[int]error{http.StatusPreconditionFailed: bucket.ErrPrecondition, http.StatusNotImplemented: bucket.ErrUnsupported,
 		http.StatusInternalServerError: nil, http.StatusForbidden: nil, http.StatusConflict: nil} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
-		b := open(t, "s3://bucket?region=us-east-1&endpoint="+url.QueryEscape(server.URL))
-		err := b.Put(t.Context(), "object", []byte("x"), plain, bucket.IfAbsent())
-		require.Error(t, err)
-		for _, kind := range []error{bucket.ErrPrecondition, bucket.ErrUnsupported, bucket.ErrNotFound} {
-			require.Equal(t, kind == want, errors.Is(err, kind), "%d: %v", status, err)
+		for _, place := range urls(server.URL) {
+			err := open(t, place).Put(t.Context(), "object", []byte("x"), plain, bucket.IfAbsent())
+			require.ErrorContains(t, err, "object")
+			for _, kind := range []error{bucket.ErrPrecondition, bucket.ErrUnsupported, bucket.ErrNotFound} {
+				require.Equal(t, kind == want, errors.Is(err, kind), "%s: %d: %v", place, status, err)
+			}
 		}
 		server.Close()
 	}
@@ -171,22 +194,108 @@ func TestFaultyEndpoints(t *testing.T) {
 	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-ended }))
 	defer silent.Close()
 	defer close(ended)
-	b := open(t, "s3://bucket?region=us-east-1&endpoint="+url.QueryEscape(silent.URL))
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	require.ErrorIs(t, b.Put(ctx, "object", []byte("x"), plain, bucket.IfAbsent()), context.DeadlineExceeded)
+	for _, place := range urls(silent.URL) {
+		b := open(t, place)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, b.Put(ctx, "object", []byte("x"), plain, bucket.IfAbsent()), context.DeadlineExceeded, place)
+	}
+}
+
+// An object that ends early, or that a container or bucket that is missing does not have, is an error
+// of its own.
+func TestCutOffObjects(t *testing.T) {
+	withoutCredentials(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		w.Header().Set("ETag", `"tag"`)
+		w.Header().Set("Last-Modified", time.Unix(0, 0).UTC().Format(http.TimeFormat))
+		_, _ = w.Write([]byte("short"))
+	}))
+	defer server.Close()
+	for _, place := range urls(server.URL) {
+		_, _, err := open(t, place).Get(t.Context(), "object", 1000)
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF, place)
+		require.ErrorContains(t, err, "object")
+	}
+}
+
+// A place that limits the rate of writes is asked again, after a pause.
+func TestRateLimit(t *testing.T) {
+	var requests atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if requests.Add(1) == 1 {
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	}))
+	defer server.Close()
+	b := open(t, "gs://bucket?endpoint="+url.QueryEscape(server.URL))
+	require.NoError(t, b.Put(t.Context(), "object", []byte("x"), plain, bucket.IfAbsent()))
+	require.EqualValues(t, 2, requests.Load())
+}
+
+// The accounts and credentials of Azure come from the variables that its own tools read.
+func TestAzureCredentials(t *testing.T) {
+	s := buckettest.StartAzure(t)
+	b := open(t, s.URL("credentials"))
+	require.NoError(t, b.Put(t.Context(), "object", []byte("one"), plain, bucket.IfAbsent()))
+	read := func(place string) error {
+		b, err := bucket.Open(place)
+		if err != nil {
+			return err
+		}
+		_, _, err = b.Get(t.Context(), "object", 3)
+		return err
+	}
+	withoutCredentials(t)
+	require.ErrorContains(t, read("azblob://bucket/credentials"), "AZURE_STORAGE_ACCOUNT")
+	require.ErrorContains(t, read(s.URL("credentials")), "object in container bucket: 403")
+
+	t.Setenv("AZURE_STORAGE_CONNECTION_STRING", "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey="+buckettest.AzureKey+";BlobEndpoint="+s.Endpoint()+";")
+	require.NoError(t, read("azblob://bucket/credentials"))
+	t.Setenv("AZURE_STORAGE_CONNECTION_STRING", "")
+
+	t.Setenv("AZURE_STORAGE_SAS_TOKEN", "?"+s.Signature())
+	require.NoError(t, read(s.URL("credentials")))
+	const secret = "a-signature-that-nobody-may-see"
+	t.Setenv("AZURE_STORAGE_SAS_TOKEN", "sig="+secret)
+	s.Kill()
+	err := read(s.URL("credentials"))
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), secret)
+
+	t.Setenv("AZURE_STORAGE_KEY", "not base64!")
+	require.ErrorContains(t, read(s.URL("credentials")), "base64")
+}
+
+// The credentials of Google come from the file that GOOGLE_APPLICATION_CREDENTIALS names.
+func TestGoogleCredentials(t *testing.T) {
+	var asked atomic.Int64
+	service := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+	}))
+	defer service.Close()
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", filepath.Join(t.TempDir(), "none"))
+	b := open(t, "gs://bucket?endpoint="+url.QueryEscape(service.URL))
+	_, _, err := b.Get(t.Context(), "object", 3)
+	require.ErrorContains(t, err, "object in bucket bucket: finding Google's credentials (set GOOGLE_APPLICATION_CREDENTIALS")
+	require.Zero(t, asked.Load())
 }
 
 func TestURLs(t *testing.T) {
-	for _, good := range []string{"file:///srv/copy", "s3://bucket", "s3://bucket/a/b", "s3://bucket/a?endpoint=http://127.0.0.1:9000&region=eu"} {
+	for _, good := range []string{"file:///srv/copy", "s3://bucket", "s3://bucket/a/b", "s3://bucket/a?endpoint=http://127.0.0.1:9000&region=eu",
+		"gs://bucket", "gs://bucket/a/b", "gs://bucket?endpoint=http://127.0.0.1:9000", "azblob://container/a", "azblob://container?endpoint=http://127.0.0.1:9000/account"} {
 		require.NoError(t, bucket.Check(good), good)
 		require.True(t, bucket.IsURL(good))
 	}
 	for _, bad := range []string{"", "/srv/copy", "file://srv/copy", "file:srv", "file:///srv?x=1", "s3://", "s3://bucket?endpoint=s3.example.org", "s3://bucket?endpoint=https://h/path",
-		"s3://key:secret@bucket", "s3://bucket?secret=x", "s3://bucket?region=a&region=b", "gs://bucket", "azblob://container", "http://h", "s3://bucket#x", "s3://bucket?endpoint=https://a:b@h"} {
+		"s3://key:secret@bucket", "s3://bucket?secret=x", "s3://bucket?region=a&region=b", "http://h", "s3://bucket#x", "s3://bucket?endpoint=https://a:b@h",
+		"gs://", "gs://bucket?region=eu", "gs://bucket?endpoint=https://h/path", "azblob://", "azblob://container?account=x", "azblob://user:secret@container", "file://user:secret@/srv"} {
 		require.Error(t, bucket.Check(bad), bad)
 	}
-	require.NotContains(t, bucket.Check("s3://key:secret@bucket").Error(), "secret@")
+	for _, kind := range []string{"s3", "gs", "azblob"} {
+		require.NotContains(t, bucket.Check(kind+"://key:secret@bucket").Error(), "secret@")
+	}
 }
 
 // Auditors read a bucket like a web server.

@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"path"
-	"strings"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -25,59 +23,23 @@ type s3 struct {
 // amazon is the endpoint without another.
 const amazon = "https://s3.amazonaws.com"
 
-// s3Place holds the parts of the URL of an S3 bucket.
-type s3Place struct {
-	bucket, prefix, region string
-	endpoint               *url.URL
-	custom                 bool // the URL names an endpoint
-}
-
-func s3Options(u *url.URL) (s3Place, error) {
-	place := s3Place{bucket: u.Host, prefix: strings.Trim(u.Path, "/")}
-	if place.bucket == "" {
-		return place, errors.New("the URL has no bucket: write s3://bucket/prefix?endpoint=https://s3.example.org")
-	}
-	endpoint := amazon
-	for name, values := range u.Query() {
-		switch {
-		case len(values) != 1:
-			return place, fmt.Errorf("the parameter %q is given twice", name)
-		case name == "endpoint":
-			endpoint, place.custom = values[0], true
-		case name == "region":
-			place.region = values[0]
-		default:
-			return place, fmt.Errorf("the parameter %q is unknown; a bucket has endpoint and region", name)
-		}
-	}
-	var err error
-	place.endpoint, err = url.Parse(endpoint)
-	if err != nil || place.endpoint.Scheme != "http" && place.endpoint.Scheme != "https" || place.endpoint.Host == "" ||
-		strings.Trim(place.endpoint.Path, "/") != "" || place.endpoint.User != nil || place.endpoint.RawQuery != "" {
-		return place, errors.New("the endpoint is not a URL of scheme and host, like https://s3.example.org or http://127.0.0.1:9000")
-	}
-	return place, nil
-}
-
-func openS3(u *url.URL) (Bucket, error) {
-	place, err := s3Options(u)
-	if err != nil {
-		return nil, err
-	}
+func openS3(p place) (Bucket, error) {
 	providers := []credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}}
-	if !place.custom {
+	endpoint := p.endpoint
+	if endpoint == nil {
+		endpoint, _ = url.Parse(amazon)
 		providers = append(providers, &credentials.IAM{})
 	}
-	client, err := minio.New(place.endpoint.Host, &minio.Options{
+	client, err := minio.New(endpoint.Host, &minio.Options{
 		Creds:      credentials.NewChainCredentials(providers),
-		Secure:     place.endpoint.Scheme == "https",
-		Region:     place.region,
+		Secure:     endpoint.Scheme == "https",
+		Region:     p.region,
 		MaxRetries: 1, // the caller tries again
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &s3{client: client, bucket: place.bucket, prefix: place.prefix}, nil
+	return &s3{client: client, bucket: p.bucket, prefix: p.prefix}, nil
 }
 
 func (b *s3) key(name string) string { return path.Join(b.prefix, name) }
@@ -90,16 +52,8 @@ func (b *s3) Get(ctx context.Context, name string, most int64) (body []byte, tag
 		return nil, "", b.explain(name, err)
 	}
 	defer object.Close()
-	body, err = io.ReadAll(io.LimitReader(object, most+1))
-	switch {
-	case err != nil:
-		return nil, "", b.explain(name, err)
-	case int64(len(body)) > most:
-		return nil, "", fmt.Errorf("%s: %w", name, ErrTooLong)
-	case int64(len(body)) != info.Size:
-		return nil, "", fmt.Errorf("%s: %w", name, io.ErrUnexpectedEOF)
-	}
-	return body, info.ETag, nil
+	body, err = readObject(name, object, info.Size, most)
+	return body, info.ETag, err
 }
 
 // Size implements Bucket.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strconv"
 	"sync"
 
 	"colophon/internal/publish/bucket"
@@ -43,9 +44,12 @@ type Memory struct {
 	// IgnoresAbsent and IgnoresTag make the bucket ignore conditions. Refuses makes it refuse
 	// them as unsupported.
 	IgnoresAbsent, IgnoresTag, Refuses bool
+	// Generations makes tags that change with each Put, also of the same bytes.
+	Generations bool
 
 	mu      sync.Mutex
 	objects map[string][]byte
+	puts    map[string]int // the number of times that each object was written
 	calls   []Call
 }
 
@@ -67,12 +71,26 @@ func (m *Memory) Calls() []Call {
 func (m *Memory) Set(name string, body []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.objects == nil {
-		m.objects = make(map[string][]byte)
-	}
-	if m.objects[name] = body; body == nil {
+	if m.set(name, body); body == nil {
 		delete(m.objects, name)
 	}
+}
+
+// set writes an object. The caller holds the lock.
+func (m *Memory) set(name string, body []byte) {
+	if m.objects == nil {
+		m.objects, m.puts = make(map[string][]byte), make(map[string]int)
+	}
+	m.objects[name] = body
+	m.puts[name]++
+}
+
+// tag returns the tag of an object. The caller holds the lock.
+func (m *Memory) tag(name string) string {
+	if m.Generations {
+		return strconv.Itoa(m.puts[name])
+	}
+	return tagOf(m.objects[name])
 }
 
 func tagOf(body []byte) string {
@@ -122,7 +140,7 @@ func (m *Memory) Get(ctx context.Context, name string, most int64) (body []byte,
 		case int64(len(there)) > most:
 			return fmt.Errorf("%s: %w", name, bucket.ErrTooLong)
 		}
-		body, tag = bytes.Clone(there), tagOf(there)
+		body, tag = bytes.Clone(there), m.tag(name)
 		return nil
 	})
 	return body, tag, err
@@ -148,19 +166,15 @@ func (m *Memory) Put(ctx context.Context, name string, body []byte, _ bucket.Att
 		if m.Refuses && conditional {
 			return bucket.ErrUnsupported
 		}
-		there, is := m.objects[name]
 		tag := ""
-		if is {
-			tag = tagOf(there)
+		if _, is := m.objects[name]; is {
+			tag = m.tag(name)
 		}
 		ignored := m.IgnoresAbsent && condition == bucket.IfAbsent() || m.IgnoresTag && conditional && condition != bucket.IfAbsent()
 		if !ignored && !condition.Holds(tag) {
 			return fmt.Errorf("%s: %w", name, bucket.ErrPrecondition)
 		}
-		if m.objects == nil {
-			m.objects = make(map[string][]byte)
-		}
-		m.objects[name] = bytes.Clone(body)
+		m.set(name, bytes.Clone(body))
 		if m.Written != nil {
 			m.Written(name, m.objects)
 		}

@@ -2,24 +2,107 @@ package buckettest
 
 import (
 	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// The program of the S3 server, and the environment variable that makes a test fail, instead
-// of skipping it, if the program is missing.
-const (
-	program         = "versitygw"
-	requireVariable = "COLOPHON_REQUIRE_S3"
+// program is a storage server that tests run.
+type program struct {
+	name    string
+	require string // the variable that requires it in place of skipping tests
+	install string
+}
+
+var (
+	versitygw = program{"versitygw", "COLOPHON_REQUIRE_S3", "go install github.com/versity/versitygw/cmd/versitygw@v1.8.0"}
+	fakeGCS   = program{"fake-gcs-server", "COLOPHON_REQUIRE_GCS", "go install github.com/fsouza/fake-gcs-server@v1.56.1"}
+	azurite   = program{"azurite-blob", "COLOPHON_REQUIRE_AZURITE", "npm install -g --ignore-scripts azurite@3.37.0"}
 )
+
+// server is a storage server that runs.
+type server struct {
+	t       testing.TB
+	program program
+	args    []string
+	dir     string
+	address string
+	stop    func() // ends the process; nil while there is none
+}
+
+// start prepares a server. The test is skipped if the program is not installed.
+func start(t testing.TB, p program) *server {
+	t.Helper()
+	if _, err := exec.LookPath(p.name); err != nil {
+		if os.Getenv(p.require) != "" {
+			t.Fatalf("%s is missing, and %s is set: %s", p.name, p.require, p.install)
+		}
+		t.Skipf("there is no %s here: %s", p.name, p.install)
+	}
+	s := &server{t: t, program: p, dir: t.TempDir()}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s.address = listener.Addr().String()
+	require.NoError(t, listener.Close())
+	t.Cleanup(s.Kill)
+	return s
+}
+
+func (s *server) port() string {
+	_, port, err := net.SplitHostPort(s.address)
+	require.NoError(s.t, err)
+	return port
+}
+
+// Run starts the server, and waits until it answers.
+func (s *server) Run() {
+	s.t.Helper()
+	output := new(bytes.Buffer)
+	process := exec.Command(s.program.name, s.args...) // #nosec G204 -- the program that a test has found
+	process.Stdout, process.Stderr = output, output
+	require.NoError(s.t, process.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- process.Wait() }()
+	for deadline := time.After(time.Minute); ; {
+		conn, err := net.Dial("tcp", s.address)
+		if err == nil {
+			_ = conn.Close()
+			s.stop = func() { _ = process.Process.Kill(); <-ended }
+			return
+		}
+		select {
+		case err := <-ended:
+			require.Fail(s.t, s.program.name+" ended", "%v: %s", err, output)
+		case <-deadline:
+			_ = process.Process.Kill()
+			<-ended
+			require.Fail(s.t, s.program.name+" does not answer", "%s", output)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// Kill ends the server at once. Run starts it again.
+func (s *server) Kill() {
+	if s.stop != nil {
+		s.stop()
+		s.stop = nil
+	}
+}
 
 // Credentials of the S3 server.
 const (
@@ -28,80 +111,23 @@ const (
 )
 
 // S3 is a real S3 server with one bucket, on a folder.
-type S3 struct {
-	t       testing.TB
-	dir     string
-	address string
-	process *exec.Cmd
-	stop    func() // ends the process; nil while there is none
-}
+type S3 struct{ *server }
 
 // StartS3 starts versitygw, and sets the variables with its credentials. It skips the test if
 // versitygw is not installed.
 func StartS3(t testing.TB) *S3 {
 	t.Helper()
-	path, err := exec.LookPath(program)
-	if err != nil {
-		if os.Getenv(requireVariable) != "" {
-			t.Fatalf("%s is missing, and %s is set: go install github.com/versity/versitygw/cmd/versitygw@v1.8.0", program, requireVariable)
-		}
-		t.Skipf("there is no S3 server here: go install github.com/versity/versitygw/cmd/versitygw@v1.8.0")
-	}
-	s := &S3{t: t, dir: t.TempDir()}
+	s := &S3{start(t, versitygw)}
 	for _, dir := range []string{"objects/bucket", "attributes"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(s.dir, dir), 0o750))
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	s.address = listener.Addr().String()
-	require.NoError(t, listener.Close())
 	t.Setenv("AWS_ACCESS_KEY_ID", accessKey)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", secretKey)
-	t.Cleanup(s.Kill)
-	s.Run(path)
+	// A side folder for attributes, because not every file system has extended ones.
+	s.args = []string{"--port", s.address, "--access", accessKey, "--secret", secretKey, "--quiet",
+		"posix", "--sidecar", filepath.Join(s.dir, "attributes"), filepath.Join(s.dir, "objects")}
+	s.Run()
 	return s
-}
-
-// Run starts the server, and waits until it answers. path is the program's file; if it is
-// empty, Run searches for the program.
-func (s *S3) Run(path string) {
-	s.t.Helper()
-	if path == "" {
-		path = program
-	}
-	output := new(bytes.Buffer)
-	// Attributes are in a separate folder, because not every file system has extended
-	// attributes.
-	// #nosec G204 -- the program that a test has found
-	s.process = exec.Command(path, "--port", s.address, "--access", accessKey, "--secret", secretKey, "--quiet",
-		"posix", "--sidecar", filepath.Join(s.dir, "attributes"), filepath.Join(s.dir, "objects"))
-	s.process.Stdout, s.process.Stderr = output, output
-	require.NoError(s.t, s.process.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- s.process.Wait() }()
-	for deadline := time.After(time.Minute); ; {
-		conn, err := net.Dial("tcp", s.address)
-		if err == nil {
-			_ = conn.Close()
-			s.stop = func() { _ = s.process.Process.Kill(); <-ended }
-			return
-		}
-		select {
-		case err := <-ended:
-			require.Fail(s.t, "the S3 server ended", "%v: %s", err, output)
-		case <-deadline:
-			require.Fail(s.t, "the S3 server does not answer", "%s", output)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-}
-
-// Kill ends the server at once. Run starts it again with the same objects.
-func (s *S3) Kill() {
-	if s.stop != nil {
-		s.stop()
-		s.stop = nil
-	}
 }
 
 // URL returns the URL of the bucket with a prefix.
@@ -111,3 +137,89 @@ func (s *S3) URL(prefix string) string {
 
 // Folder returns the folder with the objects of the bucket.
 func (s *S3) Folder() string { return filepath.Join(s.dir, "objects", "bucket") }
+
+// GCS is an emulator of Google Cloud Storage with one bucket, in memory.
+type GCS struct{ *server }
+
+// StartGCS starts fake-gcs-server. The test is skipped if it is not installed.
+func StartGCS(t testing.TB) *GCS {
+	t.Helper()
+	s := &GCS{start(t, fakeGCS)}
+	s.args = []string{"-scheme", "http", "-host", "127.0.0.1", "-port", s.port(), "-backend", "memory", "-log-level", "error"}
+	s.Run()
+	response, err := http.Post("http://"+s.address+"/storage/v1/b?project=test", "application/json", strings.NewReader(`{"name":"bucket"}`)) //nolint:noctx // a local server
+	require.NoError(t, err)
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, errors.Join(err, response.Body.Close()))
+	require.Equal(t, http.StatusOK, response.StatusCode, "%s", body)
+	return s
+}
+
+// URL returns the URL of the bucket with a prefix.
+func (s *GCS) URL(prefix string) string {
+	return fmt.Sprintf("gs://bucket/%s?endpoint=%s", prefix, url.QueryEscape("http://"+s.address))
+}
+
+// The account of the Azure emulator.
+const azureAccount = "devstoreaccount1"
+
+// AzureKey is the key of the emulator's account.
+var AzureKey = base64.StdEncoding.EncodeToString([]byte("a key of an account that a test uses, of 64 bytes like real ones"))
+
+// Azure is an emulator of Azure Blob Storage with one container.
+type Azure struct{ *server }
+
+// StartAzure starts Azurite, and sets the variables with its credentials. The test is skipped if
+// it is not installed.
+func StartAzure(t testing.TB) *Azure {
+	t.Helper()
+	t.Setenv("AZURITE_ACCOUNTS", azureAccount+":"+AzureKey)
+	s := &Azure{start(t, azurite)}
+	s.args = []string{"--blobHost", "127.0.0.1", "--blobPort", s.port(), "--location", s.dir, "--silent", "--disableTelemetry"}
+	s.Run()
+	t.Setenv("AZURE_STORAGE_CONNECTION_STRING", "")
+	t.Setenv("AZURE_STORAGE_SAS_TOKEN", "")
+	t.Setenv("AZURE_STORAGE_ACCOUNT", azureAccount)
+	t.Setenv("AZURE_STORAGE_KEY", AzureKey)
+	s.createContainer()
+	return s
+}
+
+// createContainer creates the container, with a request that is signed with the account's key.
+func (s *Azure) createContainer() {
+	date := time.Now().UTC().Format(http.TimeFormat)
+	key, err := base64.StdEncoding.DecodeString(AzureKey)
+	require.NoError(s.t, err)
+	sum := hmac.New(sha256.New, key)
+	fmt.Fprintf(sum, "PUT%sx-ms-date:%s\nx-ms-version:2023-11-03\n/%s/%s/bucket\nrestype:container", strings.Repeat("\n", 12), date, azureAccount, azureAccount)
+	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodPut, s.Endpoint()+"/bucket?restype=container", nil)
+	require.NoError(s.t, err)
+	request.Header.Set("X-Ms-Date", date)
+	request.Header.Set("X-Ms-Version", "2023-11-03")
+	request.Header.Set("Authorization", "SharedKey "+azureAccount+":"+base64.StdEncoding.EncodeToString(sum.Sum(nil)))
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(s.t, err)
+	body, err := io.ReadAll(response.Body)
+	require.NoError(s.t, errors.Join(err, response.Body.Close()))
+	require.Equal(s.t, http.StatusCreated, response.StatusCode, "%s", body)
+}
+
+// Endpoint returns the URL of the account.
+func (s *Azure) Endpoint() string { return "http://" + s.address + "/" + azureAccount }
+
+// URL returns the URL of the container with a prefix.
+func (s *Azure) URL(prefix string) string {
+	return fmt.Sprintf("azblob://bucket/%s?endpoint=%s", prefix, url.QueryEscape(s.Endpoint()))
+}
+
+// Signature returns a shared access signature of the account, for an hour.
+func (s *Azure) Signature() string {
+	key, err := base64.StdEncoding.DecodeString(AzureKey)
+	require.NoError(s.t, err)
+	until := time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05Z")
+	const version, permissions, services, types = "2020-10-02", "rcw", "b", "o"
+	sum := hmac.New(sha256.New, key)
+	fmt.Fprintf(sum, "%s\n%s\n%s\n%s\n\n%s\n\n\n%s\n", azureAccount, permissions, services, types, until, version)
+	return url.Values{"sv": {version}, "ss": {services}, "srt": {types}, "sp": {permissions}, "se": {until},
+		"sig": {base64.StdEncoding.EncodeToString(sum.Sum(nil))}}.Encode()
+}

@@ -1,0 +1,232 @@
+// Package archive reads entries that a store has given up (storage.Archiver) from a published copy
+// of the log.
+//
+// It trusts the copy for nothing. A bundle or a tile must have the root that the store's tile of
+// level 1 has for it; that tile never leaves the store. An object that is missing, or that has
+// another root, is damage, and the error names it.
+package archive
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"colophon/internal/publish/bucket"
+	"colophon/proofs"
+	"colophon/proofs/audit"
+	"colophon/storage"
+)
+
+// Options configure a Database. Zero values mean defaults.
+type Options struct {
+	// Bucket has the copy. nil means the bucket that the store of each ledger names.
+	Bucket bucket.Bucket
+	// Timeout bounds each request to the bucket. Default 30 seconds.
+	Timeout time.Duration
+	// Cache bounds the bytes of objects in memory. Default 64 MiB.
+	Cache int
+}
+
+const (
+	defaultTimeout = 30 * time.Second
+	defaultCache   = 64 << 20
+	parallel       = 8 // objects that are fetched at once
+	ahead          = 4 // bundles that a walk over entries fetches before it needs them
+)
+
+// Database reads what the stores of another database have archived from a bucket.
+type Database struct {
+	storage.Database
+	options Options
+	ctx     context.Context // of requests; done after Close
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	cache   *audit.ContentCache // of verified objects, by the digest of their names
+	flights singleflight.Group
+	slots   chan struct{}
+
+	mu      sync.Mutex // guards buckets
+	buckets map[string]bucket.Bucket
+
+	hits, fetches, failures atomic.Uint64
+}
+
+var _ storage.KeyChecker = (*Database)(nil)
+
+// Wrap returns a database over another one, which it closes.
+func Wrap(under storage.Database, o Options) *Database {
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	if o.Cache == 0 {
+		o.Cache = defaultCache
+	}
+	d := &Database{Database: under, options: o, cache: audit.NewContentCache(o.Cache), slots: make(chan struct{}, parallel), buckets: make(map[string]bucket.Bucket)}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	return d
+}
+
+// Ledger implements storage.Database.
+func (d *Database) Ledger(ctx context.Context, name string) (storage.Store, error) {
+	under, err := d.Database.Ledger(ctx, name)
+	return d.wrap(name, under, err)
+}
+
+// Create implements storage.Database.
+func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store, error) {
+	under, err := d.Database.Create(ctx, info)
+	return d.wrap(info.Name, under, err)
+}
+
+func (d *Database) wrap(name string, under storage.Store, err error) (storage.Store, error) {
+	if err != nil {
+		return nil, err
+	}
+	s := &store{Store: under, database: d, name: name}
+	if held, is := under.(storage.Leased); is {
+		return leased{s, held}, nil
+	}
+	return s, nil
+}
+
+// CheckKeys implements storage.KeyChecker.
+func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.Stray, error) {
+	checker, can := d.Database.(storage.KeyChecker)
+	if !can {
+		return nil, errors.New("this database cannot list its keys")
+	}
+	return checker.CheckKeys(ctx, logs, progress)
+}
+
+// Close implements storage.Database. It ends requests to the bucket.
+func (d *Database) Close() error {
+	d.cancel()
+	d.running.Wait()
+	return d.Database.Close()
+}
+
+// bucket returns the bucket with the copy.
+func (d *Database) bucket(place string) (bucket.Bucket, error) {
+	if d.options.Bucket != nil {
+		return d.options.Bucket, nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if b, open := d.buckets[place]; open {
+		return b, nil
+	}
+	b, err := bucket.Open(place)
+	if err != nil {
+		return nil, fmt.Errorf("the archive at %s: %w", place, err)
+	}
+	d.buckets[place] = b
+	return b, nil
+}
+
+// Name returns the name of an object of a published log.
+func Name(ledger string, path proofs.TilePath) string {
+	return "v1/ledgers/" + ledger + "/log/" + path.String()
+}
+
+// object returns a bundle or a tile of level 0, verified.
+func (s *store) object(ctx context.Context, a storage.Archived, path proofs.TilePath) ([]byte, error) {
+	d, name := s.database, Name(s.name, path)
+	key := sha256.Sum256([]byte(name))
+	if body, cached := d.cache.Get(key); cached {
+		d.hits.Add(1)
+		return body, nil
+	}
+	fetched := d.flights.DoChan(name, func() (any, error) {
+		body, err := s.fetch(a, name, path)
+		if err != nil {
+			d.failures.Add(1)
+			return nil, err
+		}
+		d.fetches.Add(1)
+		d.cache.Put(key, body)
+		return body, nil
+	})
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case result := <-fetched:
+		body, _ := result.Val.([]byte)
+		return body, result.Err
+	}
+}
+
+// fetch reads an object and verifies it. It does not end with its first caller, since others may
+// wait for the same object.
+func (s *store) fetch(a storage.Archived, name string, path proofs.TilePath) ([]byte, error) {
+	d := s.database
+	ctx, cancel := context.WithTimeout(d.ctx, d.options.Timeout)
+	defer cancel()
+	select {
+	case d.slots <- struct{}{}:
+		defer func() { <-d.slots }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("reading %s from the archive: %w", name, ctx.Err())
+	}
+	b, err := d.bucket(a.Place)
+	if err != nil {
+		return nil, err
+	}
+	const maxBundle = proofs.FullTile * (2 + 1<<16)
+	body, _, err := b.Get(ctx, name, maxBundle)
+	switch {
+	case errors.Is(err, bucket.ErrNotFound), errors.Is(err, bucket.ErrTooLong):
+		return nil, fmt.Errorf("%w: the archive: %w; restore the object from a copy of the bucket", storage.ErrDamaged, err)
+	case err != nil:
+		return nil, fmt.Errorf("reading the archive: %w: %w", audit.ErrUnavailable, err)
+	}
+	root, err := rootOf(path, body)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s in the archive is malformed: %w; restore the object from a copy of the bucket", storage.ErrDamaged, name, err)
+	}
+	above, err := s.Store.Tile(ctx, 1, path.Index/proofs.FullTile)
+	if err != nil {
+		return nil, fmt.Errorf("verifying %s: %w", name, err)
+	}
+	at := int(path.Index%proofs.FullTile) * proofs.HashSize
+	if len(above) < at+proofs.HashSize || root != proofs.Hash(above[at:at+proofs.HashSize]) {
+		return nil, fmt.Errorf("%w: %s in the archive is not what the tree has; restore the object from a copy of the bucket", storage.ErrDamaged, name)
+	}
+	return body, nil
+}
+
+// rootOf returns the root of the full tile of level 0 that an object is, or that its entries have.
+func rootOf(path proofs.TilePath, body []byte) (proofs.Hash, error) {
+	var leaves []proofs.Hash
+	if path.Entries {
+		entries, err := proofs.ParseBundle(body)
+		if err != nil {
+			return proofs.Hash{}, err
+		}
+		for _, entry := range entries {
+			leaves = append(leaves, proofs.LeafHash(entry))
+		}
+	} else {
+		for rest := body; len(rest) >= proofs.HashSize; rest = rest[proofs.HashSize:] {
+			leaves = append(leaves, proofs.Hash(rest[:proofs.HashSize]))
+		}
+		if len(body) != proofs.FullTile*proofs.HashSize {
+			return proofs.Hash{}, fmt.Errorf("it has %d bytes", len(body))
+		}
+	}
+	if len(leaves) != proofs.FullTile {
+		return proofs.Hash{}, fmt.Errorf("it has %d entries", len(leaves))
+	}
+	for ; len(leaves) > 1; leaves = leaves[:len(leaves)/2] {
+		for i := range len(leaves) / 2 {
+			leaves[i] = proofs.NodeHash(leaves[2*i], leaves[2*i+1])
+		}
+	}
+	return leaves[0], nil
+}

@@ -1,0 +1,108 @@
+package publish
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"colophon/internal/publish/bucket"
+	"colophon/ledger"
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// step is the number of bundles that leave the store together. It bounds the transaction.
+const step = 8
+
+// kept are parts of entries that stay in the store, because a start needs them: a server must
+// start while the bucket does not answer. An entry that only looks like one stays too.
+var kept = [][]byte{[]byte(`"kind":"ledger_created"`), []byte(`"kind":"key_rotated"`)}
+
+// archive lets the store give up some of the entries that are old and in the bucket. more reports
+// whether there are others. Nothing leaves the store before the copy of it was read from the
+// bucket, and compared with what the store has and the signed tree.
+func (c *copier) archive(ctx context.Context) (more bool, err error) {
+	if !c.options.Archive || c.at == nil {
+		return false, nil
+	}
+	before, err := ledger.Archived(ctx, c.ledger.Store())
+	if err != nil {
+		return false, err
+	}
+	c.below.Store(before.Below)
+	due := c.at.size - min(c.at.size, max(c.options.ArchiveAfter, 1)) // the last entry stays
+	due -= due % proofs.FullTile
+	if due <= before.Below {
+		return false, nil
+	}
+	next := storage.Archived{Below: min(due, before.Below+step*proofs.FullTile), Place: c.options.Place}
+	r := round{copier: c, head: c.ledger.Head()}
+	var keep []uint64
+	for index := before.Below / proofs.FullTile; index < next.Below/proofs.FullTile; index++ {
+		found, err := r.verify(ctx, index)
+		if err != nil {
+			return false, err
+		}
+		keep = append(keep, found...)
+	}
+	if err := ledger.Archive(ctx, c.ledger, next, keep); err != nil {
+		return false, err
+	}
+	c.below.Store(next.Below)
+	c.log.Debug("old entries have left the database", "below", next.Below, "bucket", c.options.Place)
+	return next.Below < due, nil
+}
+
+// verify reads a tile of level 0 and its bundle from the bucket, and compares them with the store
+// and the signed tree. It returns the entries that stay in the store.
+func (r *round) verify(ctx context.Context, index uint64) (keep []uint64, err error) {
+	for _, path := range []proofs.TilePath{{Index: index, Width: proofs.FullTile}, {Index: index, Width: proofs.FullTile, Entries: true}} {
+		want, err := r.bytes(ctx, path)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errUnreadable, err)
+		}
+		limited, cancel := context.WithTimeout(ctx, r.options.Timeout)
+		got, _, err := r.options.Bucket.Get(limited, r.name(path.String()), int64(len(want)))
+		cancel()
+		switch {
+		case errors.Is(err, bucket.ErrTooLong), err == nil && !bytes.Equal(got, want):
+			return nil, fmt.Errorf("%s: %w", r.name(path.String()), errDifferent)
+		case err != nil:
+			return nil, err
+		case !path.Entries:
+			continue
+		}
+		entries, err := proofs.ParseBundle(got)
+		if err != nil {
+			return nil, err
+		}
+		for i, entry := range entries {
+			for _, part := range kept {
+				if bytes.Contains(entry, part) {
+					keep = append(keep, index*proofs.FullTile+uint64(i))
+					break
+				}
+			}
+		}
+	}
+	return keep, nil
+}
+
+// noteArchive logs a failure to archive, if the last one was another.
+func (c *copier) noteArchive(err error) {
+	message := ""
+	if err != nil {
+		message = err.Error()
+		c.unarchived.Add(1)
+	}
+	if message == c.archiving {
+		return
+	}
+	c.archiving = message
+	if err != nil {
+		c.log.Error("old entries cannot leave the database; they stay there, and it is tried again", "bucket", c.options.Place, "error", err)
+	} else {
+		c.log.Info("old entries can leave the database again", "bucket", c.options.Place)
+	}
+}

@@ -1,0 +1,340 @@
+package publish_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/internal/archive"
+	"colophon/internal/publish"
+	"colophon/internal/publish/bucket/buckettest"
+	"colophon/ledger"
+	"colophon/proofs"
+	"colophon/storage"
+	"colophon/storage/faulty"
+	"colophon/storage/memory"
+)
+
+// archived is a log whose old entries leave the database, and what it had before.
+type archived struct {
+	*node
+	under   *memory.Database // what the store has itself
+	keys    string
+	bucket  *buckettest.Memory
+	entries [][]byte          // all of them
+	answers map[string][]byte // of the server, by path
+}
+
+// paths are questions about old events.
+func paths(size uint64) []string {
+	const at = "/v1/ledgers/default"
+	all := []string{at + "/log/tile/1/000.p/" + fmt.Sprint(size/256)}
+	for index := range size / 256 {
+		all = append(all, fmt.Sprintf("%s/log/tile/0/%03d", at, index), fmt.Sprintf("%s/log/tile/entries/%03d", at, index))
+	}
+	for _, seq := range []uint64{0, 1, 255, 256, 300, 511, size - 1} {
+		all = append(all, fmt.Sprintf("%s/records/%d/receipt?tree_size=%d", at, seq, size), fmt.Sprintf("%s/proofs/inclusion?seq=%d&tree_size=%d", at, seq, size))
+	}
+	return append(all, fmt.Sprintf("%s/proofs/consistency?first=100&second=%d", at, size-1), at+"/events?limit=300", at+"/events?from=200&limit=300")
+}
+
+// newArchived makes a log of a size, publishes it, and notes what the server answers.
+func newArchived(t *testing.T, size uint64) *archived {
+	a := &archived{under: memory.New(), keys: t.TempDir(), bucket: new(buckettest.Memory), answers: make(map[string][]byte)}
+	a.node = open(t, a.under, a.keys)
+	a.grow(size / 2)
+	_, err := a.host.RotateKey(t.Context(), ledger.Default, "a test")
+	require.NoError(t, err)
+	_, err = a.host.RetireKey(t.Context(), ledger.Default, "a test")
+	require.NoError(t, err)
+	a.grow(size)
+	for entry, err := range a.ledger.Store().Entries(t.Context(), 0) {
+		require.NoError(t, err)
+		a.entries = append(a.entries, bytes.Clone(entry.Bytes))
+	}
+	for _, path := range paths(size) {
+		status, body := a.get(path)
+		require.Equal(t, http.StatusOK, status, "%s: %s", path, body)
+		a.answers[path] = body
+	}
+	return a
+}
+
+// reopen opens the database as a new process does, with empty caches. faults may be nil.
+func (a *archived) reopen(t *testing.T, faults *faulty.Faults) *node {
+	var under storage.Database = a.under
+	if faults != nil {
+		under = faulty.NewDatabase(under, faults)
+	}
+	return open(t, archive.Wrap(under, archive.Options{Bucket: a.bucket, Timeout: time.Second}), a.keys)
+}
+
+// archiving are options that archive all but a number of entries.
+func (a *archived) archiving(after uint64) publish.Options {
+	o := options(a.bucket)
+	o.Archive, o.ArchiveAfter = true, after
+	return o
+}
+
+// below returns how many entries may have left the store.
+func (a *archived) below(t *testing.T) uint64 {
+	t.Helper()
+	store, err := a.under.Ledger(t.Context(), ledger.Default)
+	require.NoError(t, err)
+	found, err := ledger.Archived(t.Context(), store)
+	require.NoError(t, err)
+	return found.Below
+}
+
+func (a *archived) waitBelow(t *testing.T, below uint64) {
+	t.Helper()
+	require.Eventually(t, func() bool { return a.below(t) == below }, time.Minute, time.Millisecond)
+}
+
+// wantAll requires that a node has every entry, and answers as before.
+func (a *archived) wantAll(t *testing.T, n *node) {
+	t.Helper()
+	at := 0
+	for entry, err := range n.ledger.Store().Entries(t.Context(), 0) {
+		require.NoError(t, err)
+		if at < len(a.entries) {
+			require.Equal(t, string(a.entries[at]), string(entry.Bytes))
+		}
+		at++
+	}
+	require.GreaterOrEqual(t, at, len(a.entries))
+	for seq := 0; seq < len(a.entries); seq += 37 {
+		entry, err := n.ledger.Store().Entry(t.Context(), uint64(seq))
+		require.NoError(t, err)
+		require.Equal(t, string(a.entries[seq]), string(entry))
+	}
+	for path, want := range a.answers {
+		status, body := n.get(path)
+		require.Equal(t, http.StatusOK, status, "%s: %s", path, body)
+		require.Equal(t, string(want), string(body), path)
+	}
+}
+
+// Old entries leave the database, every answer stays the same, and a start needs no bucket.
+func TestArchive(t *testing.T) {
+	a := newArchived(t, 1500)
+	n := a.reopen(t, nil)
+	p, stop := n.publish(a.archiving(300))
+	a.waitBelow(t, 1024)
+	stop()
+	require.Equal(t, 1024.0, values(t, p, "colophon_archive_events")["colophon_archive_events default"])
+
+	store, err := a.under.Ledger(t.Context(), ledger.Default)
+	require.NoError(t, err)
+	var missing *storage.ArchivedError
+	in := 0
+	for seq := range uint64(1024) {
+		if _, err = store.Entry(t.Context(), seq); err == nil {
+			in++
+		} else {
+			require.ErrorAs(t, err, &missing)
+		}
+	}
+	require.Equal(t, 3, in, "the first event, and those of the keys")
+	_, err = store.Entry(t.Context(), 1024)
+	require.NoError(t, err)
+
+	again := a.reopen(t, nil)
+	a.wantAll(t, again)
+	again.grow(1600)
+	_, stop = again.publish(a.archiving(1))
+	a.waitBelow(t, 1536)
+	stop()
+	a.wantAll(t, a.reopen(t, nil))
+	a.wantAll(t, again)
+
+	// Without --archive, nothing is answered from what is left.
+	_, err = open(t, a.under, a.keys).ledger.Store().Entry(t.Context(), 5)
+	require.ErrorContains(t, err, "give --archive and --publish")
+
+	// With fewer entries to archive than before, nothing changes.
+	_, stop = again.publish(a.archiving(1400))
+	again.grow(1700)
+	again.wait(a.bucket)
+	stop()
+	require.EqualValues(t, 1536, a.below(t))
+}
+
+// Nothing leaves the database if the copy of it is missing or different.
+func TestArchiveVerifiesFirst(t *testing.T) {
+	for _, name := range []string{"tile/0/001", "tile/entries/001"} {
+		for change, apply := range map[string]func([]byte) []byte{
+			"missing": func([]byte) []byte { return nil },
+			"longer":  func(b []byte) []byte { return append(b, 0) },
+			"shorter": func(b []byte) []byte { return b[:len(b)-1] },
+			"changed": func(b []byte) []byte { b[len(b)/2] ^= 1; return b },
+		} {
+			t.Run(name+" "+change, func(t *testing.T) {
+				a := newArchived(t, 900)
+				n := a.reopen(t, nil)
+				_, stop := n.publish(options(a.bucket))
+				n.wait(a.bucket)
+				stop()
+				body := a.bucket.Objects()[prefix+name]
+				a.bucket.Set(prefix+name, apply(bytes.Clone(body)))
+				var said safeBuffer
+				o := a.archiving(1)
+				o.Log = slog.New(slog.NewTextHandler(&said, nil))
+				p, stop := n.publish(o)
+				const failures = "colophon_archive_failures_total"
+				require.Eventually(t, func() bool { return values(t, p, failures)[failures+" default"] > 0 }, time.Minute, time.Millisecond)
+				stop()
+				require.Contains(t, said.String(), prefix+name)
+				require.Zero(t, a.below(t))
+				a.wantAll(t, open(t, a.under, a.keys))
+			})
+		}
+	}
+}
+
+// A process that ends at any step of archiving, the step done or not, has lost nothing, and the next
+// one continues.
+func TestArchiveEndsAtEveryStep(t *testing.T) {
+	for _, mode := range []faulty.Mode{faulty.Fail, faulty.Lie} {
+		for skip := range 3 {
+			a := newArchived(t, 8*256*2+300) // more than two steps
+			faults := faulty.New(faulty.Plan{Mode: mode, Calls: []string{"Archive"}, Skip: skip})
+			n := a.reopen(t, faults)
+			_, stop := n.publish(a.archiving(1))
+			require.Eventually(t, func() bool { return faults.Injected()["Archive"] > 0 }, time.Minute, time.Millisecond)
+			stop()
+			a.wantAll(t, a.reopen(t, nil))
+
+			n = a.reopen(t, nil)
+			_, stop = n.publish(a.archiving(1))
+			a.waitBelow(t, 17*256)
+			stop()
+			a.wantAll(t, a.reopen(t, nil))
+		}
+	}
+	a := newArchived(t, 900)
+	n := a.reopen(t, nil)
+	_, stop := n.publish(options(a.bucket))
+	n.wait(a.bucket)
+	stop()
+	for _, fault := range []buckettest.Fault{buckettest.FailBefore, buckettest.FailAfter, buckettest.Hang} {
+		for end := range 14 {
+			b := restart(a.bucket)
+			var calls atomic.Int64
+			ended := make(chan struct{})
+			b.Fault = func(buckettest.Call) buckettest.Fault {
+				switch at := int(calls.Add(1)) - 1; {
+				case at < end:
+					return buckettest.None
+				case at == end:
+					close(ended)
+				}
+				return fault
+			}
+			o := options(b)
+			o.Archive, o.ArchiveAfter, o.Timeout = true, 1, 5*time.Millisecond
+			n := a.reopen(t, nil)
+			_, stop := n.publish(o)
+			select {
+			case <-ended:
+			case <-time.After(50 * time.Millisecond): // all was archived before
+			}
+			stop()
+			a.wantAll(t, a.reopen(t, nil))
+		}
+	}
+}
+
+// A bucket that lies or has lost an object gives errors that name it, and never a wrong answer.
+func TestArchiveThatLies(t *testing.T) {
+	a := newArchived(t, 900)
+	_, stop := a.reopen(t, nil).publish(a.archiving(1))
+	a.waitBelow(t, 768)
+	stop()
+	sound := a.bucket.Objects()
+	for _, name := range []string{"tile/0/001", "tile/entries/001"} {
+		for change, body := range map[string][]byte{
+			"missing": nil, "empty": {}, "another": sound[prefix+strings.Replace(name, "001", "002", 1)],
+			"changed": append(bytes.Clone(sound[prefix+name][:700]), append([]byte("x"), sound[prefix+name][701:]...)...),
+			"shorter": sound[prefix+name][:len(sound[prefix+name])-32], "longer": append(bytes.Clone(sound[prefix+name]), 0),
+			"much longer": make([]byte, 256*(2+1<<16)+1),
+		} {
+			a.bucket.Set(prefix+name, body)
+			store := a.reopen(t, nil).ledger.Store()
+			var err error
+			if strings.Contains(name, "entries") {
+				_, err = store.Entry(t.Context(), 300)
+			} else {
+				_, err = store.Tile(t.Context(), 0, 1)
+			}
+			require.ErrorIs(t, err, storage.ErrDamaged, "%s %s", name, change)
+			require.ErrorContains(t, err, prefix+name)
+			require.NotErrorIs(t, err, storage.ErrNotFound)
+			_, err = store.Entry(t.Context(), 10)
+			require.NoError(t, err, "of another bundle")
+			for entry, err := range store.Entries(t.Context(), 0) {
+				if err != nil {
+					require.ErrorContains(t, err, prefix+name)
+					break
+				}
+				require.Equal(t, string(a.entries[entry.Seq]), string(entry.Bytes))
+			}
+		}
+		a.bucket.Set(prefix+name, sound[prefix+name])
+	}
+	a.wantAll(t, a.reopen(t, nil))
+}
+
+// While the bucket does not answer, the server starts, takes records, and answers about recent ones;
+// afterwards it answers about all.
+func TestArchiveWithoutItsBucket(t *testing.T) {
+	a := newArchived(t, 900)
+	_, stop := a.reopen(t, nil).publish(a.archiving(1))
+	a.waitBelow(t, 768)
+	stop()
+	var down atomic.Bool
+	for _, fault := range []buckettest.Fault{buckettest.FailBefore, buckettest.Hang} {
+		down.Store(true)
+		a.bucket = restart(a.bucket)
+		a.bucket.Fault = func(buckettest.Call) buckettest.Fault {
+			if down.Load() {
+				return fault
+			}
+			return buckettest.None
+		}
+		n := open(t, archive.Wrap(a.under, archive.Options{Bucket: a.bucket, Timeout: 20 * time.Millisecond}), a.keys)
+		n.grow(n.ledger.Head().Size + 10)
+		_, err := n.ledger.Store().Entry(t.Context(), 800)
+		require.NoError(t, err)
+		_, err = n.ledger.Store().Entry(t.Context(), 300)
+		require.ErrorContains(t, err, "reading the archive")
+		require.NotErrorIs(t, err, storage.ErrDamaged)
+		_, err = n.ledger.Store().Tile(t.Context(), 0, 1)
+		require.Error(t, err)
+		status, _ := n.get("/v1/ledgers/default/records/300/receipt")
+		require.GreaterOrEqual(t, status, http.StatusInternalServerError)
+		down.Store(false)
+		a.wantAll(t, n)
+	}
+}
+
+// The last entries always stay, at every size around full tiles.
+func TestArchiveKeepsTheEdge(t *testing.T) {
+	a := newArchived(t, 700)
+	n := a.reopen(t, nil)
+	_, stop := n.publish(a.archiving(1))
+	a.waitBelow(t, 512)
+	for _, size := range []uint64{767, 768, 769, 1024, 1025} {
+		n.grow(size)
+		a.waitBelow(t, (size-1)/proofs.FullTile*proofs.FullTile)
+		a.wantAll(t, a.reopen(t, nil))
+	}
+	stop()
+}

@@ -1,0 +1,168 @@
+package bucket
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"mime/multipart"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/google"
+)
+
+// gs is a bucket at Google Cloud Storage, by its JSON API. The tag of an object is its generation.
+//
+// Google's own client brings gRPC and 27 MB for the three requests that are needed here.
+type gs struct {
+	rest
+	endpoint string
+	bucket   string
+	prefix   string
+}
+
+// googleEndpoint is the endpoint without another.
+const googleEndpoint = "https://storage.googleapis.com"
+
+// readWrite is the scope that the requests need.
+const readWrite = "https://www.googleapis.com/auth/devstorage.read_write"
+
+// noGeneration is a generation that no object has. Zero would mean an object that is absent.
+const noGeneration = "9223372036854775807"
+
+// openGS returns a bucket. Over http it sends no credentials: only emulators have such endpoints.
+func openGS(p place) (Bucket, error) {
+	endpoint := googleEndpoint
+	if p.endpoint != nil {
+		endpoint = strings.TrimRight(p.endpoint.String(), "/")
+	}
+	b := &gs{rest: newREST("bucket "+p.bucket, explainGS), endpoint: endpoint, bucket: p.bucket, prefix: p.prefix}
+	if !strings.HasPrefix(endpoint, "http:") {
+		b.client.Transport = &oauth2.Transport{Source: new(defaultTokens), Base: b.client.Transport}
+	}
+	return b, nil
+}
+
+// defaultTokens are those of Google's application default credentials. It looks for them when it
+// needs them first, because that may send requests.
+type defaultTokens struct {
+	mu    sync.Mutex
+	found oauth2.TokenSource
+}
+
+// tokenTimeout bounds each request for a token.
+const tokenTimeout = 20 * time.Second
+
+// Token implements oauth2.TokenSource.
+func (d *defaultTokens) Token() (*oauth2.Token, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.found == nil {
+		ctx := context.WithValue(context.Background(), oauth2.HTTPClient, &http.Client{Timeout: tokenTimeout})
+		credentials, err := google.FindDefaultCredentials(ctx, readWrite)
+		if err != nil {
+			return nil, fmt.Errorf("finding Google's credentials (set GOOGLE_APPLICATION_CREDENTIALS to the path of a key file): %w", err)
+		}
+		d.found = credentials.TokenSource
+	}
+	return d.found.Token()
+}
+
+func (b *gs) key(name string) string { return path.Join(b.prefix, name) }
+
+// object returns the URL of an object below an interface of the API.
+func (b *gs) object(api, name, query string) string {
+	return b.endpoint + api + "/storage/v1/b/" + url.PathEscape(b.bucket) + "/o/" + url.PathEscape(b.key(name)) + "?" + query
+}
+
+// Get implements Bucket.
+func (b *gs) Get(ctx context.Context, name string, most int64) (body []byte, tag string, err error) {
+	header, body, err := b.read(ctx, name, b.object("/download", name, "alt=media"), most)
+	return body, header.Get("X-Goog-Generation"), err
+}
+
+// Size implements Bucket.
+func (b *gs) Size(ctx context.Context, name string) (int64, error) {
+	_, body, err := b.read(ctx, name, b.object("", name, "fields=size"), maxAnswer)
+	if err != nil {
+		return 0, err
+	}
+	var found struct {
+		Size int64 `json:"size,string"`
+	}
+	if err := json.Unmarshal(body, &found); err != nil {
+		return 0, fmt.Errorf("%s in bucket %s: its description cannot be read: %w", name, b.bucket, err)
+	}
+	return found.Size, nil
+}
+
+// Put implements Bucket.
+func (b *gs) Put(ctx context.Context, name string, body []byte, attributes Attributes, condition Condition) error {
+	address := b.endpoint + "/upload/storage/v1/b/" + url.PathEscape(b.bucket) + "/o?uploadType=multipart&fields=generation"
+	switch {
+	case condition.absent:
+		address += "&ifGenerationMatch=0"
+	case condition.tag != "":
+		generation := condition.tag
+		if n, err := strconv.ParseUint(generation, 10, 63); err != nil || n == 0 {
+			generation = noGeneration
+		}
+		address += "&ifGenerationMatch=" + generation
+	}
+	contentType, text, err := b.upload(name, body, attributes)
+	if err != nil {
+		return fmt.Errorf("%s in bucket %s: %w", name, b.bucket, err)
+	}
+	return b.write(ctx, name, http.MethodPost, address, text, http.Header{"Content-Type": {contentType}})
+}
+
+// upload returns an object with its description as one body, and the type of that body. The
+// service compares the checksum before it keeps the object.
+func (b *gs) upload(name string, body []byte, attributes Attributes) (contentType string, text []byte, err error) {
+	sum := binary.BigEndian.AppendUint32(nil, crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
+	description, err := json.Marshal(map[string]string{"name": b.key(name), "contentType": attributes.ContentType,
+		"cacheControl": attributes.CacheControl, "crc32c": base64.StdEncoding.EncodeToString(sum)})
+	if err != nil {
+		return "", nil, err
+	}
+	var buffer bytes.Buffer
+	parts := multipart.NewWriter(&buffer)
+	for _, part := range []struct {
+		contentType string
+		body        []byte
+	}{{"application/json; charset=UTF-8", description}, {attributes.ContentType, body}} {
+		w, err := parts.CreatePart(textproto.MIMEHeader{"Content-Type": {part.contentType}})
+		if err == nil {
+			_, err = w.Write(part.body)
+		}
+		if err != nil {
+			return "", nil, err
+		}
+	}
+	err = parts.Close()
+	return "multipart/related; boundary=" + parts.Boundary(), buffer.Bytes(), err
+}
+
+// explainGS turns an answer that is no success into an error of this package, or nil for another error.
+func explainGS(r *http.Response) error {
+	switch {
+	case r.StatusCode == http.StatusNotFound && r.Request.Method == http.MethodGet:
+		return ErrNotFound
+	case r.StatusCode == http.StatusPreconditionFailed:
+		return ErrPrecondition
+	case r.StatusCode == http.StatusNotImplemented:
+		return ErrUnsupported
+	}
+	return nil
+}

@@ -1,0 +1,301 @@
+package publish_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/internal/publish/bucket/buckettest"
+	"colophon/ledger"
+	"colophon/storage/memory"
+)
+
+// A publication can end at any step, with or without its effect: everything that the
+// checkpoint of the copy covers is there, and the next publication completes the copy.
+func TestEndAtEveryStep(t *testing.T) {
+	n := newNode(t)
+	n.grow(254)
+	start := new(buckettest.Memory)
+	_, stop := n.publish(options(start))
+	n.wait(start)
+	stop()
+	n.grow(600)
+
+	whole := restart(start)
+	_, stop = n.publish(options(whole))
+	n.wait(whole)
+	stop()
+	steps := len(whole.Calls())
+	require.Greater(t, steps, 20)
+	for _, fault := range []buckettest.Fault{buckettest.FailBefore, buckettest.FailAfter} {
+		for end := range steps {
+			b := restart(start)
+			var calls atomic.Int64
+			ended := make(chan struct{})
+			b.Fault = func(buckettest.Call) buckettest.Fault {
+				switch done := int(calls.Add(1)) - 1; {
+				case done < end:
+					return buckettest.None
+				case done == end:
+					close(ended)
+					return fault
+				}
+				return buckettest.FailBefore // it is dead
+			}
+			_, stop := n.publish(options(b))
+			<-ended
+			stop()
+			n.wantCovered(b.Objects())
+
+			again := restart(b)
+			_, stop = n.publish(options(again))
+			n.wait(again)
+			stop()
+			n.wantCopy(again.Objects())
+		}
+	}
+}
+
+// A publisher catches up after its bucket has failed, hung, and lost objects.
+func TestFaultsOfTheBucket(t *testing.T) {
+	for name, fault := range map[string]buckettest.Fault{"fails": buckettest.FailBefore, "fails after it has written": buckettest.FailAfter,
+		"hangs": buckettest.Hang, "forgets": buckettest.Forget} {
+		t.Run(name, func(t *testing.T) {
+			n, b := newNode(t), new(buckettest.Memory)
+			b.Fault = every(3, fault)
+			o := options(b)
+			o.Timeout = 20 * time.Millisecond
+			p, _ := n.publish(o)
+			for _, size := range sizes {
+				n.grow(size)
+			}
+			n.wait(b)
+			n.wantCopy(b.Objects())
+			require.Positive(t, values(t, p, "colophon_publish_failures_total")["colophon_publish_failures_total default unavailable"])
+			require.Equal(t, 600.0, values(t, p, "colophon_publish_tree_size")["colophon_publish_tree_size default"])
+			require.Zero(t, values(t, p, "colophon_publish_lag_events")["colophon_publish_lag_events default"])
+		})
+	}
+}
+
+// During an outage the metrics say how far the copy is behind.
+func TestLag(t *testing.T) {
+	n, b := newNode(t), new(buckettest.Memory)
+	var down atomic.Bool
+	b.Fault = func(buckettest.Call) buckettest.Fault {
+		if down.Load() {
+			return buckettest.FailBefore
+		}
+		return buckettest.None
+	}
+	p, _ := n.publish(options(b))
+	n.wait(b)
+	down.Store(true)
+	n.grow(11)
+	const failures = "colophon_publish_failures_total"
+	require.Eventually(t, func() bool { return values(t, p, failures)[failures+" default unavailable"] > 2 }, time.Minute, time.Millisecond)
+	require.Equal(t, 10.0, values(t, p, "colophon_publish_lag_events")["colophon_publish_lag_events default"])
+	require.Positive(t, values(t, p, "colophon_publish_lag_seconds")["colophon_publish_lag_seconds default"])
+	down.Store(false)
+	n.wait(b)
+	require.Eventually(t, func() bool {
+		return values(t, p, "colophon_publish_lag_seconds")["colophon_publish_lag_seconds default"] == 0
+	}, time.Minute, time.Millisecond)
+}
+
+// A bucket that ignores or refuses conditions gets the same copy, and the log says so.
+func TestConditionsThatAreIgnored(t *testing.T) {
+	for name, b := range map[string]*buckettest.Memory{
+		"If-None-Match": {IgnoresAbsent: true}, "If-Match": {IgnoresTag: true}, "both": {IgnoresAbsent: true, IgnoresTag: true}, "refused": {Refuses: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			o := options(b)
+			var said safeBuffer
+			o.Log = slog.New(slog.NewTextHandler(&said, nil))
+			_, stop := n.publish(o)
+			for _, size := range sizes {
+				n.grow(size)
+				n.wait(b)
+			}
+			stop()
+			n.wantCopy(b.Objects())
+			require.Equal(t, b.IgnoresAbsent || b.Refuses, strings.Contains(said.String(), `condition="If-None-Match: *"`), said.String())
+			require.Equal(t, b.IgnoresTag || b.Refuses, strings.Contains(said.String(), `condition=If-Match `), said.String())
+
+			// An object with other bytes stays.
+			tile := prefix + "tile/0/001"
+			b.Set(tile, []byte("other"))
+			b.Set(prefix+"checkpoint", nil)
+			p, _ := n.publish(o)
+			wantFailure(t, p, "different")
+			require.Equal(t, "other", string(b.Objects()[tile]))
+			require.NotContains(t, b.Objects(), prefix+"checkpoint")
+		})
+	}
+}
+
+// An object with other bytes than the log has is reported, and stays.
+func TestDifferentObjectStays(t *testing.T) {
+	for _, name := range []string{"tile/0/000", "tile/entries/000", "tile/1/000.p/1", "tile/0/001.p/44"} {
+		for _, other := range []string{"", "other", strings.Repeat("x", 100_000)} {
+			n, b := newNode(t), new(buckettest.Memory)
+			b.Set(prefix+name, []byte(other))
+			n.grow(300)
+			p, stop := n.publish(options(b))
+			wantFailure(t, p, "different")
+			stop()
+			require.Equal(t, other, string(b.Objects()[prefix+name]))
+			require.NotContains(t, b.Objects(), prefix+"checkpoint")
+		}
+	}
+}
+
+// Entries that the database has lost or changed are not published.
+func TestDamagedLogIsNotPublished(t *testing.T) {
+	for name, damage := range map[string]func(*memory.Tamper) error{
+		"a changed entry": func(d *memory.Tamper) error { return d.SetEntry(270, bytes.Repeat([]byte("x"), 100)) },
+		"a lost entry":    func(d *memory.Tamper) error { return d.DeleteEntry(5) },
+		"a changed tile":  func(d *memory.Tamper) error { return d.SetTile(0, 0, make([]byte, 8192)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			database, keys := memory.New(), t.TempDir()
+			open(t, database, keys).grow(300)
+			tamper, err := database.Tamper(ledger.Default)
+			require.NoError(t, err)
+			n, b := open(t, database, keys), new(buckettest.Memory) // with an empty cache of tiles
+			require.NoError(t, damage(tamper))
+			p, stop := n.publish(options(b))
+			wantFailure(t, p, "unreadable")
+			stop()
+			require.NotContains(t, b.Objects(), prefix+"checkpoint")
+		})
+	}
+}
+
+// The copy of another log, of a fork, or of a log that has grown further is refused, and
+// remains unchanged.
+func TestForeignCopyIsRefused(t *testing.T) {
+	database, keys := memory.New(), t.TempDir()
+	n, theirs := open(t, database, keys), new(buckettest.Memory)
+	n.grow(300)
+	_, stop := n.publish(options(theirs))
+	n.wait(theirs)
+	stop()
+
+	another := newNode(t)
+	another.grow(400)
+	fork := open(t, memory.New(), keysOf(t, keys))
+	ahead := open(t, memory.New(), keysOf(t, keys))
+	fork.grow(400)
+	for name, other := range map[string]*node{"another log": another, "a fork": fork, "a log that is further": ahead} {
+		t.Run(name, func(t *testing.T) {
+			b := restart(theirs)
+			p, stop := other.publish(options(b))
+			wantFailure(t, p, "foreign")
+			stop()
+			got := b.Objects()
+			delete(got, "colophon-probe")
+			want := theirs.Objects()
+			delete(want, "colophon-probe")
+			require.Equal(t, want, got)
+		})
+	}
+}
+
+// Two publishers of one log, of which the second lags behind, never move the checkpoint back.
+func TestLosingWriter(t *testing.T) {
+	n := newNode(t)
+	b := new(buckettest.Memory)
+	n.grow(10)
+	held := make(chan struct{})
+	release := make(chan struct{})
+	var once sync.Once
+	slow := &heldBucket{Memory: b, held: func() { once.Do(func() { close(held); <-release }) }}
+	p, _ := n.publish(options(slow))
+	<-held // before it replaces the checkpoint
+	n.grow(300)
+	n.publish(options(b))
+	n.wait(b)
+	close(release)
+	require.Eventually(t, func() bool {
+		return values(t, p, "colophon_publish_tree_size")["colophon_publish_tree_size default"] == 300
+	}, time.Minute, time.Millisecond)
+	n.wantCopy(b.Objects())
+}
+
+// Closing does not wait for a bucket that hangs, however many ledgers there are.
+func TestCloseDoesNotHang(t *testing.T) {
+	n := newNode(t)
+	o := options(&buckettest.Memory{Fault: func(buckettest.Call) buckettest.Fault { return buckettest.Hang }})
+	o.Timeout, o.Farewell = time.Hour, time.Millisecond
+	o.Ledgers = []string{"a", "b", "c"}
+	for _, name := range o.Ledgers {
+		_, err := n.host.Create(t.Context(), ledger.New{Name: name})
+		require.NoError(t, err)
+	}
+	_, stop := n.publish(o)
+	n.grow(10)
+	stop() // if this waits, the test times out
+}
+
+// The keys of another log, or of a log that has changed its keys more often, are not replaced.
+func TestForeignKeysAreRefused(t *testing.T) {
+	keys := t.TempDir()
+	n := open(t, memory.New(), keys)
+	older := open(t, memory.New(), keysOf(t, keys)) // a log with the same first key
+	_, err := n.host.RotateKey(t.Context(), ledger.Default, "a test")
+	require.NoError(t, err)
+	for name, check := range map[string]struct{ owner, publisher *node }{"of another log": {newNode(t), n}, "that have changed": {n, older}} {
+		t.Run(name, func(t *testing.T) {
+			status, key := check.owner.get("/" + prefix + "key")
+			require.Equal(t, http.StatusOK, status)
+			b := new(buckettest.Memory)
+			b.Set(prefix+"key", key)
+			p, stop := check.publisher.publish(options(b))
+			wantFailure(t, p, "foreign")
+			stop()
+			require.Equal(t, key, b.Objects()[prefix+"key"])
+			require.Len(t, b.Objects(), 2, "with the probe")
+		})
+	}
+}
+
+// Another server that probes at the same time is not taken for a bucket that ignores conditions,
+// if the tags of the bucket are not digests.
+func TestProbesAtOneTime(t *testing.T) {
+	n := newNode(t)
+	b := &overtaken{Memory: &buckettest.Memory{Generations: true}}
+	var said safeBuffer
+	o := options(b)
+	o.Log = slog.New(slog.NewTextHandler(&said, nil))
+	_, stop := n.publish(o)
+	n.grow(3)
+	n.wait(b.Memory)
+	stop()
+	n.wantCopy(b.Objects())
+	require.NotContains(t, said.String(), "does not honour")
+}
+
+// overtaken is a bucket whose probe object another server replaces after it was read first.
+type overtaken struct {
+	*buckettest.Memory
+	once sync.Once
+}
+
+// Get implements bucket.Bucket.
+func (o *overtaken) Get(ctx context.Context, name string, most int64) (body []byte, tag string, err error) {
+	body, tag, err = o.Memory.Get(ctx, name, most)
+	if name == "colophon-probe" {
+		o.once.Do(func() { o.Set(name, body) })
+	}
+	return body, tag, err
+}

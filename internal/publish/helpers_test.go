@@ -1,0 +1,277 @@
+package publish_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"colophon/api"
+	"colophon/internal/publish"
+	"colophon/internal/publish/bucket"
+	"colophon/internal/publish/bucket/buckettest"
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/ledger/keystore"
+	"colophon/ledger/query"
+	"colophon/ledger/record"
+	"colophon/proofs"
+	"colophon/storage"
+	"colophon/storage/memory"
+)
+
+// node is a host with the public ledger "default", and a server for it, whose answers the
+// tests compare the copy with.
+type node struct {
+	t      testing.TB
+	host   *ledger.Host
+	ledger *ledger.Ledger
+	url    string
+}
+
+func open(t testing.TB, database storage.Database, keys string) *node {
+	t.Helper()
+	host, err := ledger.OpenHost(t.Context(), database, keystore.Files{Dir: keys}, func(string) ledger.Config { return ledger.Config{} })
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, host.Close()) })
+	l, err := host.Ledger(ledger.Default)
+	if err != nil {
+		l, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
+	}
+	require.NoError(t, err)
+	require.NoError(t, l.SetPublic(t.Context(), true))
+	store, err := query.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	service, err := api.New(api.Config{Host: host, Index: store, SpoolDir: t.TempDir(), Version: "test"})
+	require.NoError(t, err)
+	server := httptest.NewServer(service)
+	t.Cleanup(server.Close)
+	return &node{t: t, host: host, ledger: l, url: server.URL}
+}
+
+func newNode(t testing.TB) *node { return open(t, memory.New(), t.TempDir()) }
+
+// grow adds records until the log has a size.
+func (n *node) grow(size uint64) {
+	n.t.Helper()
+	const writers = 1000
+	for n.ledger.Head().Size < size {
+		var all sync.WaitGroup
+		for range min(writers, size-n.ledger.Head().Size) {
+			all.Go(func() { assert.NoError(n.t, n.write()) })
+		}
+		all.Wait()
+	}
+	require.Equal(n.t, size, n.ledger.Head().Size)
+}
+
+// write adds a record.
+func (n *node) write() error {
+	r, err := record.DefaultLimits().Parse(record.IPCRecord, []byte(`{"payload":{"seed":1},"output":"x","model":"m","temperature":0.5,"max_tokens":10}`))
+	if err != nil {
+		return err
+	}
+	defer r.Release()
+	sub, err := n.ledger.Prepare(r, ledger.Anonymous, "")
+	if err == nil {
+		_, err = n.ledger.Submit(sub)
+	}
+	return err
+}
+
+// options are quick ones.
+func options(b bucket.Bucket) publish.Options {
+	return publish.Options{Bucket: b, Place: "memory", Log: slog.New(slog.DiscardHandler), Timeout: time.Minute, Longest: time.Millisecond}
+}
+
+// publish begins to publish the node's ledgers until stop is called. With a bucket in memory,
+// it checks after each write that everything that the checkpoint covers is there.
+func (n *node) publish(o publish.Options) (p *publish.Publisher, stop func()) {
+	n.t.Helper()
+	if b, is := o.Bucket.(*buckettest.Memory); is {
+		b.Written = func(name string, objects map[string][]byte) {
+			if name == prefix+"checkpoint" {
+				assert.NoError(n.t, checkCovered(objects))
+			}
+		}
+	}
+	p = publish.New(o)
+	require.NoError(n.t, n.host.OnOpen(p.Open))
+	var once sync.Once
+	stop = func() { once.Do(p.Close) }
+	n.t.Cleanup(stop)
+	return p, stop
+}
+
+// wait waits until a bucket has the checkpoint of the ledger's head.
+func (n *node) wait(b *buckettest.Memory) {
+	n.t.Helper()
+	require.Eventually(n.t, func() bool {
+		return bytes.Equal(b.Objects()[prefix+"checkpoint"], n.ledger.Head().Checkpoint)
+	}, time.Minute, time.Millisecond)
+}
+
+const prefix = "v1/ledgers/default/log/"
+
+// get returns an answer of the server.
+func (n *node) get(path string) (int, []byte) {
+	n.t.Helper()
+	response, err := http.Get(n.url + path) //nolint:noctx // a local server
+	require.NoError(n.t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(n.t, err)
+	return response.StatusCode, body
+}
+
+// wantCopy requires that every object equals the server's answer at its path, and that
+// everything that the head's checkpoint covers is there.
+func (n *node) wantCopy(objects map[string][]byte) {
+	n.t.Helper()
+	n.wantObjects(objects)
+	require.Equal(n.t, string(n.ledger.Head().Checkpoint), string(objects[prefix+"checkpoint"]))
+	n.wantCovered(objects)
+}
+
+func (n *node) wantObjects(objects map[string][]byte) {
+	n.t.Helper()
+	for name, body := range objects {
+		if name == "colophon-probe" || strings.HasSuffix(name, "/checkpoint") {
+			continue
+		}
+		status, served := n.get("/" + name)
+		require.Equal(n.t, http.StatusOK, status, "%s: %s", name, served)
+		require.True(n.t, bytes.Equal(served, body), "%s is %q, served is %q", name, body, served)
+	}
+}
+
+// wantCovered requires that everything is there that the checkpoint covers, if there is one.
+func (n *node) wantCovered(objects map[string][]byte) {
+	n.t.Helper()
+	require.NoError(n.t, checkCovered(objects))
+}
+
+func checkCovered(objects map[string][]byte) error {
+	text := objects[prefix+"checkpoint"]
+	if text == nil {
+		return nil
+	}
+	keys, err := proofs.ParseLogKey(objects[prefix+"key"])
+	if err != nil {
+		return err
+	}
+	checkpoint, err := proofs.OpenCheckpoint(text, keys.Verifiers()...)
+	if err != nil {
+		return err
+	}
+	for _, tile := range tlog.NewTiles(8, 0, int64(checkpoint.Size)) {
+		path := strings.Replace(tile.Path(), "tile/8/", "tile/", 1)
+		for _, name := range []string{path, strings.Replace(path, "tile/0/", "tile/entries/", 1)} {
+			if objects[prefix+name] == nil {
+				return fmt.Errorf("%s is missing at size %d", name, checkpoint.Size)
+			}
+		}
+	}
+	return nil
+}
+
+// sizes are around tiles that fill.
+var sizes = []uint64{1, 2, 3, 255, 256, 257, 511, 512, 513, 600}
+
+// values returns the values of a metric by labels.
+func values(t testing.TB, p *publish.Publisher, name string) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(p)
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	found := make(map[string]float64)
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			text := name
+			for _, label := range m.GetLabel() {
+				text += " " + label.GetValue()
+			}
+			found[text] = valueOf(m)
+		}
+	}
+	return found
+}
+
+func valueOf(m *dto.Metric) float64 { return m.GetGauge().GetValue() + m.GetCounter().GetValue() }
+
+// restart returns a bucket with the objects of another.
+func restart(b *buckettest.Memory) *buckettest.Memory {
+	again := new(buckettest.Memory)
+	for name, body := range b.Objects() {
+		again.Set(name, body)
+	}
+	return again
+}
+
+// safeBuffer is a buffer for several goroutines.
+type safeBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+func wantFailure(t testing.TB, p *publish.Publisher, reason string) {
+	t.Helper()
+	const failures = "colophon_publish_failures_total"
+	require.Eventually(t, func() bool { return values(t, p, failures)[failures+" default "+reason] > 0 }, time.Minute, time.Millisecond)
+}
+
+// heldBucket calls a function before it writes a checkpoint.
+type heldBucket struct {
+	*buckettest.Memory
+	held func()
+}
+
+// Put implements bucket.Bucket.
+func (h *heldBucket) Put(ctx context.Context, name string, body []byte, a bucket.Attributes, c bucket.Condition) error {
+	if strings.HasSuffix(name, "/checkpoint") {
+		h.held()
+	}
+	return h.Memory.Put(ctx, name, body, a, c)
+}
+
+// keysOf returns a folder with the signing key of the ledger in another folder, for another log.
+func keysOf(t testing.TB, keys string) string {
+	t.Helper()
+	from, to := keystore.Files{Dir: keys}, keystore.Files{Dir: t.TempDir()}
+	key, err := os.ReadFile(from.Path(ledger.Default))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(to.StagedPath(ledger.Default), key, 0o600))
+	return to.Dir
+}

@@ -1,0 +1,104 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"colophon/storage"
+)
+
+// archived returns what is archived.
+func (l *ledger) archived(ctx context.Context) (storage.Archived, error) {
+	value, err := l.Setting(ctx, storage.ArchiveSetting)
+	if errors.Is(err, storage.ErrNotFound) {
+		return storage.Archived{}, nil
+	}
+	if err != nil {
+		return storage.Archived{}, err
+	}
+	return storage.ParseArchived(value)
+}
+
+// unlessArchived returns err, or an ArchivedError if what is missing is archived.
+func (l *ledger) unlessArchived(ctx context.Context, err error, has func(storage.Archived) bool) error {
+	a, failed := l.archived(ctx)
+	switch {
+	case failed != nil:
+		return failed
+	case has(a):
+		return &storage.ArchivedError{Archived: a}
+	}
+	return err
+}
+
+// missing returns the error of an entry that is not stored.
+func (l *ledger) missing(ctx context.Context, seq, size uint64) error {
+	return l.unlessArchived(ctx, fmt.Errorf("%w: entry %d of %d is missing", storage.ErrDamaged, seq, size),
+		func(a storage.Archived) bool { return a.Has(seq) })
+}
+
+// Archive implements storage.Archiver. It locks the setting but not the head, because commits must
+// not wait for it. The fence of writers is not needed: what it deletes is in the copy, whichever
+// server deletes it, and the setting only grows. If it does not learn the outcome, the caller may
+// call it again.
+func (l *ledger) Archive(ctx context.Context, a storage.Archived, keep []uint64) error {
+	err := l.db.writable(ctx)
+	if err == nil && !l.Held() {
+		err = storage.ErrNotHeld
+	}
+	if err == nil {
+		err = l.archive(ctx, a, keep)
+	}
+	if err != nil {
+		return fmt.Errorf("archiving ledger %q: %w", l.name, explained(err))
+	}
+	return nil
+}
+
+func (l *ledger) archive(ctx context.Context, a storage.Archived, keep []uint64) error {
+	head, err := l.head(ctx)
+	if err != nil {
+		return err
+	}
+	kept := make([]int64, 0, len(keep))
+	for _, seq := range keep {
+		kept = append(kept, int64(seq))
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.db.patience)
+	defer cancel()
+	return inTransaction(ctx, l.db.writes, func(conn *pgx.Conn) error {
+		if err := begin(ctx, conn); err != nil {
+			return err
+		}
+		// Makes the row, so that there is one to lock.
+		if _, err := conn.Exec(ctx, `INSERT INTO colophon_settings (ledger, name, value) VALUES ($1, $2, $3) ON CONFLICT (ledger, name) DO NOTHING`,
+			l.number, storage.ArchiveSetting, storage.Archived{Place: a.Place}.Text()); err != nil {
+			return err
+		}
+		var value []byte
+		if err := conn.QueryRow(ctx, `SELECT value FROM colophon_settings WHERE ledger = $1 AND name = $2 FOR UPDATE`,
+			l.number, storage.ArchiveSetting).Scan(&value); err != nil {
+			return err
+		}
+		before, err := storage.ParseArchived(value)
+		if err != nil {
+			return err
+		}
+		if err := a.Follows(before, head.Size); err != nil {
+			return err
+		}
+		if _, err := conn.Exec(ctx, `DELETE FROM colophon_entries WHERE ledger = $1 AND seq >= $2 AND seq < $3 AND seq <> ALL ($4::bigint[])`,
+			l.number, int64(before.Below), int64(a.Below), kept); err != nil {
+			return err
+		}
+		if _, err := conn.Exec(ctx, `DELETE FROM colophon_tiles WHERE ledger = $1 AND level = 0 AND idx >= $2 AND idx < $3`,
+			l.number, int64(before.Below/storage.TileHashes), int64(a.Below/storage.TileHashes)); err != nil {
+			return err
+		}
+		_, err = conn.Exec(ctx, `UPDATE colophon_settings SET value = $3 WHERE ledger = $1 AND name = $2`, l.number, storage.ArchiveSetting, a.Text())
+		return err
+	})
+}
