@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,7 +20,8 @@ import (
 )
 
 const (
-	// roundPause is the time between two looks at the database: the lag of a follower.
+	// roundPause is the longest time between two looks at the database: the lag of a follower
+	// that the database does not notify.
 	roundPause = 200 * time.Millisecond
 	// beatPause is the time between two renewals.
 	beatPause = postgres.LeaseTime / 6
@@ -41,23 +43,28 @@ type Cluster struct {
 	leases *postgres.Leases
 	host   *ledger.Host
 	log    *slog.Logger
-	wake   chan struct{} // holds a token when a ledger has lost its lease
+	pause  time.Duration // between two rounds that nothing wakes
+	wake   chan struct{} // holds a token when the next round is to begin at once
 
 	stop    context.CancelFunc
-	running sync.WaitGroup // the two loops
+	running sync.WaitGroup // the two loops, and Listen
 	steps   sync.WaitGroup // what decide has begun
 	leaving atomic.Bool    // takes no more leases
 
 	mu      sync.Mutex
 	settled bool              // begins no more steps; under mu
 	places  map[string]*place // by name of the ledger; under mu
-	servers []postgres.Live   // as of the last round; under mu
+	servers []postgres.Live   // as of the last complete look; under mu
+	heard   map[string]bool   // ledgers of which the database has notified since the last round; under mu
+	missed  bool              // changes may have been missed since the last round; under mu
+	next    time.Time         // when the next complete look is due; under mu
 }
 
 // place is what this server knows of a ledger.
 type place struct {
 	postgres.State           // as of the last round
 	busy           bool      // a change is under way
+	again          bool      // what that change leaves is to be looked at as soon as it has ended
 	lost           bool      // this server has held it, and resumes no earlier lease
 	free           time.Time // since when the lease is free; zero while it is not
 	preferred      string    // the server that was preferred at the last round
@@ -72,8 +79,13 @@ type place struct {
 
 // Start begins to share the ledgers of a database. When it returns, this server has taken the
 // leases that were free for it, or its own of an earlier run.
-func Start(ctx context.Context, leases *postgres.Leases, host *ledger.Host, log *slog.Logger) (*Cluster, error) {
-	c := &Cluster{leases: leases, host: host, log: log, wake: make(chan struct{}, 1), places: make(map[string]*place)}
+func Start(ctx context.Context, database *postgres.Database, host *ledger.Host, log *slog.Logger) (*Cluster, error) {
+	return start(ctx, database, host, log, roundPause)
+}
+
+func start(ctx context.Context, database *postgres.Database, host *ledger.Host, log *slog.Logger, pause time.Duration) (*Cluster, error) {
+	leases := database.Leases()
+	c := &Cluster{leases: leases, host: host, log: log, pause: pause, wake: make(chan struct{}, 1), places: make(map[string]*place), heard: make(map[string]bool)}
 	// Twice: the keys of the ledgers are known after the first round.
 	for range 2 {
 		if err := c.look(ctx); err != nil {
@@ -87,8 +99,9 @@ func Start(ctx context.Context, leases *postgres.Leases, host *ledger.Host, log 
 	c.stop = stop
 	c.decide(running)
 	c.steps.Wait()
-	c.running.Go(func() { c.every(running, roundPause, c.round) })
-	c.running.Go(func() { c.every(running, beatPause, c.beat) })
+	c.running.Go(func() { c.every(running, c.pause, c.wake, c.round) })
+	c.running.Go(func() { c.every(running, beatPause, nil, c.beat) })
+	c.running.Go(func() { database.Listen(running, c.hear) })
 	return c, nil
 }
 
@@ -100,8 +113,25 @@ func (c *Cluster) Wake() {
 	}
 }
 
-// every calls f until ctx is done, and logs when it begins to fail and succeeds again.
-func (c *Cluster) every(ctx context.Context, pause time.Duration, f func(context.Context) error) {
+// hear notes that the database has notified this server of a change of a ledger. An empty name
+// says that changes may have been missed.
+func (c *Cluster) hear(name string) {
+	if c.leases.Held(name) { // the change is most likely this server's
+		return
+	}
+	c.mu.Lock()
+	if name == "" {
+		c.missed = true
+	} else {
+		c.heard[name] = true
+	}
+	c.mu.Unlock()
+	c.Wake()
+}
+
+// every calls f after each pause, or when it is woken, until ctx is done. It logs when f begins
+// to fail and succeeds again.
+func (c *Cluster) every(ctx context.Context, pause time.Duration, wake <-chan struct{}, f func(context.Context) error) {
 	failing := false
 	for ctx.Err() == nil {
 		limited, cancel := context.WithTimeout(ctx, postgres.LeaseTime/3)
@@ -116,9 +146,12 @@ func (c *Cluster) every(ctx context.Context, pause time.Duration, f func(context
 		}
 		failing = err != nil
 		timer := time.NewTimer(pause)
+		if failing {
+			timer.Reset(min(pause, roundPause))
+		}
 		select {
 		case <-timer.C:
-		case <-c.wake:
+		case <-wake:
 		case <-ctx.Done():
 		}
 		timer.Stop()
@@ -169,27 +202,43 @@ func (c *Cluster) able(ctx context.Context) (names []string) {
 	return names
 }
 
+// round looks at the ledgers of which the database has notified this server. If there are none,
+// or a complete look is due, it looks at all.
 func (c *Cluster) round(ctx context.Context) error {
-	if err := c.look(ctx); err != nil {
+	c.mu.Lock()
+	names := slices.Collect(maps.Keys(c.heard))
+	clear(c.heard)
+	if c.missed || !time.Now().Before(c.next) {
+		names = nil
+	}
+	c.missed = false
+	c.mu.Unlock()
+	if err := c.look(ctx, names...); err != nil {
 		return err
 	}
 	c.decide(ctx)
 	return nil
 }
 
-// look reads the state of all ledgers and servers.
-func (c *Cluster) look(ctx context.Context) error {
-	states, err := c.leases.States(ctx)
+// look reads the states of the ledgers with these names. Without names it reads those of all
+// ledgers and servers.
+func (c *Cluster) look(ctx context.Context, names ...string) error {
+	begun := time.Now()
+	states, err := c.leases.States(ctx, names...)
 	if err != nil {
 		return err
 	}
-	servers, err := c.leases.Servers(ctx)
-	if err != nil {
-		return err
+	var servers []postgres.Live
+	if len(names) == 0 {
+		if servers, err = c.leases.Servers(ctx); err != nil {
+			return err
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.servers = servers
+	if len(names) == 0 {
+		c.servers, c.next = servers, begun.Add(c.pause)
+	}
 	for _, state := range states {
 		p := c.places[state.Name]
 		if p == nil {
@@ -205,7 +254,7 @@ func (c *Cluster) look(ctx context.Context) error {
 		} else if p.free.IsZero() {
 			p.free = time.Now()
 		}
-		if now := Preferred(state.Name, servers); now != p.preferred {
+		if now := Preferred(state.Name, c.servers); now != p.preferred {
 			p.preferred, p.since = now, time.Now()
 		}
 	}
@@ -221,6 +270,7 @@ func (c *Cluster) decide(ctx context.Context) {
 	}
 	for name, p := range c.places {
 		if p.busy {
+			p.again = true
 			continue
 		}
 		if step := c.step(p); step != nil {
@@ -228,8 +278,12 @@ func (c *Cluster) decide(ctx context.Context) {
 			c.steps.Go(func() {
 				step(context.WithoutCancel(ctx), name, p)
 				c.mu.Lock()
-				p.busy = false
+				again := p.again
+				p.busy, p.again = false, false
 				c.mu.Unlock()
+				if again {
+					c.Wake()
+				}
 			})
 		}
 	}

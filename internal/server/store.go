@@ -78,7 +78,7 @@ func (n *Node) share(ctx context.Context) (err error) {
 	if n.remote == nil {
 		return nil
 	}
-	started, err := cluster.Start(ctx, n.remote.Leases(), n.Host, n.log.With("part", "cluster"))
+	started, err := cluster.Start(ctx, n.remote, n.Host, n.log.With("part", "cluster"))
 	if err != nil {
 		return fmt.Errorf("taking the ledgers of the store: %w", err)
 	}

@@ -307,6 +307,7 @@ func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, erro
 			if d.leases != nil {
 				l.held.Store(true)
 				d.leases.note(l)
+				d.leases.announce(l.name)
 			}
 			return l, nil
 		case err != nil && !temporary(err):
@@ -395,7 +396,7 @@ func (d *Database) Close() error {
 	}
 	d.reads.Close()
 	if d.leases != nil {
-		d.leases.pool.Close()
+		d.leases.close()
 	}
 	if d.writes != nil {
 		d.writes.Close()

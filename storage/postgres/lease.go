@@ -49,8 +49,13 @@ type Leases struct {
 	self Server
 	pool *pgxpool.Pool
 
+	wake    chan struct{} // holds a token when changed may not be empty
+	stop    context.CancelFunc
+	running sync.WaitGroup // notify
+
 	mu      sync.Mutex
-	ledgers []*ledger // all that this server has held; under mu
+	ledgers []*ledger       // all that this server has held; under mu
+	changed map[string]bool // ledgers to announce; under mu
 }
 
 func newLeases(ctx context.Context, d *Database, cfg Config) (*Leases, error) {
@@ -69,7 +74,17 @@ func newLeases(ctx context.Context, d *Database, cfg Config) (*Leases, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Leases{db: d, self: *cfg.Server, pool: pool}, nil
+	s := &Leases{db: d, self: *cfg.Server, pool: pool, wake: make(chan struct{}, 1), changed: make(map[string]bool)}
+	running, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.running.Go(func() { s.notify(running) })
+	return s, nil
+}
+
+func (s *Leases) close() {
+	s.stop()
+	s.running.Wait()
+	s.pool.Close()
 }
 
 // Leases returns the leases of a database that was opened with Config.Server; else nil.
@@ -123,6 +138,7 @@ func (s *Leases) Take(ctx context.Context, name string, resume bool) error {
 	l.doubt = nil
 	l.held.Store(true)
 	s.note(l)
+	s.announce(name)
 	return nil
 }
 
@@ -201,6 +217,7 @@ func (s *Leases) Pass(ctx context.Context, name string, to *Server) error {
 	if err != nil {
 		return fmt.Errorf("giving ledger %q up: %w", name, explained(err))
 	}
+	s.announce(name)
 	return nil
 }
 
@@ -259,12 +276,13 @@ type State struct {
 	Taken bool
 }
 
-// States returns the states of all ledgers.
-func (s *Leases) States(ctx context.Context) ([]State, error) {
+// States returns the states of the ledgers with these names; of all without names.
+func (s *Leases) States(ctx context.Context, names ...string) ([]State, error) {
 	rows, err := s.pool.Query(ctx, `SELECT d.name, h.size, h.epoch, h.size::text || ' ' || h.frozen::text || ' ' || coalesce((
 				SELECT md5(string_agg(s.name || '=' || encode(s.value, 'hex'), ',' ORDER BY s.name)) FROM colophon_settings s WHERE s.ledger = d.number), ''),
 			coalesce(l.expires > clock_timestamp(), false), coalesce(l.server, ''), coalesce(l.address, ''), coalesce(l.writer, '')
-		FROM colophon_ledgers d JOIN colophon_heads h ON h.ledger = d.number LEFT JOIN colophon_leases l ON l.ledger = d.number ORDER BY d.number`)
+		FROM colophon_ledgers d JOIN colophon_heads h ON h.ledger = d.number LEFT JOIN colophon_leases l ON l.ledger = d.number
+		WHERE $1::text[] IS NULL OR d.name = ANY ($1) ORDER BY d.number`, names)
 	if err != nil {
 		return nil, fmt.Errorf("reading leases: %w", explained(err))
 	}

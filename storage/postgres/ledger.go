@@ -88,6 +88,9 @@ func (l *ledger) write(ctx context.Context, c change) error {
 	if l.doubt != nil {
 		l.held.Store(false)
 	}
+	if err == nil && l.db.leases != nil {
+		l.db.leases.announce(l.name)
+	}
 	return explained(err)
 }
 
