@@ -38,7 +38,8 @@ const (
 	unfitFor = time.Minute
 )
 
-// Cluster is this server among those on one database. Its methods are safe for concurrent use.
+// Cluster is this server among those on one database. If the database is open for reading only,
+// the server takes no ledger, and the others do not see it. Its methods are safe for concurrent use.
 type Cluster struct {
 	leases *postgres.Leases
 	host   *ledger.Host
@@ -50,6 +51,7 @@ type Cluster struct {
 	running sync.WaitGroup // the two loops, and Listen
 	steps   sync.WaitGroup // what decide has begun
 	leaving atomic.Bool    // takes no more leases
+	lost    atomic.Bool    // the last round failed
 
 	mu      sync.Mutex
 	settled bool              // begins no more steps; under mu
@@ -86,12 +88,13 @@ func Start(ctx context.Context, database *postgres.Database, host *ledger.Host, 
 func start(ctx context.Context, database *postgres.Database, host *ledger.Host, log *slog.Logger, pause time.Duration) (*Cluster, error) {
 	leases := database.Leases()
 	c := &Cluster{leases: leases, host: host, log: log, pause: pause, wake: make(chan struct{}, 1), places: make(map[string]*place), heard: make(map[string]bool)}
+	c.leaving.Store(leases.ReadOnly())
 	// Twice: the keys of the ledgers are known after the first round.
 	for range 2 {
 		if err := c.look(ctx); err != nil {
 			return nil, err
 		}
-		if err := leases.Beat(ctx, c.able(ctx)); err != nil {
+		if err := c.beat(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -213,10 +216,27 @@ func (c *Cluster) round(ctx context.Context) error {
 	}
 	c.missed = false
 	c.mu.Unlock()
-	if err := c.look(ctx, names...); err != nil {
-		return err
+	err := c.look(ctx, names...)
+	c.lost.Store(err != nil)
+	if err == nil {
+		c.decide(ctx)
 	}
-	c.decide(ctx)
+	return err
+}
+
+// Following returns why this server may not show the newest state of a ledger that another one
+// writes. The error names no ledger.
+func (c *Cluster) Following() error {
+	if c.lost.Load() {
+		return errors.New("the database does not answer; the server's log says why")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.places {
+		if p.failing {
+			return errors.New("the server cannot follow a ledger, and shows an older state of it; its log names the ledger and the cause")
+		}
+	}
 	return nil
 }
 
@@ -306,7 +326,7 @@ func (c *Cluster) step(p *place) func(context.Context, string, *place) {
 		return c.follow
 	case c.mayTake(p, self):
 		return c.take
-	case p.Size > 0 && (role == ledger.Absent || p.followed != p.Version):
+	case p.Size > 0 && (role == ledger.Absent || p.failing || p.followed != p.Version):
 		return c.follow
 	}
 	return nil
@@ -489,6 +509,9 @@ func (c *Cluster) Close() error {
 				c.log.Warn("the lease of a ledger was not given up, and expires", "ledger", l.Name(), "error", err)
 			}
 		}
+	}
+	if c.leases.ReadOnly() {
+		return nil
 	}
 	return c.leases.Leave(ctx)
 }

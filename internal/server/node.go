@@ -106,14 +106,18 @@ func (n *Node) open(ctx context.Context, config Config, keys ledger.Keys) (err e
 	if err := n.share(ctx); err != nil {
 		return err
 	}
-	if err := n.makeDefault(ctx); err != nil {
+	if err := n.makeDefault(ctx, config); err != nil {
 		return err
 	}
 	n.Index, err = query.Open(index.Config{Dir: datadir.Index(config.Data), Log: n.log.With("part", "index"), Memory: int64(config.IndexCache), ReadOnly: n.readOnly()})
 	return err
 }
 
-func (n *Node) makeDefault(ctx context.Context) error {
+// makeDefault makes the ledger "default", unless it exists, or the server only reads.
+func (n *Node) makeDefault(ctx context.Context, config Config) error {
+	if config.ReadOnly {
+		return nil
+	}
 	_, err := n.Host.Ledger(ledger.Default)
 	if errors.Is(err, ledger.ErrUnknown) {
 		_, err = n.Host.Create(ctx, ledger.New{Name: ledger.Default})

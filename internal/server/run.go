@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -117,7 +118,7 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 		Host: n.Host, Index: n.Index, Log: n.log, Metrics: metrics, Version: n.version, Access: g.who,
 		Hosts: api.Hosts(config.AllowHost), MetricsElsewhere: config.MetricsListen != "",
 		SpoolDir: datadir.Spool(config.Data), Load: config.Load,
-		Snapshot: snapshot, Holder: n.holder(),
+		Snapshot: snapshot, Holder: n.holder(), ReadOnly: config.ReadOnly, Following: n.following(config),
 	})
 	if err != nil {
 		return fmt.Errorf("creating the server: %w", err)
@@ -174,10 +175,6 @@ func Locked(handler http.Handler, lock sync.Locker) http.Handler {
 // welcome prints the addresses, the folder, and the key to the standard output once the server
 // answers.
 func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) error {
-	l, err := n.Host.Ledger(ledger.Default)
-	if err != nil {
-		return err
-	}
 	data, err := filepath.Abs(config.Data)
 	if err != nil {
 		return err
@@ -203,9 +200,11 @@ func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) erro
 			fmt.Fprintf(table, "  no writes\t%v\n", err)
 		}
 	}
-	fmt.Fprintf(table, "  ledger\t%s, at tree size %d\n", l.Name(), l.Head().Size)
-	fmt.Fprintf(table, "  origin\t%s\n", l.Info().Origin)
-	fmt.Fprintf(table, "  verifier key\t%s\n", l.VerifierKey())
+	if l := n.shown(); l != nil {
+		fmt.Fprintf(table, "  ledger\t%s, at tree size %d\n", l.Name(), l.Head().Size)
+		fmt.Fprintf(table, "  origin\t%s\n", l.Info().Origin)
+		fmt.Fprintf(table, "  verifier key\t%s\n", l.VerifierKey())
+	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
@@ -213,6 +212,19 @@ func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) erro
 		return err
 	}
 	g.warn(config, n.log, at.server.Addr())
+	return nil
+}
+
+// shown returns the ledger that the start describes: "default", or another one if there is no such
+// ledger; nil if a server that only reads has none yet.
+func (n *Node) shown() *ledger.Ledger {
+	all := n.Host.Ledgers()
+	if i := slices.IndexFunc(all, func(l *ledger.Ledger) bool { return l.Name() == ledger.Default }); i >= 0 {
+		return all[i]
+	}
+	if len(all) > 0 {
+		return all[0]
+	}
 	return nil
 }
 

@@ -41,7 +41,7 @@ func openElsewhere(ctx context.Context, config Config, keys ledger.Keys, log *sl
 		return nil, errors.Join(err, lock.Close())
 	}
 	self := postgres.Server{ID: id, Address: config.Advertise}
-	database, err := postgres.Open(ctx, postgres.Config{URL: config.Store, Logger: log.With("part", "storage"), Server: &self})
+	database, err := postgres.Open(ctx, postgres.Config{URL: config.Store, Logger: log.With("part", "storage"), Server: &self, ReadOnly: config.ReadOnly, Primary: true})
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -107,6 +107,15 @@ func (n *Node) holder() func(ledger string) (address string, ok bool) {
 		return nil
 	}
 	return n.cluster.Holder
+}
+
+// following returns what reports that a server that only reads cannot follow; nil for a server that
+// writes.
+func (n *Node) following(config Config) func() error {
+	if !config.ReadOnly || n.cluster == nil {
+		return nil
+	}
+	return n.cluster.Following
 }
 
 // defaultWait is how long a start waits for another server that is making the first ledger.

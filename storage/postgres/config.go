@@ -68,6 +68,8 @@ type Config struct {
 	Server *Server
 	// ReadOnly opens an existing database without taking its ledgers over. Every write fails.
 	ReadOnly bool
+	// Primary refuses each connection to a server that is in recovery, with ErrStandby.
+	Primary bool
 	// Moving opens a database that a Move has locked. Only colophon migrate sets it.
 	Moving bool
 }
@@ -101,9 +103,7 @@ func (c Config) pools(ctx context.Context) (reads, writes *pgxpool.Pool, err err
 	if err != nil {
 		return nil, nil, err
 	}
-	if !c.ReadOnly {
-		config.AfterConnect = useIndexes
-	}
+	config.AfterConnect = c.prepareReads
 	if reads, err = pgxpool.NewWithConfig(ctx, config); err != nil || c.ReadOnly {
 		return reads, nil, err
 	}
@@ -112,12 +112,44 @@ func (c Config) pools(ctx context.Context) (reads, writes *pgxpool.Pool, err err
 	config.MinConns, config.MinIdleConns = 0, 0
 	config.ConnConfig.OnNotice = noteWarning
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		return cmp.Or(useIndexes(ctx, conn), c.prepareWrites(ctx, conn))
+		return cmp.Or(c.prepareReads(ctx, conn), c.prepareWrites(ctx, conn))
 	}
 	if writes, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		reads.Close()
 	}
 	return reads, writes, err
+}
+
+// prepareReads prepares each new connection. Commands that only read have queries that useIndexes
+// does not suit.
+func (c Config) prepareReads(ctx context.Context, conn *pgx.Conn) error {
+	if err := c.checkPrimary(ctx, conn); err != nil || c.ReadOnly && c.Server == nil {
+		return err
+	}
+	return useIndexes(ctx, conn)
+}
+
+// ErrStandby: the database server is in recovery.
+var ErrStandby = errors.New("the database server is a standby (pg_is_in_recovery): it can lack records that the primary has acknowledged, so nothing is read from it; " +
+	"name the primary in the URL, with target_session_attrs=primary if the URL has several hosts")
+
+// checkPrimary returns ErrStandby for a connection that Config.Primary refuses. A standby is shut
+// down or promoted before its role changes, so a new connection is the moment to look.
+func (c Config) checkPrimary(ctx context.Context, conn *pgx.Conn) error {
+	if !c.Primary {
+		return nil
+	}
+	var standby bool
+	err := conn.QueryRow(ctx, `SELECT pg_is_in_recovery()`).Scan(&standby)
+	switch {
+	case unsupported(err): // the engine has no standbys
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading whether the server is a standby: %w", err)
+	case standby:
+		return ErrStandby
+	}
+	return nil
 }
 
 // useIndexes lets PostgreSQL plan each statement once, and with indexes alone, which each statement

@@ -25,6 +25,7 @@ type Database struct {
 	writer   string        // names this opening in the heads that it writes
 	patience time.Duration
 	moving   bool // Config.Moving
+	config   Config
 	log      *slog.Logger
 	closed   atomic.Bool
 	leases   *Leases // nil: opening a ledger takes it over
@@ -60,6 +61,7 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 		writer:   fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()),
 		patience: cfg.Patience,
 		moving:   cfg.Moving,
+		config:   cfg,
 		log:      cfg.Logger,
 		ledgers:  make(map[string]*ledger),
 	}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ func newLeases(ctx context.Context, d *Database, cfg Config) (*Leases, error) {
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		// A renewal that a crash of the database loses only makes the lease expire earlier.
 		_, err := conn.Exec(ctx, `SET synchronous_commit = off`)
-		return err
+		return cmp.Or(err, cfg.checkPrimary(ctx, conn))
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
@@ -77,7 +78,9 @@ func newLeases(ctx context.Context, d *Database, cfg Config) (*Leases, error) {
 	s := &Leases{db: d, self: *cfg.Server, pool: pool, wake: make(chan struct{}, 1), changed: make(map[string]bool)}
 	running, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	s.running.Go(func() { s.notify(running) })
+	if d.writes != nil {
+		s.running.Go(func() { s.notify(running) })
+	}
 	return s, nil
 }
 
@@ -89,6 +92,9 @@ func (s *Leases) close() {
 
 // Leases returns the leases of a database that was opened with Config.Server; else nil.
 func (d *Database) Leases() *Leases { return d.leases }
+
+// ReadOnly reports whether this server only reads: it can take no lease.
+func (s *Leases) ReadOnly() bool { return s.db.writes == nil }
 
 // Self returns this server.
 func (s *Leases) Self() Server { return s.self }

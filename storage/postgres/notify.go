@@ -122,6 +122,9 @@ func (d *Database) listen(ctx context.Context, heard func(string), healthy func(
 		defer cancel()
 		_ = conn.Close(limited)
 	}()
+	if err := d.config.checkPrimary(limited, conn); err != nil {
+		return err
+	}
 	if _, err := conn.Exec(limited, "LISTEN "+channel); err != nil {
 		return err
 	}
