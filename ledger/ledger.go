@@ -136,7 +136,8 @@ type Ledger struct {
 	sequencer *sequencer
 	marks     *markKeeper // nil if the ledger keeps no mark
 
-	members *members.Secret // nil if the ledger has none; set by Open
+	members  *members.Secret // nil if the ledger has none; set by Open
+	noSecret error           // see MissingSecret; set by Open
 
 	freezing sync.Mutex // held during Freeze
 	rotating sync.Mutex // held during RotateKey and RetireKey

@@ -153,6 +153,10 @@ const MemberSetting = "member_secret"
 // that an earlier build created.
 func (l *Ledger) MemberSecret() *members.Secret { return l.members }
 
+// MissingSecret returns storage.ErrLogOnly if the ledger has a secret of payload members that its
+// store does not have; else nil.
+func (l *Ledger) MissingSecret() error { return l.noSecret }
+
 // recoverMemberSecret loads the secret and checks that the ledger's first event commits to it.
 func (l *Ledger) recoverMemberSecret(ctx context.Context) error {
 	if l.Head() == nil || l.Head().Size == 0 {
@@ -173,6 +177,9 @@ func (l *Ledger) recoverMemberSecret(ctx context.Context) error {
 	}
 	secret, err := readMemberSecret(ctx, l.store)
 	switch {
+	case errors.Is(err, storage.ErrLogOnly):
+		l.noSecret = storage.ErrLogOnly
+		return nil
 	case errors.Is(err, storage.ErrNotFound):
 		return fmt.Errorf("%w: the secret of payload members, to which the first event commits, is missing", ErrDamaged)
 	case err != nil:

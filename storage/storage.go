@@ -31,6 +31,8 @@ var (
 	// ErrNotHeld: several servers share the database, and this one does not hold the ledger.
 	// Nothing was written.
 	ErrNotHeld = errors.New("storage: this server does not hold the ledger")
+	// ErrLogOnly: the database is a copy of logs, which has no content and no secrets.
+	ErrLogOnly = errors.New("storage: the database has only the log")
 	// ErrFormat: this build does not know the format of the database.
 	ErrFormat = errors.New("storage: unknown format version")
 	// ErrDamaged: files of the database were changed after they were written. The database

@@ -21,6 +21,9 @@ func (h *Handlers) MemberSecret(c *call.Call) error {
 	if err != nil {
 		return err
 	}
+	if err := l.MissingSecret(); err != nil {
+		return err
+	}
 	secret := l.MemberSecret()
 	if secret == nil {
 		return problem.New(http.StatusNotFound, "ledger %s has no secret of payload members: an earlier version of colophon created it", l.Name())

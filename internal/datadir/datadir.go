@@ -29,6 +29,9 @@ func Database(data string) string { return filepath.Join(data, "db") }
 // is the lock of the data folder.
 func Store(data string) string { return filepath.Join(data, "store") }
 
+// Copy returns the folder of the log that a server with --from has loaded.
+func Copy(data string) string { return filepath.Join(data, "copy") }
+
 // Incoming returns the folder of a database that migrate is making.
 func Incoming(data string) string { return filepath.Join(data, "incoming") }
 

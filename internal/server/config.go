@@ -21,6 +21,7 @@ import (
 	"colophon/internal/safefile"
 	"colophon/internal/size"
 	"colophon/ledger/index"
+	"colophon/proofs"
 	"colophon/storage/postgres"
 )
 
@@ -42,6 +43,8 @@ type Config struct {
 	// log must have: the text, or the name of a file.
 	From string `yaml:"from"`
 	Key  string `yaml:"key"`
+	// Trusted are the keys that Key names.
+	Trusted []*proofs.Verifier `yaml:"-"`
 	// Listen is the TCP address, host:port. Port 0 selects a free port.
 	Listen string `yaml:"listen"`
 	// Advertise is the address, host:port or a URL, at which the other servers on the same

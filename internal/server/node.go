@@ -15,6 +15,7 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/cluster"
 	"colophon/internal/datadir"
+	"colophon/internal/mirror"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/query"
@@ -34,6 +35,8 @@ type Node struct {
 	Host     *ledger.Host
 	Index    *index.Store
 	log      *slog.Logger
+	loaded   *mirror.Database // the log that was loaded from a copy; otherwise nil
+	mirror   *mirror.Mirror   // follows the copy while the server serves; otherwise nil
 	made     datadir.Folder
 	// madeDefault is true if this start created the ledger "default".
 	madeDefault bool
@@ -45,6 +48,12 @@ type Node struct {
 // Open opens the data folder. The first start creates the folder and the ledger "default". If
 // Open fails, it removes everything that it created.
 func Open(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger) (*Node, error) {
+	if config.From != "" {
+		return openMirror(ctx, config, keys, log)
+	}
+	if err := datadir.CheckNoCopy(config.Data); err != nil {
+		return nil, err
+	}
 	switch {
 	case config.Store != "":
 		return openElsewhere(ctx, config, keys, log)

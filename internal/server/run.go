@@ -38,6 +38,11 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) (er
 		return err
 	}
 	defer func() { err = errors.Join(err, g.close()) }()
+	if config.From != "" {
+		if config.Trusted, err = c.ReadKeys(config.Key); err != nil {
+			return err
+		}
+	}
 	config = config.WithCaches(memory.Usable())
 	defer besideLimit(index.OffHeapBytes(int64(config.IndexCache)))()
 	defer paceGarbage(c.Env)()
@@ -109,6 +114,11 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 			return datadir.SnapshotsOf(config.Data).Answer(ctx, n.local)
 		}
 	}
+	endMirror, err := n.follow(ctx, config, metrics)
+	if err != nil {
+		return err
+	}
+	defer endMirror()
 	endCopies, err := n.publish(config.Settings, metrics)
 	if err != nil {
 		return err
@@ -192,6 +202,9 @@ func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) erro
 	if n.remote != nil {
 		fmt.Fprintf(table, "  store\tPostgreSQL at %s\n", n.remote.Place())
 	}
+	if config.From != "" {
+		fmt.Fprintf(table, "  copy\t%s\n", config.From)
+	}
 	if n.madeDefault {
 		fmt.Fprintf(table, "  created\ta new ledger%s\n", datadir.NewKeyNote(data))
 	}
@@ -200,10 +213,14 @@ func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) erro
 			fmt.Fprintf(table, "  no writes\t%v\n", err)
 		}
 	}
-	if l := n.shown(); l != nil {
+	switch l := n.shown(); {
+	case l != nil:
 		fmt.Fprintf(table, "  ledger\t%s, at tree size %d\n", l.Name(), l.Head().Size)
 		fmt.Fprintf(table, "  origin\t%s\n", l.Info().Origin)
 		fmt.Fprintf(table, "  verifier key\t%s\n", l.VerifierKey())
+	case len(config.Trusted) > 0:
+		fmt.Fprintf(table, "  ledger\tis being loaded from the copy\n")
+		fmt.Fprintf(table, "  verifier key\t%s\n", config.Trusted[0])
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -112,10 +112,13 @@ func (n *Node) holder() func(ledger string) (address string, ok bool) {
 // following returns what reports that a server that only reads cannot follow; nil for a server that
 // writes.
 func (n *Node) following(config Config) func() error {
-	if !config.ReadOnly || n.cluster == nil {
-		return nil
+	switch {
+	case n.mirror != nil:
+		return n.mirror.Following
+	case config.ReadOnly && n.cluster != nil:
+		return n.cluster.Following
 	}
-	return n.cluster.Following
+	return nil
 }
 
 // defaultWait is how long a start waits for another server that is making the first ledger.
