@@ -54,6 +54,9 @@ type Config struct {
 	Signers []*proofs.Signer
 	// Marks stores the high-water mark (spec: High-water mark); nil stores none.
 	Marks Marks
+	// MarkShown makes a ledger that is only read keep a mark too, of what it has published. Open
+	// returns ErrRollback if the store does not have that.
+	MarkShown bool
 	// Creator is the actor of the first event. Default Anonymous.
 	Creator string
 	// Clock returns the time of events. Default time.Now.
@@ -144,6 +147,7 @@ type Ledger struct {
 
 	standby    bool       // this server only reads it: there is no sequencer and no mark
 	refreshing sync.Mutex // held during Refresh, and to close a ledger on standby
+	shown      shown      // of a ledger on standby
 
 	setting             sync.Mutex  // held during SetPublic and RejectUnregistered
 	public              atomic.Bool // written under setting, read by all
@@ -175,7 +179,7 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 		return nil, fmt.Errorf("opening ledger %q: %w", info.Name, err)
 	}
 	if l.standby {
-		return l, nil
+		return l, l.recoverShown(ctx)
 	}
 	if err := l.recoverMark(ctx); err != nil {
 		return nil, fmt.Errorf("opening ledger %q: %w", info.Name, err)
@@ -278,6 +282,7 @@ func end(l *Ledger, reason error) {
 	if l.standby {
 		l.refreshing.Lock()
 		defer l.refreshing.Unlock()
+		l.markShown(true)
 	}
 	l.queue.close(reason)
 	if l.marks != nil {

@@ -114,6 +114,19 @@ func (l *Ledger) recoverMark(ctx context.Context) error {
 	return nil
 }
 
+// recoverShown compares the store of a ledger that is only read with the mark, if it keeps one.
+func (l *Ledger) recoverShown(ctx context.Context) error {
+	if !l.config.MarkShown || l.config.Marks == nil {
+		return nil
+	}
+	marks := &markKeeper{config: &l.config, name: l.info.Name, head: &l.sequencer.head}
+	if err := marks.check(ctx, l.store, l.Keys().Verifiers()...); err != nil {
+		return fmt.Errorf("opening ledger %q: %w", l.info.Name, err)
+	}
+	l.markShown(true)
+	return nil
+}
+
 // run writes the mark after the head has moved, at most once per markInterval, and a last time
 // after the head has stopped. A mark is never ahead of the durable head.
 func (k *markKeeper) run() {

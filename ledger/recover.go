@@ -107,7 +107,11 @@ func (h *Host) Refresh(ctx context.Context, name string) error {
 		return fmt.Errorf("following ledger %q: %w", name, err)
 	}
 	froze := info.Frozen && l.queue.setFrozen(true)
+	if head.Size > before.Size {
+		l.shown.keep(before)
+	}
 	l.sequencer.head.Store(head)
+	l.markShown(false)
 	if froze || head.Size > before.Size {
 		l.sequencer.notify(Commit{Events: int(head.Size - before.Size), At: time.UnixMicro(head.Time), Elsewhere: true})
 	}

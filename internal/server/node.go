@@ -101,7 +101,7 @@ func makeSpool(data string) error {
 // open opens the ledgers and the index on top of the database.
 func (n *Node) open(ctx context.Context, config Config, keys ledger.Keys) (err error) {
 	ledgerConfig := func(name string) ledger.Config {
-		return ledger.Config{Log: n.log.With("ledger", name), Marks: datadir.Marks(config.Data), Fatal: n.fatal(name)}
+		return ledger.Config{Log: n.log.With("ledger", name), Marks: datadir.Marks(config.Data), MarkShown: config.ReadOnly && n.remote != nil, Fatal: n.fatal(name)}
 	}
 	if err := makeSpool(config.Data); err != nil && !n.fullBy(err) {
 		return fmt.Errorf("creating a folder for results that clients have not read yet: %w", err)
