@@ -293,7 +293,7 @@ func TestRefusedLists(t *testing.T) {
 	s := recorded(t)
 	for query, name := range map[string]string{
 		"?kind=poem": "kind", "?state=mellow": "state", "?clock=sun": "clock", "?since=yesterday": "since",
-		"?until=2026-01-01T00:00:00+02:00": "until", "?events=1": "events", "?producer_seq=3": "producer_seq",
+		"?until=2026-01-01T00:00:00+02:00": "until", "?events=1": "events", "?record_seq=18446744073709551616": "record_seq", "?producer_seq=3": "producer_seq",
 		"?producer=p&producer_seq=-1": "producer_seq", "?ipc_id=ABC": "ipc_id", "?path_id=1": "path_id",
 		"?chunk_hash=" + strings.Repeat("0", 65): "chunk_hash", "?content_fingerprint=x": "content_fingerprint",
 		"?flag=red": "flag", "?mismatch=output": "mismatch", "?mismatch=stage:mine": "mismatch",

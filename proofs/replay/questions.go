@@ -543,8 +543,9 @@ const (
 
 // asClientsAsk adds a random variation to each question, and shuffles them, so that a server
 // cannot tell an audit from other clients. A list of everything is requested with a size and
-// without: once to its end, once for its first pages. The seed and the question's own text choose
-// its variation and its place, so that a new question does not change those of the others.
+// without: once to its end, once for its first pages. One of ten other questions is asked a
+// second time, at an older size. The seed and the question's own text choose its variation and
+// its place, so that a new question does not change those of the others.
 func asClientsAsk(questions []question, size, seed uint64) []question {
 	type placed struct {
 		question
@@ -568,10 +569,13 @@ func asClientsAsk(questions []question, size, seed uint64) []question {
 		case q.atHead:
 			q.pages = fewPages
 		case q.form.size == "" || q.asOf > 0 || random.IntN(2) == 0:
-		case q.form == indexForm && random.IntN(5) == 0:
-			q.asOf = 1 + random.Uint64N(size)
 		default:
 			q.asOf = size
+			if q.form == indexForm && random.IntN(5) == 0 {
+				older := q
+				older.asOf = 1 + random.Uint64N(size)
+				all = append(all, placed{older.varied(size, random), random.Uint64()})
+			}
 		}
 		all = append(all, placed{q.varied(size, random), random.Uint64()})
 	}
