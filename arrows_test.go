@@ -31,7 +31,7 @@ var arrows = map[string][]string{
 	"storage/memory":                     {"storage"},
 	"internal/backup":                    {"api/access", "internal/cli", "internal/datadir", "internal/folderlock", "internal/migrate", "internal/remote", "internal/safefile", "ledger", "ledger/keystore", "proofs", "storage", "storage/pebble"},
 	"internal/datadir":                   {"api/admin", "internal/cli", "internal/folderlock", "internal/safefile", "ledger", "ledger/keystore", "proofs", "proofs/audit", "storage", "storage/pebble"},
-	"internal/server":                    {"api", "api/access", "api/admin", "api/limits", "internal/cli", "internal/cluster", "internal/datadir", "internal/folderlock", "internal/memory", "internal/publish", "internal/safefile", "internal/size", "ledger", "ledger/index", "ledger/query", "storage", "storage/pebble", "storage/postgres"},
+	"internal/server":                    {"api", "api/access", "api/admin", "api/limits", "internal/cli", "internal/cluster", "internal/datadir", "internal/folderlock", "internal/logurl", "internal/memory", "internal/mirror", "internal/publish", "internal/safefile", "internal/size", "ledger", "ledger/index", "ledger/query", "proofs", "proofs/monitor/fetch", "storage", "storage/pebble", "storage/postgres"},
 	"internal/doctor":                    {"api/access", "client", "client/wire", "internal/cli", "internal/datadir", "internal/memory", "internal/remote", "internal/safefile", "internal/server", "ledger/index", "proofs", "storage", "storage/postgres"},
 	"internal/testing/authority":         {},
 	"internal/memory":                    {},
@@ -53,7 +53,7 @@ var arrows = map[string][]string{
 	"storage/pebble/pebbletest":          {"storage", "storage/pebble/internal/keys"},
 	"storage/storagetest":                {"storage"},
 	"storage/faulty":                     {"storage"},
-	"ledger":                             {"ledger/event", "ledger/record", "ledger/record/members", "ledger/record/moment", "ledger/record/rules", "ledger/record/seqs", "proofs", "storage"},
+	"ledger":                             {"ledger/event", "ledger/recent", "ledger/record", "ledger/record/members", "ledger/record/moment", "ledger/record/rules", "ledger/record/seqs", "proofs", "storage"},
 	"ledger/event":                       {"ledger/record", "ledger/record/fields", "ledger/record/moment", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/seqs"},
 	"ledger/drift":                       {"ledger/event", "ledger/record/members", "ledger/record/rules"},
 	"ledger/textdiff":                    {},
@@ -101,7 +101,7 @@ var arrows = map[string][]string{
 	"api/call":                           {"api/access", "api/limits", "api/problem", "ledger", "ledger/index", "ledger/query", "ledger/record"},
 	"api/log":                            {"api/access", "api/call", "api/limits", "api/problem", "api/receipts", "ledger", "ledger/event", "ledger/index", "ledger/query", "ledger/record", "ledger/record/pyjson", "proofs", "storage"},
 	"api/problem":                        {"api/limits", "ledger", "ledger/index", "ledger/query", "ledger/record/strict", "storage"},
-	"api/questions":                      {"api/access", "api/call", "api/problem", "api/receipts", "client/wire", "ledger", "ledger/event", "ledger/figures", "ledger/index/counters", "ledger/index/records", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/retrieval", "ledger/record/rules", "proofs"},
+	"api/questions":                      {"api/access", "api/call", "api/problem", "api/receipts", "client/wire", "ledger", "ledger/event", "ledger/figures", "ledger/index/counters", "ledger/index/records", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/retrieval", "ledger/record/rules", "proofs", "storage"},
 	"api/receipts":                       {"api/call", "ledger", "proofs"},
 	"api/records":                        {"api/access", "api/call", "api/problem", "api/receipts", "client/wire", "ledger", "ledger/index", "ledger/index/citations", "ledger/index/paths", "ledger/query", "ledger/record", "ledger/record/fields", "ledger/record/members", "ledger/record/moment", "ledger/record/pyjson", "ledger/record/strict", "proofs", "storage"},
 	"internal/size":                      {},
@@ -122,6 +122,9 @@ var arrows = map[string][]string{
 	"internal/publish/bucket/buckettest": {"internal/publish/bucket"},
 	"ledger/record/fields":               {"ledger/record/members", "ledger/record/moment", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/seqs"},
 	"ledger/storeaudit":                  {"ledger", "ledger/event", "proofs", "proofs/audit", "storage"},
+	"internal/logurl":                    {"client", "internal/cli", "internal/publish/bucket", "internal/remote", "proofs/monitor/fetch"},
+	"internal/mirror":                    {"ledger", "ledger/event", "ledger/record", "proofs", "proofs/audit", "proofs/monitor/fetch", "storage"},
+	"ledger/recent":                      {},
 }
 
 // foreign lists which other modules the pure packages may depend on, because auditors import

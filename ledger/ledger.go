@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"colophon/ledger/recent"
 	"colophon/ledger/record/members"
 	"colophon/proofs"
 	"colophon/storage"
@@ -139,15 +140,15 @@ type Ledger struct {
 	sequencer *sequencer
 	marks     *markKeeper // nil if the ledger keeps no mark
 
-	members  *members.Secret // nil if the ledger has none; set by Open
-	noSecret error           // see MissingSecret; set by Open
+	members *members.Secret // nil if the ledger or its store has none; set by Open
 
 	freezing sync.Mutex // held during Freeze
 	rotating sync.Mutex // held during RotateKey and RetireKey
 
-	standby    bool       // this server only reads it: there is no sequencer and no mark
-	refreshing sync.Mutex // held during Refresh, and to close a ledger on standby
-	shown      shown      // of a ledger on standby
+	standby    bool               // this server only reads it: there is no sequencer and no mark
+	refreshing sync.Mutex         // held during Refresh, and to close a ledger on standby
+	shown      recent.Checkpoints // of a ledger on standby
+	marked     time.Time          // when its mark was written last; under refreshing
 
 	setting             sync.Mutex  // held during SetPublic and RejectUnregistered
 	public              atomic.Bool // written under setting, read by all
@@ -179,7 +180,7 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 		return nil, fmt.Errorf("opening ledger %q: %w", info.Name, err)
 	}
 	if l.standby {
-		return l, l.recoverShown(ctx)
+		return l, recoverShown(ctx, l)
 	}
 	if err := l.recoverMark(ctx); err != nil {
 		return nil, fmt.Errorf("opening ledger %q: %w", info.Name, err)
@@ -282,7 +283,7 @@ func end(l *Ledger, reason error) {
 	if l.standby {
 		l.refreshing.Lock()
 		defer l.refreshing.Unlock()
-		l.markShown(true)
+		markShown(l, true)
 	}
 	l.queue.close(reason)
 	if l.marks != nil {

@@ -115,7 +115,7 @@ func (l *Ledger) recoverMark(ctx context.Context) error {
 }
 
 // recoverShown compares the store of a ledger that is only read with the mark, if it keeps one.
-func (l *Ledger) recoverShown(ctx context.Context) error {
+func recoverShown(ctx context.Context, l *Ledger) error {
 	if !l.config.MarkShown || l.config.Marks == nil {
 		return nil
 	}
@@ -123,8 +123,20 @@ func (l *Ledger) recoverShown(ctx context.Context) error {
 	if err := marks.check(ctx, l.store, l.Keys().Verifiers()...); err != nil {
 		return fmt.Errorf("opening ledger %q: %w", l.info.Name, err)
 	}
-	l.markShown(true)
+	markShown(l, true)
 	return nil
+}
+
+// markShown stores the published head of a ledger that is only read as the mark, at most once per
+// markInterval unless it is the last one. A mark that lags behind still shows a rollback to before it.
+func markShown(l *Ledger, last bool) {
+	if !l.config.MarkShown || l.config.Marks == nil || !last && time.Since(l.marked) < markInterval {
+		return
+	}
+	l.marked = time.Now()
+	if err := l.config.Marks.SetMark(l.info.Name, l.Head().Checkpoint); err != nil {
+		l.config.Log.Error("the high-water mark of what was served could not be written, and lags behind", "error", err)
+	}
 }
 
 // run writes the mark after the head has moved, at most once per markInterval, and a last time

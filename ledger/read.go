@@ -73,7 +73,7 @@ func (l *Ledger) Checkpoint(ctx context.Context, head *Head, size uint64) ([]byt
 		return head.Checkpoint, nil
 	}
 	if err := l.signing.check(); err != nil {
-		if note := l.shown.checkpoint(size); note != nil {
+		if note := l.shown.Of(size); note != nil {
 			return note, nil
 		}
 		return nil, fmt.Errorf("signing the checkpoint of size %d: %w", size, err)

@@ -108,10 +108,10 @@ func (h *Host) Refresh(ctx context.Context, name string) error {
 	}
 	froze := info.Frozen && l.queue.setFrozen(true)
 	if head.Size > before.Size {
-		l.shown.keep(before)
+		l.shown.Add(before.Size, before.Checkpoint)
 	}
 	l.sequencer.head.Store(head)
-	l.markShown(false)
+	markShown(l, false)
 	if froze || head.Size > before.Size {
 		l.sequencer.notify(Commit{Events: int(head.Size - before.Size), At: time.UnixMicro(head.Time), Elsewhere: true})
 	}
@@ -154,12 +154,8 @@ const Anonymous = "anonymous"
 const MemberSetting = "member_secret"
 
 // MemberSecret returns the secret of payload members (spec: Payload members). It is nil in a ledger
-// that an earlier build created.
+// that an earlier build created, or whose store is a copy.
 func (l *Ledger) MemberSecret() *members.Secret { return l.members }
-
-// MissingSecret returns storage.ErrLogOnly if the ledger has a secret of payload members that its
-// store does not have; else nil.
-func (l *Ledger) MissingSecret() error { return l.noSecret }
 
 // recoverMemberSecret loads the secret and checks that the ledger's first event commits to it.
 func (l *Ledger) recoverMemberSecret(ctx context.Context) error {
@@ -182,7 +178,6 @@ func (l *Ledger) recoverMemberSecret(ctx context.Context) error {
 	secret, err := readMemberSecret(ctx, l.store)
 	switch {
 	case errors.Is(err, storage.ErrLogOnly):
-		l.noSecret = storage.ErrLogOnly
 		return nil
 	case errors.Is(err, storage.ErrNotFound):
 		return fmt.Errorf("%w: the secret of payload members, to which the first event commits, is missing", ErrDamaged)

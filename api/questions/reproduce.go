@@ -36,7 +36,7 @@ func (h *Handlers) Reproduce(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := l.MissingSecret(); err != nil {
+	if err := missingSecret(c.Request().Context(), l); err != nil {
 		return err
 	}
 	limits := h.Values.For(l.MemberSecret())

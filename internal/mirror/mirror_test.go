@@ -291,7 +291,9 @@ func TestMirror(t *testing.T) {
 	require.Equal(t, want, by)
 	_, err = l.Store().Content(t.Context(), storage.Hash{})
 	require.ErrorIs(t, err, storage.ErrLogOnly)
-	require.ErrorIs(t, l.MissingSecret(), storage.ErrLogOnly)
+	_, err = l.Store().Setting(t.Context(), ledger.MemberSetting)
+	require.ErrorIs(t, err, storage.ErrLogOnly)
+	require.Nil(t, l.MemberSecret())
 	_, err = l.Submit(ledger.Submission{})
 	require.ErrorIs(t, err, storage.ErrNotHeld)
 }
