@@ -389,8 +389,6 @@ func TestRefusals(t *testing.T) {
 	w.grow(1000)
 	forked.grow(1400)
 	other.grow(1400)
-	damagedCopy := t.TempDir()
-	require.NoError(t, os.CopyFS(damagedCopy, os.DirFS(w.copy)))
 
 	from := serve(t, w.copy)
 	stored := memory.New()
@@ -438,6 +436,27 @@ func TestRefusals(t *testing.T) {
 	r = follow(t, from, memory.New(), other.ledger.VerifierKey())
 	r.fails(signature, 0)
 	require.Empty(t, r.host.Ledgers())
+}
+
+// Events that the signed tree does not have are not stored, even if they are a valid chain: the load
+// continues when the copy is right again.
+func TestWrongEventsAreNotStored(t *testing.T) {
+	signer, err := proofs.GenerateKey().Signer("example.org/log")
+	require.NoError(t, err)
+	w, forked := startWriter(t, signer), startWriter(t, signer)
+	w.grow(1000)
+	forked.grow(1000)
+	mixed := t.TempDir()
+	require.NoError(t, os.CopyFS(mixed, os.DirFS(w.copy)))
+	for _, bundle := range []string{"tile/entries/000", "tile/entries/001"} {
+		require.NoError(t, os.WriteFile(filepath.Join(mixed, logDir, bundle), forked.read(bundle), 0o600))
+	}
+	from := serve(t, mixed)
+	r := follow(t, from, memory.New(), w.ledger.VerifierKey())
+	r.fails(damaged, 0)
+	require.Zero(t, r.mirror.loaded.Load())
+	from.set(w.copy, func(string) fault { return "" })
+	r.shows(w)
 }
 
 // Nothing is read after Close, even if the endpoint is silent.

@@ -44,6 +44,7 @@ func TestReadOnlyOnAStore(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, ledger.Reader, reader.Host.Role(ledger.Default))
 	require.NoDirExists(t, datadir.Keys(config.Data).Dir)
+	before := l.Head()
 	for i := range uint64(3) {
 		w, err := writer.Host.Ledger(ledger.Default)
 		require.NoError(t, err)
@@ -83,6 +84,14 @@ func TestReadOnlyOnAStore(t *testing.T) {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return following() == nil }, time.Minute, time.Millisecond)
 	require.NoError(t, reader.Close())
+
+	// What was shown is remembered over a restart.
+	_, err = database.Exec(t.Context(), "UPDATE colophon_heads SET (size, tip, time, checkpoint) = ($1, $2, $3, $4)",
+		int64(before.Size), before.Tip[:], before.Time, before.Checkpoint)
+	require.NoError(t, err)
+	_, err = Open(t.Context(), config, datadir.Keys(config.Data), log)
+	require.ErrorIs(t, err, ledger.ErrRollback)
+	require.ErrorContains(t, err, "This server has shown the newer log")
 	require.NoError(t, database.Close(t.Context()))
 }
 

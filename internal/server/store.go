@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"colophon/internal/cli"
 	"colophon/internal/cluster"
 	"colophon/internal/datadir"
 	"colophon/internal/folderlock"
@@ -47,6 +48,9 @@ func openElsewhere(ctx context.Context, config Config, keys ledger.Keys, log *sl
 	}
 	n := &Node{database: database, remote: database, lock: lock, log: log}
 	if err := n.open(ctx, config, keys); err != nil {
+		if config.ReadOnly && errors.Is(err, ledger.ErrRollback) {
+			err = cli.Exitf(cli.ExitDamaged, "%w\nThis server has shown the newer log, and does not show the older one. Find out which is right; to accept the store, remove %s", err, datadir.Marks(config.Data).Dir)
+		}
 		return nil, errors.Join(datadir.ExplainOpen(err, config.Data), n.Close())
 	}
 	return n, nil
