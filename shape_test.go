@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Bounds of a package. A package that exceeds them is usually several packages.
+// Limits of a package. A package that exceeds them is usually several packages.
 const (
 	maxFiles   = 20
 	maxLines   = 3000

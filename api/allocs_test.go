@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The cost of requests is limited by something that can be counted: the allocations of the
-// whole process. They include net/http's (about 15 per request) and, for writes, the ledger's
-// and the index's. The limits leave room for variation. Under the race detector, sync.Pool
-// sometimes drops a value.
+// The test limits the cost of requests by the allocations of the whole process, because these
+// can be counted exactly. They include net/http's (about 15 per request) and, for writes, the
+// ledger's and the index's. The limits leave room for variation. Under the race detector,
+// sync.Pool sometimes drops a value.
 func TestAllocations(t *testing.T) {
 	s := start(t)
 	w := s.wire(t)

@@ -71,7 +71,7 @@ func TestBatchAnswersLineForLine(t *testing.T) {
 		if l.Status != 0 {
 			line := i + 1
 			if i > 1 {
-				line++ // the empty third line counts, and gets no answer
+				line++ // the third line is empty: it counts, but gets no answer
 			}
 			require.Equal(t, line, l.Line)
 			require.NotEmpty(t, l.Detail)
@@ -119,7 +119,7 @@ func TestVerbsAreLines(t *testing.T) {
 	require.Equal(t, []string{"stale", ""}, s.statesOf(1, 2))
 	s.audited()
 	s.post("/freeze", "").want(http.StatusOK)
-	for _, seq := range []string{"1", "99"} { // the answer does not say whether there is such a record
+	for _, seq := range []string{"1", "99"} { // the answer must not reveal whether the record exists
 		require.Equal(t, http.StatusForbidden, s.batch(`{"kind":"note","record":{"record_seq":` + seq + `,"topic":"step"}}` + "\n").parsed()[0].Status)
 	}
 }
@@ -227,7 +227,7 @@ func TestBrokenCompressionLosesNoGoodLine(t *testing.T) {
 	require.Empty(t, s.batch("").body)
 }
 
-// If a connection drops before a line's end, only whole lines count: the rest might be the
+// If a connection drops in the middle of a line, only whole lines count: the rest might be the
 // beginning of another line.
 func TestDroppedConnection(t *testing.T) {
 	s := start(t)

@@ -23,7 +23,7 @@ import (
 // signedNote has the parts of a checkpoint, by signed-note and tlog-checkpoint.
 type signedNote struct {
 	text       string   // the signed text, its last newline included
-	lines      []string // of the text
+	lines      []string // lines of the text
 	signatures [][2]string
 }
 
@@ -124,8 +124,8 @@ func TestTlogCheckpoint(t *testing.T) {
 	})
 }
 
-// MUST NOT sign inconsistent trees: the tree of each checkpoint is the beginning of every
-// later tree.
+// A log MUST NOT sign inconsistent trees: the tree of each checkpoint is the beginning of
+// every later tree.
 func TestTlogCheckpointsAreConsistent(t *testing.T) {
 	s := start(t)
 	_, _, key := s.publicKey()
@@ -146,7 +146,7 @@ func TestTlogCheckpointsAreConsistent(t *testing.T) {
 	}
 }
 
-// What a client MUST do with the notes of other logs, and with ours.
+// A client MUST verify the notes of other logs, and ours, in these ways.
 func TestSignedNotesAreVerified(t *testing.T) {
 	s := filled(t, 2)
 	signed := s.get("/log/checkpoint").want(http.StatusOK).body

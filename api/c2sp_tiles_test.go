@@ -16,11 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests of c2sp_*_test.go check what the C2SP documents demand of a log. The name of each
-// case has the word of the document and the gist of its sentence. The expected values are
+// The tests in c2sp_*_test.go check what the C2SP documents require of a log. The name of each
+// case has the keyword (such as MUST) and a summary of the sentence. The expected values are
 // computed from the entries with SHA-256 alone.
 
-// mth is MTH of RFC 6962, section 2.1, over leaves.
+// mth computes the Merkle Tree Hash of leaves (RFC 6962, section 2.1).
 func mth(leaves [][]byte) [32]byte {
 	if len(leaves) == 1 {
 		return sha256.Sum256(append([]byte{0}, leaves[0]...))
@@ -89,7 +89,8 @@ func (s *service) wantBundle(entries [][]byte, index int) {
 	require.Equal(s.t, want, s.get(tilePath("entries", index, len(entries))).want(http.StatusOK).body)
 }
 
-// Partial tiles exist at each size while the log grows by one, and stay afterwards.
+// While the log grows by single events, the partial tiles of each size exist. They remain
+// afterwards.
 func TestTlogTilesOfEverySize(t *testing.T) {
 	s := start(t)
 	const most = 520
@@ -231,7 +232,8 @@ func TestTlogTilesCompression(t *testing.T) {
 	}
 }
 
-// HEAD answers everything under log/ with the headers of GET, the length included.
+// HEAD requests for everything under log/ get the same headers as GET requests, including the
+// length.
 func TestTlogTilesHead(t *testing.T) {
 	s := published(t, 299)
 	for _, path := range []string{"/log/checkpoint", "/log/key", "/log/tile/0/000", "/log/tile/0/001.p/44", "/log/tile/entries/000", "/log/tile/entries/001.p/44", "/log/tile/0/009"} {

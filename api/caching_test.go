@@ -10,7 +10,7 @@ import (
 	"colophon/ledger"
 )
 
-// Every answer states which caches may keep it.
+// Every answer states which caches are allowed to keep it.
 func TestEveryAnswerStatesItsCaching(t *testing.T) {
 	g := startGated(t)
 	for _, c := range []caller{g.admin(), g.having("writer", "write"), {name: "nobody"}} {
@@ -36,7 +36,7 @@ func TestEveryAnswerStatesItsCaching(t *testing.T) {
 	}
 }
 
-// No cache keeps content or the answer that it was erased.
+// No cache is allowed to keep content, or the answer that content was erased.
 func TestContentIsNotCached(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)

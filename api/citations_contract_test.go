@@ -25,7 +25,7 @@ const (
 	sourcesOf   = prefix + "/sources"
 )
 
-// chunk is the chunk hash of a text that has single spaces only.
+// chunk returns the chunk hash of a text without repeated spaces.
 func chunk(text string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text))) }
 
 const (
@@ -209,7 +209,7 @@ func TestProblemsOfCitationsAreAsTheContractSays(t *testing.T) {
 		name    string
 		call    call
 		status  int
-		refused bool // by the contract too
+		refused bool // the contract refuses the request too
 		names   string
 	}{
 		{"no subject", get(chunkDrift), 400, true, "/subject"},

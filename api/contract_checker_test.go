@@ -33,7 +33,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// contract is openapi.yaml, with which requests and responses are compared.
+// contract is openapi.yaml, against which the tests check requests and responses.
 type contract struct {
 	*openapi3.T
 }
@@ -102,7 +102,7 @@ type reply struct {
 	body   []byte
 }
 
-// input returns the call in the form that the validators of kin-openapi take.
+// input returns what the validators of kin-openapi need to check the call.
 func (c contract) input(k call, r *http.Request) (*openapi3filter.RequestValidationInput, error) {
 	item := c.Paths.Value(k.route)
 	if item == nil || item.GetOperation(k.method) == nil {
@@ -242,7 +242,7 @@ func (a reply) decode(t testing.TB, to any) {
 type disk struct {
 	storage.Database
 	full, lost atomic.Bool
-	room       atomic.Int64 // commits until it is full; 0 and less mean that it will not be
+	room       atomic.Int64 // commits until the disk is full; 0 or less means never
 }
 
 func (d *disk) Ledger(ctx context.Context, name string) (storage.Store, error) {

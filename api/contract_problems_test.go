@@ -50,7 +50,7 @@ func TestProblemsAreAsTheContractSays(t *testing.T) {
 		name    string
 		call    call
 		status  int
-		refused bool // by the contract too: it can say what is wrong
+		refused bool // the contract can express the error, and refuses the request too
 	}{
 		{"unknown member", post(ipc, `{"modle":"m","payload":{},"model":"m","temperature":0,"max_tokens":1}`), 400, true},
 		{"not JSON", post(ipc, `{"payload"`), 400, true},
@@ -147,7 +147,7 @@ func TestBatchAnswersAreAsTheContractSays(t *testing.T) {
 	body := line(goodIPC) + // 201
 		line(`{"run_id":"r",`+goodIPC[1:]) + // 201
 		line(`{"run_id":"r","output":"other",`+goodIPC[1:]) + // 409
-		line(`{"output":"o","output_hash":"`+strings.Repeat("0", 64)+`",`+goodIPC[1:]) + // a mismatch, 422 if so wished
+		line(`{"output":"o","output_hash":"`+strings.Repeat("0", 64)+`",`+goodIPC[1:]) + // a mismatch, which is 422 if the query asks for rejection
 		line(`{"modle":"m",`+goodIPC[1:]) + // 400
 		line(`{"output":"`+strings.Repeat("x", maxBody)+`",`+goodIPC[1:]) + // 413
 		"\n" + // 400
@@ -155,7 +155,7 @@ func TestBatchAnswersAreAsTheContractSays(t *testing.T) {
 		line(`{"run_id":"r",`+goodIPC[1:]) // 200
 	for _, c := range []struct {
 		query, prefer string
-		want          []int // status of a problem, 0 for a receipt
+		want          []int // statuses of the problems, in order; 0 for a receipt
 	}{
 		{"", "", []int{0, 0, 409, 0, 400, 413, 422, 0}},
 		{"?on_mismatch=reject", "return=representation", []int{0, 0, 409, 422, 400, 413, 422, 0}},

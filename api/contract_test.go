@@ -53,7 +53,7 @@ func TestContractNamesEveryRoute(t *testing.T) {
 type example struct {
 	call
 	name     string
-	response *openapi3.Example // of the same name; nil if there is none
+	response *openapi3.Example // the example of the response with the same name; nil if there is none
 }
 
 // requestExamples lists the request examples, by route and name.
@@ -62,7 +62,7 @@ func (c contract) requestExamples(t testing.TB) []example {
 	var list []example
 	paths := c.Paths.Map()
 	for _, route := range slices.Sorted(maps.Keys(paths)) {
-		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} { // what is deleted was put before
+		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} { // in this order, because what a test deletes it must have put before
 			o := paths[route].GetOperation(method)
 			if o == nil || o.RequestBody == nil {
 				continue
@@ -123,7 +123,7 @@ type result struct {
 		Claimed  string `json:"claimed"`
 		Computed string `json:"computed"`
 	} `json:"checks"`
-	Name     string `json:"name"` // of a ledger
+	Name     string `json:"name"` // name of a ledger
 	Status   int    `json:"status"`
 	FirstSeq uint64 `json:"first_seq"`
 }
@@ -160,7 +160,7 @@ func TestRequestExamplesAreAnsweredAsTheContractSays(t *testing.T) {
 			media, _, _ := strings.Cut(a.header.Get("Content-Type"), ";")
 			want, got := results(t, encode(t, media, e.response.Value)), results(t, a.body)
 			for i := range got {
-				got[i].FirstSeq, want[i].FirstSeq = 0, 0 // depends on what came before
+				got[i].FirstSeq, want[i].FirstSeq = 0, 0 // depends on earlier requests
 			}
 			require.Equal(t, want, got)
 			compared++

@@ -99,7 +99,8 @@ func TestDerivedFactsOfReadRecords(t *testing.T) {
 	s.get("/records/2?derive=yes").problem(http.StatusBadRequest)
 }
 
-// Lines of a batch get derived facts too. A replay gets those of the record that it repeats.
+// Lines of a batch get derived facts too. A replay gets the facts of the record that it
+// repeats.
 func TestDerivedFactsOfBatchesAndReplays(t *testing.T) {
 	s := start(t)
 	lines := ipcLine("a", "x") + ipcLine("b", "y")

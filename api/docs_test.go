@@ -41,8 +41,8 @@ func samples(t *testing.T, s *server) map[string]string {
 	return found
 }
 
-// The queries on the page at /docs can be pasted: they address the server of the page, which
-// has data for them in the ledgers of the examples.
+// The queries on the page at /docs can be pasted: they address the page's own server, and find
+// data in the ledgers of the examples.
 func TestQueriesOfTheDocsCanBePasted(t *testing.T) {
 	query := regexp.MustCompile(`^curl -sS '([^']*)'$`)
 	ledgers := map[string]*server{"/drift/": generated(t), "/run-dags/": answered(t), "/citation-sets": cited(t)}
@@ -71,8 +71,8 @@ func TestQueriesOfTheDocsCanBePasted(t *testing.T) {
 	require.Greater(t, pasted, 12)
 }
 
-// In a browser, the page shows every operation with its command, has an address for each, and
-// requests only its own files.
+// In a browser, the page shows every operation with its command, gives each operation its own
+// address, and requests only its own files.
 func TestDocsInABrowser(t *testing.T) {
 	p := browser.Start(t).NewPage(t)
 	s := newServer(t)

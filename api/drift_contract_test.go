@@ -69,7 +69,8 @@ func TestDriftIsAnsweredAsTheContractSays(t *testing.T) {
 	s.requireExample(t, "Reproduction", post(reproduceOf, `{"seq":1,"output":"The ferry is late.","seed":8}`))
 }
 
-// Runs that are not live count if they are requested, or were live at that size.
+// Runs that are not live count if the query asks for them, or if they were live at the
+// requested size.
 func TestDriftOfOtherStatesAndSizes(t *testing.T) {
 	s := generated(t)
 	model := get(groupOf, "by", "model", "value", url.PathEscape(strange))
@@ -173,7 +174,7 @@ func TestProblemsOfDriftAreAsTheContractSays(t *testing.T) {
 		name    string
 		call    call
 		status  int
-		refused bool // by the contract too
+		refused bool // the contract refuses the request too
 		names   string
 	}{
 		{"no by", get(groupsOf), 400, true, "/by"},

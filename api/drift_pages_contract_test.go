@@ -22,8 +22,8 @@ func (p *groupPage) values() (values []string) {
 	return values
 }
 
-// At the head, a filter implies the order in which its groups are found. With as_of, the order
-// is the usual one. A cursor keeps the order of its first page.
+// At the head, a filter implies the order in which its groups are found. With as_of, groups
+// come in the usual order. A cursor keeps the order of its first page.
 func TestFiltersImplyAnOrder(t *testing.T) {
 	s := generated(t)
 	s.do(t, generation("ferry/6", "gemma2:2b", "0.7", "A third.", ``), http.StatusCreated)
@@ -126,8 +126,8 @@ func TestDriftRightAfterAWrite(t *testing.T) {
 	}
 }
 
-// The environment of a re-run is only what the request states. Its payload is read like the
-// recorded one.
+// The environment of a re-run is only what the request states. Its payload is parsed like the
+// recorded payload.
 func TestReproductionTakesNoEnvironment(t *testing.T) {
 	s := newServer(t)
 	axes := `{"axes":{"calm":{"label":%q,"score":%s}},"policy_hash":"p","seed":7,"world_id":"w"}`

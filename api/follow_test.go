@@ -33,7 +33,7 @@ type listener struct {
 	t     testing.TB
 	body  io.ReadCloser
 	lines *bufio.Reader
-	ctx   context.Context // of the request
+	ctx   context.Context // context of the request
 	leave func()          // ends it
 }
 
@@ -189,8 +189,8 @@ func TestFollowRefusals(t *testing.T) {
 	require.Zero(t, s.server().shared.Limits.Followers.InUse())
 }
 
-// Followers that begin anywhere, at any time, get every event once and in order, during writes
-// too.
+// Followers that begin at any event and at any time, even during writes, get every event once
+// and in order.
 func TestFollowersMissNothing(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Heartbeat = time.Millisecond })
 	const writers, each, followers = 4, 50, 20
@@ -275,8 +275,8 @@ func TestRevocationEndsStreamsAndBatches(t *testing.T) {
 	line, err := answers.ReadString('\n')
 	require.NoError(t, err)
 	require.Contains(t, line, `"seq":1`)
-	// The follower starts after the batch, so that the batch checks again when the follower is
-	// refused.
+	// The follower starts after the batch, so that when the follower is refused, the batch has
+	// also checked its access again.
 	l := s.listen("?from=0", "Authorization", "Bearer "+made.Text)
 	l.events(2)
 
@@ -343,7 +343,7 @@ func wide() string {
 }
 
 // A follower that does not read is disconnected, and delays neither other followers nor
-// writers. One that reconnects each time gets every event.
+// writers. A follower that reconnects each time gets every event.
 func TestSlowFollowerIsDropped(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.WriteTimeout, c.Load.FollowRate = 4*soon, 1<<30 })
 	deaf := s.dial()
@@ -378,7 +378,7 @@ func TestSlowFollowerIsDropped(t *testing.T) {
 // A follower that has used up its share waits for its next turn.
 func TestFollowersWaitForTheirTurn(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.FollowRate, c.Load.Heartbeat = 1, time.Millisecond })
-	const events = 20 // a few of which can arrive at once
+	const events = 20 // more than can arrive at once
 	s.batch(strings.Repeat(wide(), events))
 	l := s.listen("?from=0")
 	sent, beats := 0, 0
@@ -415,7 +415,7 @@ func TestFollowPace(t *testing.T) {
 		wait := p.Delay(bytes)
 		require.GreaterOrEqual(t, wait, last-time.Second)
 		last = wait
-		free := p.Limiter.Burst()/bytes + rate/bytes // and the share of one second
+		free := p.Limiter.Burst()/bytes + rate/bytes // and what the rate allows in one second
 		if i > free {
 			require.Positive(t, wait)
 		}

@@ -27,11 +27,13 @@ import (
 const forwardedHeader = "Colophon-Forwarded"
 
 const (
-	// connectTime bounds how long this server tries to reach another one.
+	// connectTime is how long this server tries at most to connect to another server.
 	connectTime = 2 * time.Second
-	// catchUpTime bounds how long an answer waits until this server shows what it confirms.
+	// catchUpTime is how long a forwarded answer waits at most until this server can show the
+	// events that the answer confirms.
 	catchUpTime = time.Second
-	// silence is how long a server that no longer writes the ledger may send nothing.
+	// silence is how long this server waits for an answer from a server that no longer writes
+	// the ledger.
 	silence = 2 * time.Second
 )
 
@@ -54,7 +56,7 @@ func newForwarder(s *Server) *forwarder {
 		},
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "colophon_forwarded_requests_total",
-			Help: "Requests for ledgers that another server writes, by outcome: answered by it, broken, or no_holder.",
+			Help: "Forwarded requests for ledgers that another server writes, by outcome: answered, broken (the connection failed), or no_holder (no server writes the ledger).",
 		}, []string{"outcome"}),
 	}
 }
@@ -91,7 +93,7 @@ func (f *forwarder) wrap(r route, handler call.Handler) call.Handler {
 	}
 }
 
-// send answers a call with the answer of the server at address. batch says that body and
+// send answers a call with the answer of the server at address. batch means that body and
 // answer are sent at the same time.
 func (f *forwarder) send(c *call.Call, address string, batch bool) error {
 	r := c.Request()
@@ -147,14 +149,15 @@ func (f *forwarder) send(c *call.Call, address string, batch bool) error {
 		"the server that writes the ledger has not answered, and it is unknown whether anything was written; try again with the same idempotency key")
 }
 
-// perConnection are headers that concern one connection, or that this server has checked.
+// perConnection are headers that are not forwarded, because they concern one connection or
+// because this server has already checked them.
 var perConnection = []string{
 	echo.HeaderConnection, "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", echo.HeaderUpgrade,
 	"Expect", "Forwarded", echo.HeaderXForwardedFor, echo.HeaderOrigin, "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest",
 }
 
-// watch ends a request to a server that no longer writes the ledger and sends nothing. It may
-// be stopped, so that its connections stay open.
+// watch cancels a request to a server that no longer writes the ledger and sends nothing. Such
+// a server may be suspended, and its connections would then stay open.
 func (f *forwarder) watch(ctx context.Context, cancel context.CancelFunc, name, address string, moved *atomic.Int64) {
 	tick := time.NewTicker(silence / 8)
 	defer tick.Stop()
@@ -172,8 +175,8 @@ func (f *forwarder) watch(ctx context.Context, cancel context.CancelFunc, name, 
 	}
 }
 
-// relay sends an answer to the client. If the answer is not of a batch, this server then
-// already shows what it confirms; for a batch it does when the answer ends.
+// relay sends an answer to the client. Before it sends the answer, it waits until this server
+// shows what the answer confirms. For a batch, it waits at the end of the answer.
 func (f *forwarder) relay(c *call.Call, w *forwarding, answer *http.Response, batch bool) error {
 	h := c.Response().Header()
 	for name, values := range answer.Header {
@@ -183,13 +186,13 @@ func (f *forwarder) relay(c *call.Call, w *forwarding, answer *http.Response, ba
 		h.Del(name)
 	}
 	if !batch {
-		// The rest of the body is not read. Closing the connection for that could lose the
-		// answer, so it is read first.
+		// The rest of the body is not read, so the connection closes, which could lose the
+		// answer. The answer is therefore read first.
 		var text io.Reader = answer.Body
 		if !w.ended() {
 			kept, err := io.ReadAll(io.LimitReader(answer.Body, limits.DrainBytes+1))
 			if err == nil && len(kept) > limits.DrainBytes {
-				err = errors.New("it has sent a long answer before the body ended")
+				err = errors.New("it sent a long answer before it had received the whole body")
 			}
 			if err != nil {
 				return err
@@ -233,25 +236,25 @@ func (f *forwarder) catchUp(c *call.Call) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), catchUpTime)
 	defer cancel()
 	if err := f.host.Refresh(ctx, c.Param("ledger")); err != nil {
-		f.config.Log.Warn("an answer was forwarded before this server shows what it confirms", "ledger", c.Param("ledger"), "error", err)
+		f.config.Log.Warn("an answer was forwarded, but this server does not show yet what the answer confirms", "ledger", c.Param("ledger"), "error", err)
 	}
 }
 
-// forwarding is the body of a request on its way to another server. The transport may read it
+// forwarding is the body of a request on its way to another server. The transport can read it
 // until stop returns.
 type forwarding struct {
 	call       *call.Call
 	controller *http.ResponseController
-	idle       time.Duration // of a batch: the longest that the client sends nothing; else 0
-	moved      atomic.Int64  // when anything was last sent or received, in nanoseconds since 1970
+	idle       time.Duration // longest time that the client of a batch can send nothing; 0 for other requests
+	moved      atomic.Int64  // when anything was last sent or received, in nanoseconds since 1970 UTC
 
-	read atomic.Int64 // bytes of the body
+	read atomic.Int64 // bytes of the body that were read
 	eof  atomic.Bool  // the body has ended
 
-	stopped atomic.Bool // nothing more is read
+	stopped atomic.Bool // nothing more must be read
 
 	mu      sync.Mutex // held during a read
-	err     error      // of the last read
+	err     error      // error of the last read
 	renewed time.Time
 }
 
@@ -273,7 +276,7 @@ func (w *forwarding) Read(b []byte) (int, error) {
 		return 0, w.err
 	}
 	w.renew()
-	if w.stopped.Load() { // stop sets the deadline only after this
+	if w.stopped.Load() { // necessary because stop sets the deadline only after it sets stopped
 		return 0, http.ErrBodyReadAfterClose
 	}
 	n, err := w.call.Request().Body.Read(b)
@@ -296,8 +299,8 @@ func (w *forwarding) renew() {
 // Close implements io.Closer. The server closes the body.
 func (w *forwarding) Close() error { return nil }
 
-// progress notes that the other server has sent something. The client may send nothing
-// meanwhile.
+// progress notes that the other server has sent something. The client can be silent in the
+// meantime.
 func (w *forwarding) progress() {
 	now := time.Now()
 	w.moved.Store(now.UnixNano())
@@ -329,7 +332,7 @@ func (w *forwarding) end() {
 	}
 	w.stop()
 	if w.idle == 0 {
-		return // what writes the answer reads the rest
+		return // the goroutine that writes the answer reads the rest
 	}
 	_ = w.controller.SetReadDeadline(time.Now().Add(limits.DrainTime))
 	n, err := io.CopyN(io.Discard, r.Body, limits.DrainBytes)
@@ -341,9 +344,9 @@ func (w *forwarding) end() {
 	}
 }
 
-// unreadable returns the problem of a body that the client has not sent to its end, or nil.
+// unreadable returns a problem if the client did not send the whole body, otherwise nil.
 func (w *forwarding) unreadable(patience time.Duration) error {
-	if !w.mu.TryLock() { // it waits for the client
+	if !w.mu.TryLock() { // a read is waiting for the client
 		return nil
 	}
 	defer w.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"colophon/api/call"
 )
 
-// startForwarding starts a server that forwards the writes of its ledger to another one.
+// startForwarding starts a server that forwards writes to its ledger to another server.
 func startForwarding(t *testing.T, holder func(string) (string, bool)) *service {
 	return start(t, func(c *Config) { c.Holder = holder })
 }
@@ -72,7 +72,7 @@ func TestForward(t *testing.T) {
 	require.EqualValues(t, 1, s.size())
 }
 
-// A request is forwarded once, and only to a server that there is.
+// A request is forwarded at most once, and only if a server writes the ledger.
 func TestForwardRefuses(t *testing.T) {
 	var first, second *service
 	first = startForwarding(t, func(string) (string, bool) { return second.http.URL, true })
@@ -91,7 +91,8 @@ func TestForwardRefuses(t *testing.T) {
 	}
 }
 
-// The other server stops in the middle of a request, and loses the ledger.
+// The other server hangs in the middle of a request, and loses the ledger. The client gets an
+// answer nevertheless.
 func TestForwardToASilentServer(t *testing.T) {
 	silent := make(chan struct{})
 	var moved atomic.Bool
@@ -111,7 +112,8 @@ func TestForwardToASilentServer(t *testing.T) {
 	require.Contains(t, p.Detail, "it is unknown whether anything was written")
 }
 
-// The other server dies before it answers a batch, whose client waits for answers.
+// The other server dies before it answers a batch. The batch ends, although its client only
+// waits for answers.
 func TestForwardOfABatchToAServerThatDies(t *testing.T) {
 	var moved atomic.Bool
 	address := holderOf(t, func(w http.ResponseWriter, r *http.Request) {
@@ -137,7 +139,7 @@ func TestForwardOfABatchToAServerThatDies(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
 }
 
-// The other server answers without reading the body.
+// The other server answers without reading the body. The client still gets the answer.
 func TestForwardOfARefusedBody(t *testing.T) {
 	s := startForwarding(t, holderOf(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
@@ -153,7 +155,7 @@ func TestForwardOfARefusedBody(t *testing.T) {
 	s.get(s.url).want(http.StatusOK)
 }
 
-// A client that does not send its whole body gets no answer of the other server.
+// If a client does not send its whole body, the other server's answer is not forwarded.
 func TestForwardOfABrokenBody(t *testing.T) {
 	read := make(chan error, 1)
 	s := startForwarding(t, holderOf(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -209,7 +211,7 @@ func TestForwardOfABatch(t *testing.T) {
 		require.Empty(t, rest)
 		require.NoError(t, answered.Body.Close())
 	}
-	// The other server ends the answer early.
+	// This other server ends its answer early.
 	early := startForwarding(t, holderOf(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprint(w, "not now")

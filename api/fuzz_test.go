@@ -96,7 +96,7 @@ func FuzzRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(text)))
 		if err != nil || strings.Contains(r.Header.Get("Accept"), "event-stream") {
-			return // no HTTP, or an answer that does not end
+			return // the answer is not HTTP, or does not end
 		}
 		s.handle(t, r)
 	})
@@ -116,7 +116,7 @@ var pagedQueries = []struct{ url, cursor string }{
 }
 
 // FuzzCursor checks that a forged cursor is refused or leads to a page. The page can be for a
-// size at which there is nothing yet. With a real cursor, queries continue.
+// tree size that the log does not have yet. A real cursor leads to the next page.
 func FuzzCursor(f *testing.F) {
 	s := stocked(f)
 	given := 0
@@ -140,8 +140,8 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// FuzzDecompressor checks that compressed text is decompressed unchanged, in one piece or
-// several, and that the output of any other input ends, with or without an error.
+// FuzzDecompressor checks that compressed text is decompressed unchanged, in one piece or in
+// several, and that decompressing any other input ends, with or without an error.
 func FuzzDecompressor(f *testing.F) {
 	f.Add([]byte("a line\n"), uint8(0))
 	f.Add([]byte("\x1f\x8b\x08\x00"), uint8(3))
@@ -171,7 +171,7 @@ func FuzzDecompressor(f *testing.F) {
 			plain, err := io.ReadAll(io.LimitReader(r, 1<<20))
 			return plain, errors.Join(err, r.Close()) // closing a broken body fails too
 		}
-		_, _ = read(text) // whatever it is
+		_, _ = read(text) // must end, whatever text is
 		cut := int(how) % (len(text) + 1)
 		got, err := read(append(compress[encoding](text[:cut]), compress[encoding](text[cut:])...))
 		require.NoError(t, err)

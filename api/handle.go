@@ -31,8 +31,8 @@ func (s *Server) handle(c *call.Call) {
 	}
 }
 
-// holdBad waits before the answer to a bad request of an address that sends too many. It does
-// not count what clients cannot know beforehand: that something does not exist, or has changed.
+// holdBad waits before the answer to a bad request of an address that sends too many. Answers
+// that clients cannot foresee do not count: something does not exist, or has changed.
 func (s *Server) holdBad(err error, c *call.Call) {
 	switch p, _ := problem.Of(err); {
 	case p.Status < 400 || p.Status >= 500, operational(c.Path()):

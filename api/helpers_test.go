@@ -30,7 +30,7 @@ type service struct {
 	database *memory.Database
 	host     *ledger.Host
 	http     *httptest.Server
-	url      string // of the ledger "default"
+	url      string // URL of the ledger "default"
 }
 
 func start(t testing.TB, change ...func(*Config)) *service {

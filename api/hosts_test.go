@@ -41,7 +41,7 @@ func TestHostsMatterOnLoopbackOnly(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, refused, Hosts(nil).Check(r) != nil, address)
 		require.Error(t, Hosts{"ledger.example.org"}.Check(r), "names that are given hold everywhere")
-		r.Host = "" // HTTP/1.0 needs no Host
+		r.Host = "" // HTTP/1.0 does not require a Host header
 		require.NoError(t, Hosts(nil).Check(r))
 	}
 	g := &gated{service: &service{t: t}, tokens: access.Store{Dir: accessDir(t)}}

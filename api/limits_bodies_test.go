@@ -114,13 +114,13 @@ func allocated(f func()) int64 {
 // members are filled too.
 func TestWeightBoundsTheMemoryOfBodies(t *testing.T) {
 	const (
-		allowed = 5       // times the weight; most of it soon becomes garbage
+		allowed = 5       // multiple of the weight; most of this memory soon becomes garbage
 		fixed   = 1 << 20 // for any request, and for the index at the same time
 	)
 	c := loadContract(t)
-	done := make(map[string]bool) // places of routes: examples share many
+	done := make(map[string]bool) // places of routes that are done; examples share many places
 	for _, e := range c.requestExamples(t) {
-		if e.header["Content-Type"] == ndjson || strings.HasPrefix(e.route, "/v1/compute/") { // they take the same records
+		if e.header["Content-Type"] == ndjson || strings.HasPrefix(e.route, "/v1/compute/") { // these routes take the same records as the others
 			continue
 		}
 		t.Run(e.method+" "+e.route+" "+e.name, func(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// An answer that needs no body does not wait for it: it is sent soon, and is the last on its
-// connection.
+// An answer that does not depend on the body does not wait for the body: it is sent soon, and
+// the connection then ends.
 func TestAnswersDoNotWaitForBodies(t *testing.T) {
 	s := start(t, func(c *Config) { c.BodyTimeout, c.MaxBody = 10*patience, 10 })
 	for _, c := range []struct {
@@ -28,7 +28,7 @@ func TestAnswersDoNotWaitForBodies(t *testing.T) {
 		slow.hear().want(c.status)
 		slow.ended()
 	}
-	long := s.dial() // longer than the limit, and the rest does not come
+	long := s.dial() // the body is longer than the limit, and its rest does not arrive
 	long.say("POST {ledger}/ipc-records HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n%s", strings.Repeat(" ", 20))
 	long.hear().want(http.StatusRequestEntityTooLarge)
 	long.ended()

@@ -55,8 +55,8 @@ func TestConnectionsOfAnAddress(t *testing.T) {
 	s.dialFrom(hog).ask("/version").want(http.StatusOK)
 }
 
-// The refusals of an address have a share too: the server closes further connections at once,
-// and its metrics count them.
+// Even the connections on which an address is refused are limited to a share. The server
+// closes any further connections at once, and its metrics count them.
 func TestConnectionsThatAreClosedAtOnce(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Connections = 4 })
 	for range 2 + 8 {
@@ -70,7 +70,8 @@ func TestConnectionsThatAreClosedAtOnce(t *testing.T) {
 	require.Equal(t, 20, limits.MaxOpen(s.server().shared.Limits.Load))
 }
 
-// A trusted proxy can use all connections. While few remain, each ends with its answer.
+// A trusted proxy can use all connections. While few connections remain, each of them ends
+// after its answer.
 func TestConnectionsOfAProxy(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Connections, c.Load.TrustedProxies = 4, trusted(hog+"/32") })
 	var all []*raw

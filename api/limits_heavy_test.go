@@ -142,7 +142,7 @@ func TestWaitingRequestsHoldNoCore(t *testing.T) {
 	c.End()
 }
 
-// A long answer that has begun waits for a core as long as its client does.
+// A long answer that has begun waits for a core for as long as the client stays connected.
 func TestAnswersThatHaveBegunAreNotRefused(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Wait = time.Millisecond })
 	release := s.fillHeavy()

@@ -74,7 +74,8 @@ func (r *raw) hear() answer {
 	return answer{r.t, response.StatusCode, response.Header, body}
 }
 
-// ended waits until the server has closed the connection; what it sent is lost.
+// ended waits until the server has closed the connection. It discards what the server has
+// sent.
 func (r *raw) ended() {
 	r.t.Helper()
 	require.NoError(r.t, r.SetReadDeadline(time.Now().Add(patience)))

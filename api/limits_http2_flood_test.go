@@ -25,7 +25,7 @@ type framed struct {
 	t testing.TB
 	*http2.Framer
 	conn   net.Conn
-	stream uint32 // of the last request
+	stream uint32 // stream number of the last request
 }
 
 // frames opens a connection over TLS with the given settings.

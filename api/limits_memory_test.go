@@ -24,8 +24,8 @@ func (s *service) underWay(bytes int64) {
 	require.Eventually(s.t, func() bool { return s.server().shared.Limits.Writing.InUse() >= bytes }, patience, time.Millisecond)
 }
 
-// The memory for bodies in progress is limited. A request that finds none is told to try
-// again, and delays no other request.
+// The memory for bodies in progress is limited. If no memory is free, the request is refused
+// with the advice to try again, and delays no other request.
 func TestMemoryOfBodiesIsBounded(t *testing.T) {
 	s := start(t, small(150_000))
 	body := ipcBody("", strings.Repeat("x", 15_000))
@@ -34,11 +34,11 @@ func TestMemoryOfBodiesIsBounded(t *testing.T) {
 	s.underWay(14_000)
 
 	refused := s.post("/ipc-records", body)
-	require.Contains(t, refused.problem(http.StatusServiceUnavailable).Detail, "no memory is left for bodies")
+	require.Contains(t, refused.problem(http.StatusServiceUnavailable).Detail, "the memory for bodies is used up")
 	require.NotEmpty(t, refused.header.Get("Retry-After"))
 	lines := s.batch(ipcLine("a", "1") + ipcLine("b", strings.Repeat("x", 15_000)) + ipcLine("c", "2")).parsed()
 	require.Equal(t, []int{0, http.StatusServiceUnavailable, 0}, []int{lines[0].Status, lines[1].Status, lines[2].Status})
-	require.EqualValues(t, 2, s.refusals(limits.RefusedMemory))
+	require.EqualValues(t, 2, s.refusals(limits.RefusedBodyMemory))
 
 	slow.say("%s", body[14_000:])
 	slow.hear().want(http.StatusCreated)
@@ -58,7 +58,7 @@ func TestManyValuesTakeMemory(t *testing.T) {
 	}
 	s.post("/ipc-records", ipcBody("", strings.Repeat("y", 5_000))).want(http.StatusCreated)
 	s.post("/ipc-records", wide).problem(http.StatusServiceUnavailable)
-	require.EqualValues(t, 1, s.refusals(limits.RefusedMemory))
+	require.EqualValues(t, 1, s.refusals(limits.RefusedBodyMemory))
 }
 
 // Answers that clients do not read hold memory of a separate budget.
@@ -66,13 +66,13 @@ func TestMemoryOfAnswersIsBounded(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Wait, c.MaxBody, c.MaxLine = time.Millisecond, 12<<20, 12<<20 })
 	const size = 11 << 20 // more than the sockets hold
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", size))).want(http.StatusCreated)
-	s.server().shared.Limits.Reading = limits.NewBudget(36<<20, time.Millisecond, limits.RefusedAnswers, "answers")
+	s.server().shared.Limits.Reading = limits.NewBudget(36<<20, time.Millisecond, limits.RefusedAnswerMemory, "answers")
 	slow := s.dial()
 	slow.say("GET {ledger}/records/1/content/output HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	require.Eventually(t, func() bool { return s.server().shared.Limits.Reading.InUse() == size }, patience, time.Millisecond)
 	s.get("/records/1/content/output").problem(http.StatusServiceUnavailable)
 	s.get("/records?events=true").problem(http.StatusServiceUnavailable)
-	require.EqualValues(t, 2, s.refusals(limits.RefusedAnswers))
+	require.EqualValues(t, 2, s.refusals(limits.RefusedAnswerMemory))
 	s.post("/ipc-records", ipcBody("", strings.Repeat("y", size))).want(http.StatusCreated)
 	require.Len(t, slow.hear().want(http.StatusOK).body, size)
 	s.get("/records?events=true").want(http.StatusOK)
@@ -127,10 +127,10 @@ func TestCommittedWritesAreAnswered(t *testing.T) {
 	s.get("/records/1").problem(http.StatusServiceUnavailable)
 }
 
-// A refusal holds no memory afterwards, whatever buffer it was written to.
+// A refusal holds no memory afterwards, no matter to which buffer it was written.
 func TestRefusalsHoldNoMemory(t *testing.T) {
 	s := start(t)
-	for range 8 { // large buffers for later requests
+	for range 8 { // fills the pool with large buffers for later requests
 		s.get("/log/checkpoint?" + strings.Repeat("%01", 4000) + "=1").want(http.StatusBadRequest)
 	}
 	for range 200 {

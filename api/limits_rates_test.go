@@ -40,8 +40,8 @@ func (s *service) refusals(why limits.Reason) float64 {
 	return count
 }
 
-// A client that sends too many requests is told when to try again; no other client is
-// affected.
+// A client that sends too many requests gets an answer that says when to try again. Other
+// clients are not affected.
 func TestRateOfAnIdentity(t *testing.T) {
 	s := start(t, behind(func(l *limits.Load) { l.RequestRate = never }))
 	s.get("/stats", "X-Forwarded-For", "192.0.2.1").want(http.StatusOK)
@@ -96,7 +96,7 @@ func TestFailedAuthentications(t *testing.T) {
 	for range 2 * limits.FailureBurst {
 		require.NotEmpty(t, ask("192.0.2.1", "wrong").want(http.StatusTooManyRequests).header.Get("Retry-After"))
 		ask("192.0.2.1", made.Text).want(http.StatusOK)
-		s.get("/stats", "X-Forwarded-For", "192.0.2.1").problem(http.StatusUnauthorized) // not a guess
+		s.get("/stats", "X-Forwarded-For", "192.0.2.1").problem(http.StatusUnauthorized) // does not count as guessing
 	}
 	require.EqualValues(t, 2*limits.FailureBurst, counterOf(t, s, limits.RefusedCredentials))
 	ask("192.0.2.2", "wrong").problem(http.StatusUnauthorized)
@@ -150,15 +150,15 @@ func counterOf(t *testing.T, s *service, why limits.Reason) float64 {
 	return count
 }
 
-// Lines of a batch wait for their turn, and take none from single requests.
+// Lines of a batch wait for tokens, and do not take the tokens of single requests.
 func TestLinesOfABatchWait(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.RequestRate = 0.5 }) // the server waits for its last wait
+	s := start(t, func(c *Config) { c.Load.RequestRate = 0.5 }) // at its end, the server waits for the last line's token
 	body, send := io.Pipe()
 	defer send.Close()
 	request, err := http.NewRequest(http.MethodPost, s.url+"/batch", body)
 	require.NoError(t, err)
 	request.Header.Set("Content-Type", call.NDJSON)
-	response, err := http.DefaultClient.Do(request) // the one request
+	response, err := http.DefaultClient.Do(request) // the only request that is allowed
 	require.NoError(t, err)
 	defer response.Body.Close()
 	_, err = io.WriteString(send, ipcLine("a", "1")+ipcLine("b", "2"))
@@ -185,8 +185,8 @@ func TestCallers(t *testing.T) {
 	require.Equal(t, netip.MustParsePrefix("2001:db8::/64"), contextFrom(s, "[2001:db8::1%eth0]:1").Address())
 }
 
-// The answers to bad requests of an address that sends too many are held. Its other requests are
-// not, nor is the news that something does not exist.
+// The answers to bad requests of an address that sends too many are delayed. The answers to
+// its other requests, and answers that something does not exist, are not delayed.
 func TestAnswersToBadRequestsAreHeld(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.BadRate, c.Load.BadHold = never, time.Hour })
 	s.post("/ipc-records", "{").problem(http.StatusBadRequest)

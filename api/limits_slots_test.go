@@ -33,7 +33,7 @@ func TestBatchesAtOnce(t *testing.T) {
 	s.batch(ipcLine("a", "1"))
 }
 
-// However many batches one caller has, another one finds room.
+// However many batches one caller has open, another caller can still open one.
 func TestBatchesAreShared(t *testing.T) {
 	s := start(t, behind(func(l *limits.Load) { l.Batches = 2 }))
 	body, send := io.Pipe()

@@ -45,7 +45,7 @@ func TestBodyTimeoutEndsWithTheBody(t *testing.T) {
 	answered := make(chan answer)
 	go func() { answered <- s.post("/ipc-records?derive=true", ipcBody("", "x")) }()
 	<-committing
-	probe := s.dial() // its time-out is later
+	probe := s.dial() // its time-out ends later
 	probe.say("POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n")
 	probe.ended()
 	close(release)
@@ -72,7 +72,7 @@ func TestIdleBatches(t *testing.T) {
 	s.quiet()
 }
 
-// A client that does not read its answer is disconnected; one that reads slowly is not.
+// A client that does not read its answer is disconnected; a client that reads slowly is not.
 func TestAnswersThatAreNotRead(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.WriteTimeout, c.MaxBody = soon, 32<<20 })
 	const size = 16 << 20 // more than the sockets hold
@@ -113,11 +113,11 @@ func TestSpoolsAreBounded(t *testing.T) {
 			deaf := s.dial()
 			deaf.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000000\r\n\r\n", call.NDJSON)
 			go func() { _, _ = deaf.Write([]byte(strings.Repeat("{bad}\n", 100_000))) }()
-			require.Eventually(t, func() bool { // the sockets can hold everything up to the bound
+			require.Eventually(t, func() bool { // the sockets can hold everything up to the limit
 				return s.server().shared.Limits.Spools.Taken.Load() > 1<<19 || s.refusals(limits.RefusedSpool) == 1
 			}, patience, time.Millisecond)
 			require.Eventually(t, func() bool { return !isRunning("colophon/api/batch.(*batch).read(") }, patience, time.Millisecond, "it is not read on")
-			// The client reads what is there, and sees that the answer is not complete.
+			// The client reads what was sent, and sees that the answer is not complete.
 			require.NoError(t, deaf.SetReadDeadline(time.Now().Add(patience)))
 			response, err := http.ReadResponse(deaf.answers, nil)
 			require.NoError(t, err)

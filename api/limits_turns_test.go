@@ -32,7 +32,8 @@ func TestRedactionsTakeTurns(t *testing.T) {
 	s.redacting(body) // each releases its turn
 }
 
-// A request about many records takes turns with reads until it writes, and is no write until then.
+// A request about many records takes turns with reads until it writes, and does not count as a
+// write before that.
 func TestManyRecordsAreSelectedInTurns(t *testing.T) {
 	s := start(t)
 	s.derived("/path-fingerprints", `{"project":"p","build":"b1","route":["a"],"content":"A."}`)
@@ -62,14 +63,14 @@ func TestManyRecordsAreSelectedInTurns(t *testing.T) {
 			release := use(limits.NewReadTurns(2, time.Millisecond), 2)
 			require.Contains(t, s.post(c.path, "{"+c.body+mode+"}").problem(http.StatusServiceUnavailable).Detail, "waiting for a core", c.path)
 			release()
-			release = use(limits.NewReadTurns(2, patience), 1) // there would be no other beside a write
+			release = use(limits.NewReadTurns(2, patience), 1) // while a write is in progress, a second turn would not be free
 			s.post(c.path, "{"+c.body+mode+"}").want(http.StatusOK)
 			release()
 		}
 	}
 }
 
-// A filter selects a bounded number of records.
+// The number of records that a filter can select is limited.
 func TestFiltersSelectABoundedNumber(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.MaxSelected = 2 })
 	for _, at := range []string{"1", "2", "3"} {

@@ -154,9 +154,9 @@ type gated struct {
 	authority *authority
 	issuer    *issuer
 	tokens    access.Store
-	root      string // a token that permits everything
+	root      string // a token with all scopes on all ledgers
 	log       *lockedLog
-	secrets   []string // that must not be in the log
+	secrets   []string // texts that must not be in the log
 	clients   map[*tls.Certificate]*http.Client
 	number    int // makes names unique
 }
@@ -164,12 +164,12 @@ type gated struct {
 func bearer(token string) []string { return []string{"Bearer " + token} }
 
 // token creates a token.
-func (g *gated) token(name string, ledgers, scopes []string) access.Made {
+func (g *gated) token(name string, ledgers, scopes []string) access.CreatedToken {
 	g.t.Helper()
 	return g.tokenAt(time.Now(), name, ledgers, scopes, time.Time{})
 }
 
-func (g *gated) tokenAt(now time.Time, name string, ledgers, scopes []string, expires time.Time) access.Made {
+func (g *gated) tokenAt(now time.Time, name string, ledgers, scopes []string, expires time.Time) access.CreatedToken {
 	g.t.Helper()
 	set, err := access.ParseScopes(scopes...)
 	require.NoError(g.t, err)

@@ -13,8 +13,8 @@ import (
 // requires too little.
 type expectation struct {
 	route  string
-	takes  string // scopes, with "or" or "and" between them, and on what
-	status int    // of the answer to callers with the scopes
+	takes  string // the required scopes, joined by "or" or "and", and on what they are required
+	status int    // status of the answer to callers with the scopes
 	url    string // ~ is the path of the ledger
 	body   string
 }

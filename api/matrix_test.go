@@ -174,7 +174,7 @@ func TestMatrix(t *testing.T) {
 	}
 	require.ElementsMatch(t, g.http.Config.Handler.(*Server).Routes(), names, "every route has a line in expectations, and none is left over")
 
-	refusals := make(map[string]bool) // all answers with 401
+	refusals := make(map[string]bool) // the texts of all answers with 401
 	for _, c := range append(append(g.callers(), g.badTokens()...), g.outsiders()...) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, e := range lines {

@@ -28,7 +28,7 @@ func (s *Server) healthz(c *call.Call) error {
 // reads cannot follow.
 func (s *Server) readyz(c *call.Call) error {
 	for _, l := range s.host.Ledgers() {
-		// Another server may write the ledger, and this one serves its reads.
+		// If another server writes the ledger, this server still serves its reads.
 		if err := l.Writable(c.Request().Context()); err != nil && !errors.Is(err, storage.ErrNotHeld) {
 			return err
 		}

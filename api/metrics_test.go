@@ -40,9 +40,9 @@ func (s *service) metrics() families {
 	return parseMetrics(s.t, strings.NewReader(string(s.get(s.http.URL+"/metrics").want(http.StatusOK).body)))
 }
 
-// value returns the value of the one series with these labels, which alternate names and
-// values. For a histogram it returns the number of observations. found is false if the series
-// does not exist.
+// value returns the value of the one series with these labels, which are given as alternating
+// names and values. For a histogram it returns the number of observations. found is false if
+// the series does not exist.
 func (f families) value(name string, labels ...string) (value float64, found bool) {
 	for _, m := range f[name].GetMetric() {
 		if !carries(m, labels) {
@@ -100,7 +100,7 @@ func TestMetricsCountRequests(t *testing.T) {
 	m.require(t, 4, "colophon_http_request_duration_seconds", "route", ipcRoute, "method", http.MethodPost)
 	m.require(t, 0, "colophon_http_requests_in_progress", "route", ipcRoute, "method", http.MethodPost)
 	m.require(t, 1, "colophon_http_requests_in_progress", "route", "/metrics", "method", http.MethodGet)
-	// The refusal of the conflict is a separate event, and is acknowledged too.
+	// The refusal is a separate event, which is acknowledged too.
 	m.require(t, 3, "colophon_append_duration_seconds", "ledger", "default")
 	events := m["colophon_commit_events"].GetMetric()[0].GetHistogram()
 	require.EqualValues(t, 5, events.GetSampleSum(), "four records and a refusal; the first event precedes the metrics")
@@ -224,7 +224,7 @@ func TestMetricsOfTrouble(t *testing.T) {
 	require.NoError(t, host.Close())
 	tamper, err := database.Tamper(ledger.Default)
 	require.NoError(t, err)
-	require.NoError(t, tamper.DeleteEntry(1)) // a ledger opens by its first event and its last
+	require.NoError(t, tamper.DeleteEntry(1)) // the first and the last event remain, because a ledger does not open without them
 	host, err = ledger.OpenHost(t.Context(), full{database}, keys, defaults)
 	require.NoError(t, err)
 	folded, err := questions.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})

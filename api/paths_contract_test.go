@@ -133,7 +133,7 @@ func TestProblemsOfPathsAreAsTheContractSays(t *testing.T) {
 		name    string
 		call    call
 		status  int
-		refused bool // by the contract too
+		refused bool // the contract refuses the request too
 	}{
 		{"status", get(pathsOf, "project", known).asking("?status=gone"), 400, true},
 		{"validated", get(pathsOf, "project", known).asking("?validated=yes"), 400, true},

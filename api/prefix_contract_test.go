@@ -41,7 +41,7 @@ func TestFirstDigitsOfHashes(t *testing.T) {
 	}
 	s.do(t, get(event, "hash", "0000000000"), http.StatusNotFound)
 
-	// Two hashes with the same first digits can only be claimed.
+	// The test cannot compute two hashes with the same first digits, so it claims them.
 	for _, end := range []string{"a", "b"} {
 		body := `{"payload":{},"model":"m","temperature":1,"max_tokens":1,"output_hash":"` + ferry[:63] + end + `"}`
 		s.do(t, post(ipc, body), http.StatusCreated)

@@ -80,7 +80,7 @@ func TestEmptyParametersAreRefused(t *testing.T) {
 	}
 	require.Greater(t, asked, 150)
 	s.send(t, post(ipc, goodIPC).asking("?derive="), http.StatusBadRequest)
-	for _, filter := range []string{`"source_id":""`, `"kind":"ipc_record","until":""`} { // the second would have no bound
+	for _, filter := range []string{`"source_id":""`, `"kind":"ipc_record","until":""`} { // an empty until would mean no limit
 		s.send(t, post(prefix+"/redactions", `{"reason":"r","dry_run":true,"filter":{`+filter+`}}`), http.StatusUnprocessableEntity)
 	}
 	// An empty name finds records with an empty name.
@@ -93,7 +93,7 @@ func TestEmptyParametersAreRefused(t *testing.T) {
 	s.do(t, get(prefix+"/drift/timeline").asking("?model="), http.StatusOK)
 }
 
-// A time before all others is a valid bound.
+// The earliest time that can be written is a valid limit.
 func TestTimesOfTheYearOneAreValid(t *testing.T) {
 	s := newServer(t)
 	s.do(t, s.record(t, "complete"), http.StatusCreated)

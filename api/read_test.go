@@ -108,7 +108,7 @@ func TestEventsAreTheLog(t *testing.T) {
 	s.get("/events/xyz").problem(http.StatusBadRequest)
 }
 
-// Damage is the server's fault, not the client's. A page that breaks off must not look
+// Damage is the server's fault, not the client's. A page that ends early must not look
 // complete.
 func TestDamageIsNotAbsence(t *testing.T) {
 	s := filled(t, 300)

@@ -92,7 +92,7 @@ func TestWritesCountUntilTheirAnswer(t *testing.T) {
 		"batch":  func() answer { return s.batch(ipcLine("", "1")) },
 	} {
 		select {
-		case <-database.begun: // of the write before
+		case <-database.begun: // by the previous write
 		default:
 		}
 		database.commits.Lock()
@@ -118,7 +118,7 @@ func TestWritesCountUntilTheirAnswer(t *testing.T) {
 	c := contextFrom(s, hog+":1")
 	c.Writer().BeginWrite(handler.shared.Limits.Reads)
 	c.Response().WriteHeader(http.StatusCreated) // the client might never read it
-	s.fillTurns(handler)()                       // no write is left
+	s.fillTurns(handler)()                       // no write is in progress any more
 	c.End()
 }
 

@@ -71,7 +71,7 @@ func TestProblemsOfRedactionsAreAsTheContractSays(t *testing.T) {
 		name    string
 		call    call
 		status  int
-		refused bool // by the contract too: it can say what is wrong
+		refused bool // the contract can express the error, and refuses the request too
 	}{
 		{"unknown member", remove(`{"reason":"r","seqs":[2]}`, "2"), 400, true},
 		{"parameter", remove(because, "2").asking("?dry_run=true"), 400, true},
@@ -114,7 +114,7 @@ func TestInterruptedRedactionContinues(t *testing.T) {
 	s := newServer(t)
 	var lines strings.Builder
 	const records = 3000
-	const first = 2048 // of two pieces each: as many as one event withdraws
+	const first = 2048 // records with two pieces each: as many as one event can redact
 	for i := range records {
 		fmt.Fprintf(&lines, `{"kind":"ipc_record","record":{"output":"%d",%s}`+"\n", i, goodIPC[1:])
 	}

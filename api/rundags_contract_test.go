@@ -67,7 +67,7 @@ func TestRunsAreComparedAsTheContractSays(t *testing.T) {
 		`"b":{"seq":2,"run_id":"answer/312","time":"[^"]*","root":"[0-9a-f]{64}","shape":"quote"},`+
 		`"first_diverging_stage":"answer","differing_stages":\["answer","verify","final_label"\],"only_in_a":\[\],"only_in_b":\[\],`+
 		`"differing_dimensions":\["source_root"\],"cause":"source_root","says":"The runs diverge first at \\"answer\\"; 3 of 7 stages differ; `+
-		`of the cache dimensions these differ: source_root."}\n$`, string(a.body))
+		`these cache dimensions differ: source_root."}\n$`, string(a.body))
 	a = s.do(t, get(compareOf).asking("?a=3&b=3&as_of=6&proofs=true"), http.StatusOK)
 	require.Contains(t, string(a.body), `"first_diverging_stage":null,"differing_stages":[]`)
 	require.Contains(t, string(a.body), `"differing_dimensions":null`)
@@ -191,7 +191,7 @@ func TestProblemsOfRunsAreAsTheContractSays(t *testing.T) {
 		name    string
 		call    call
 		status  int
-		refused bool // by the contract too
+		refused bool // the contract refuses the request too
 		names   string
 	}{
 		{"nothing to compare", get(compareOf).asking("?a=1"), 400, true, "/b"},
@@ -311,8 +311,8 @@ func TestDivergenceHasACause(t *testing.T) {
 	require.Nil(t, list.Rows[2].Dimensions)
 }
 
-// Groups of run-DAGs count those with one hash. With a period, they are listed at the head by
-// their last run-DAGs. The run-DAGs of a group are in /run-dags.
+// A group of run-DAGs counts the run-DAGs with one hash. If the query has a period, groups are
+// listed at the head, by their last run-DAGs. The run-DAGs of a group are in /run-dags.
 func TestRunGroupsAreListedAsTheContractSays(t *testing.T) {
 	s := answered(t)
 	groups := prefix + "/run-dags/groups"

@@ -123,7 +123,7 @@ func TestEvidenceIsACause(t *testing.T) {
 }
 
 // The comparison reports changed sources: the current registration lacks a chunk that a set
-// cites, or another list was registered between the sets.
+// cites, or a different list was registered between the two sets.
 func TestSourcesThatChangeUnderRuns(t *testing.T) {
 	s := evident(t)
 	s.do(t, listing("s", "two", "three"), http.StatusCreated) // 5
@@ -184,7 +184,8 @@ func TestWhichRecordsOfRunsAreCompared(t *testing.T) {
 	require.Len(t, page.Rows, 3)
 }
 
-// A run whose live record is behind too many other records is refused instead of searched.
+// If too many records of a run are newer than its live record, the query is refused, and does
+// not search them all.
 func TestLongRunsAreNotSearched(t *testing.T) {
 	s := newServer(t)
 	s.do(t, post(ipc, runRecord("b", "m", "yes")), http.StatusCreated)
@@ -200,12 +201,12 @@ func TestLongRunsAreNotSearched(t *testing.T) {
 	}
 	s.do(t, post(prefix+"/batch", lines.String()).with("Content-Type", ndjson), http.StatusOK)
 	a := s.do(t, get(compareRunsOf).asking(fmt.Sprintf("?a=a&b=b&after=%d", 2*most+2)), http.StatusBadRequest)
-	require.Contains(t, string(a.body), "too many records to search for a live one of kind ipc_record")
+	require.Contains(t, string(a.body), "too many records to find a live record of kind ipc_record")
 	require.Equal(t, uint64(most+2), *s.compareRuns(t, "?a=a&b=b&state=any").A.IPCRecord)
 }
 
 // With the setting, the ledger refuses sets with sources that are not registered, alone and in
-// batches, and nothing else.
+// batches, but accepts everything else.
 func TestUnregisteredSourcesAreRejected(t *testing.T) {
 	s := newServer(t)
 	set := func(policy string) {
@@ -225,7 +226,7 @@ func TestUnregisteredSourcesAreRejected(t *testing.T) {
 	s.do(t, post(ipc, runRecord("a", "m", "yes")), http.StatusCreated)
 
 	s.do(t, verb(http.MethodPut, sourceOf, `{}`, "source_id", "s"), http.StatusCreated)
-	s.do(t, post(sets, cite("a", "s one")), http.StatusCreated) // no wait between the registration and the set
+	s.do(t, post(sets, cite("a", "s one")), http.StatusCreated) // the test does not wait between the registration and the set
 	lines := []string{cite("b", "s one"), cite("c", "s one", "t two"), cite("first", "s one"), cite("d", "t three")}
 	for i := range lines {
 		lines[i] = `{"kind":"citation_set","record":` + lines[i] + `}`

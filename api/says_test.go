@@ -54,7 +54,7 @@ func TestParametersAreExplained(t *testing.T) {
 	}
 }
 
-// The 404 for a group says whether it has runs that are not live.
+// The 404 for a group says whether the group has runs that are not live.
 func TestMissingGroupsAreExplained(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "x")).want(http.StatusCreated)

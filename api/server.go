@@ -46,16 +46,16 @@ type Config struct {
 	SpoolDir string
 	// Load holds the limits for clients.
 	limits.Load
-	// Holder returns the URL of the server that writes a ledger, and false if this one does, or
-	// does not know the ledger. The URL is empty if there is no such server now. nil: this
-	// server writes all ledgers.
+	// Holder returns the URL of the server that writes a ledger, and false if this server
+	// writes it, or does not know it. The URL is empty if no server writes the ledger now. A
+	// nil Holder means that this server writes all ledgers.
 	Holder func(ledger string) (address string, ok bool)
 	// ReadOnly refuses what changes a ledger, and forwards nothing.
 	ReadOnly bool
 	// Following returns why this server does not show the newest state of what it follows, for
 	// callers without credentials; nil if it does. nil: it follows nothing.
 	Following func() error
-	// Snapshot copies the database for a backup. nil if the storage cannot.
+	// Snapshot copies the database for a backup. It is nil if the storage cannot make copies.
 	Snapshot admin.Snapshot
 }
 
@@ -123,7 +123,7 @@ func (c Config) shared() *call.Shared {
 	}
 }
 
-// follow starts the index of a ledger and wakes it after every commit.
+// follow starts the index of a ledger, and wakes the index after every commit.
 func (s *Server) follow(l *ledger.Ledger) error {
 	follower, err := s.config.Index.Follow(l.Name(), l.Published())
 	if err != nil {
@@ -139,8 +139,8 @@ func (s *Server) follow(l *ledger.Ledger) error {
 		follower.Wake()
 		committed()
 	})
-	// Without this, events that were committed before OnCommit was set would wait for the next
-	// commit.
+	// Without this, events that were committed before OnCommit was set would not be indexed
+	// until the next commit.
 	follower.Wake()
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"colophon/api/access"
 )
 
-// oneValue is a shared value in memory, which may become unreadable.
+// oneValue is a shared value in memory, which the test can make unreadable.
 type oneValue struct {
 	mu      sync.Mutex // guards what follows
 	text    []byte
@@ -40,8 +40,8 @@ func (v *oneValue) SetValue(_ context.Context, _ string, _ int64, value []byte) 
 	return v.fault
 }
 
-// While the server cannot read which tokens are revoked, it accepts none, and says that this is
-// no fault of the token.
+// While the server cannot read which tokens are revoked, it accepts no token, and its answer
+// says that the token is not at fault.
 func TestUnreadableSharedTokens(t *testing.T) {
 	tokens := new(oneValue)
 	made, err := access.Store{Shared: tokens, Now: time.Now}.Create(access.NewToken{Name: "reader", Grants: []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}}})
@@ -63,7 +63,7 @@ func TestUnreadableSharedTokens(t *testing.T) {
 	require.Eventually(t, func() bool { return ask().status == http.StatusOK }, time.Minute, 100*time.Millisecond)
 }
 
-// tokensOnly keeps no other value than the tokens.
+// tokensOnly stores only the tokens and ignores all other values.
 type tokensOnly struct{ *oneValue }
 
 func (v *tokensOnly) SetValue(_ context.Context, _ string, _ int64, _ []byte) error { return nil }

@@ -57,7 +57,7 @@ func TestManyStatesAreChanged(t *testing.T) {
 	require.Empty(t, dry.Receipts)
 	require.Equal(t, uint64(7), s.size())
 
-	s.post("/run-dags", dag(zeros)).want(http.StatusCreated) // 7: after the dry run
+	s.post("/run-dags", dag(zeros)).want(http.StatusCreated) // 7: recorded after the dry run
 	done := s.changing(filter + `,"dry_run":false,"as_of":7}`)
 	require.Equal(t, wire.StateChanges{AsOf: 7, Records: 2, Already: 1, FirstSeqs: []uint64{1, 4}}, done.StateChanges)
 	require.Len(t, done.Receipts, 2)

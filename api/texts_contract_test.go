@@ -33,7 +33,7 @@ func TestTextsAreComparedAsTheContractSays(t *testing.T) {
 
 	s.do(t, get(diffOf).asking("?a=1&b=99"), http.StatusBadRequest)
 	s.do(t, get(diffOf).asking("?a=1&b=8"), http.StatusNotFound) // the path has no output
-	s.do(t, get(diffOf).asking("?a=7&b=1"), http.StatusNotFound) // neither has this record
+	s.do(t, get(diffOf).asking("?a=7&b=1"), http.StatusNotFound) // this record has no output either
 }
 
 func TestFiguresOfTexts(t *testing.T) {
@@ -67,7 +67,7 @@ func TestFiguresOfTexts(t *testing.T) {
 		MostChanged: []wire.ChangedPair{{A: 1, B: 3, Similarity: 0.444444, LengthChange: decimal(-0.25)}},
 	}, effects.Text)
 
-	// Without the parameter there are no figures.
+	// Without the parameter, an answer has no figures.
 	for _, k := range []call{get(attributionOf).asking("?a=1&b=3"), get(timelineOf).asking("?model=gemma2%3A2b"), get(effectsOf).asking(strings.TrimSuffix(effectsOfModel, "&text=true"))} {
 		require.NotContains(t, string(s.do(t, k, http.StatusOK).body), `"text"`)
 	}

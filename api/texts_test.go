@@ -60,8 +60,8 @@ func TestTextsThatAreTooLongForADiff(t *testing.T) {
 	require.InDelta(t, 1, answer.Text.Output.Similarity, 0.00001)
 }
 
-// An answer holds memory and a core for the texts that it reads, and is refused if there is
-// none.
+// An answer holds memory and a core for the texts that it reads, and is refused if none is
+// free.
 func TestTextsHoldMemoryAndACore(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Wait = time.Millisecond })
 	s.post("/ipc-records", ipcBody("", strings.Repeat("o ", 1<<18))).want(http.StatusCreated)
@@ -71,7 +71,7 @@ func TestTextsHoldMemoryAndACore(t *testing.T) {
 		require.Contains(t, s.get(path).problem(http.StatusServiceUnavailable).Detail, "core", path)
 		release()
 		release = s.fillReading()
-		require.Contains(t, s.get(path).problem(http.StatusServiceUnavailable).Detail, "no memory is left", path)
+		require.Contains(t, s.get(path).problem(http.StatusServiceUnavailable).Detail, "is used up", path)
 		release()
 		s.get(path).want(http.StatusOK)
 		require.Eventually(t, func() bool { return s.server().shared.Limits.Reading.InUse() == 0 }, patience, time.Millisecond, path)

@@ -16,7 +16,8 @@ const (
 	sourceOf     = prefix + "/sources/{source_id}"
 )
 
-// verb returns a request to change the state of something, without a body if it is empty.
+// verb returns a request to change the state of something, If body is empty, the request has
+// no body.
 func verb(method, route, body string, path ...string) call {
 	k := get(route, path...)
 	k.method, k.body = method, []byte(body)
@@ -26,8 +27,8 @@ func verb(method, route, body string, path ...string) call {
 	return k
 }
 
-// verbed returns a server with a record of each kind and one event of each change, and the
-// requests for the changes.
+// verbed returns a server that has a record of each kind and one event for each kind of
+// change. It also returns the requests for these changes.
 func verbed(t *testing.T) (*server, []call) {
 	s := newServer(t)
 	s.do(t, post(ipc, goodIPC), http.StatusCreated)
@@ -97,7 +98,7 @@ func TestProblemsOfVerbsAreAsTheContractSays(t *testing.T) {
 		name    string
 		call    call
 		status  int
-		refused bool // by the contract too: it can say what is wrong
+		refused bool // the contract can express the error, and refuses the request too
 	}{
 		{"unknown member", verb("POST", stateOf, `{"state":"stale","reason":"r","actor":"me"}`, "seq", "1"), 400, true},
 		{"parameter", verb("POST", stateOf, reason, "seq", "1").asking("?derive=true"), 400, true},

@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// connection is a client connection that sends requests and reads little of the answers.
+// connection is a client connection that sends requests and reads only a part of each answer.
 type connection struct {
 	t      testing.TB
 	conn   net.Conn
-	buffer []byte // of an answer
+	buffer []byte // bytes of an answer
 }
 
 func (s *service) wire(t testing.TB) *connection {

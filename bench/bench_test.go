@@ -36,7 +36,7 @@ func command(t *testing.T, arguments ...string) (printed string, figures []byte)
 	return out.String(), figures
 }
 
-// Every contestant accepts records in every way, and its answers verify.
+// Every contestant accepts records in each way of posting them, and its answers verify.
 func TestRun(t *testing.T) {
 	rounds := filepath.Join(t.TempDir(), "rounds")
 	printed, figures := command(t, "run", "--only", "^(colophon|tessera|immudb)/.*/64$", "--benchstat", rounds, "--profiles", filepath.Join(t.TempDir(), "profiles"))
@@ -105,7 +105,8 @@ func TestGrowth(t *testing.T) {
 	require.Contains(t, printed, "disk, index included, over unique bytes at 4000 records")
 }
 
-// Colophon on PostgreSQL and in its folder, a chain by hand, and pgbench all store records.
+// Colophon on PostgreSQL and in its folder, a plain hash chain in SQL, and pgbench all store
+// records.
 func TestPostgres(t *testing.T) {
 	installed, err := postgrestest.Installed()
 	require.NoError(t, err)
@@ -128,4 +129,26 @@ func TestPostgres(t *testing.T) {
 	}
 	require.Len(t, result.Targets, 5)
 	require.Contains(t, printed, "single posts over the chain by hand")
+}
+
+// Several servers on one database write all of their ledgers, also if others forward the posts.
+func TestServers(t *testing.T) {
+	installed, err := postgrestest.Installed()
+	require.NoError(t, err)
+	if !installed {
+		t.Skip("PostgreSQL is not installed")
+	}
+	printed, figures := command(t, "servers")
+	var result struct{ Rows []*serversRow }
+	require.NoError(t, json.Unmarshal(figures, &result))
+	require.Len(t, result.Rows, 7)
+	for _, r := range result.Rows {
+		for i, figure := range r.Median.fields() {
+			if r.Clients > 1 { // processor time is counted in parts of 10 ms
+				require.Positive(t, *figure, "figure %d with %d servers and %d ledgers", i, r.Servers, r.Ledgers)
+			}
+		}
+		require.Equal(t, r.Forwarded, r.Predicted == 0)
+	}
+	require.Contains(t, printed, "predicted/measured")
 }

@@ -31,7 +31,7 @@ func measureChild[M any](ctx context.Context, m *M, self, name, dir string, sett
 		return err
 	}
 	if err := json.Unmarshal(out, m); err != nil {
-		return fmt.Errorf("decode the measurement of %s: %w", name, err)
+		return fmt.Errorf("decoding the measurement of %s: %w", name, err)
 	}
 	return nil
 }

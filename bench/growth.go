@@ -28,9 +28,10 @@ func newGrowth() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "growth",
 		Short: "Fill one ledger and measure it at each size",
-		Long: `Fill one ledger of a server that may use 1 GiB of memory (GOMEMLIMIT) by batches. At
-10,000 records, and at each ten times as many, measure speed and cost: at once, while
-the server still merges files, or with --rest after that.`,
+		Long: `Fill one ledger with batches, on a server that is limited to 1 GiB of memory (GOMEMLIMIT).
+Measure speed and cost at 10,000 records, and again each time the ledger has grown
+tenfold. Each measurement starts at once, while the server still merges files; with
+--rest, it waits until the server has merged them.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return g.run(c.Context(), c.OutOrStdout()) },
 	}

@@ -23,10 +23,10 @@ type filling struct {
 	began   time.Time
 	rests   bool // waits for merges before each measurement
 
-	taken         int   // number of posted records
-	bytes, unique int64 // length of the posted records
+	taken         int   // number of records that were posted
+	bytes, unique int64 // total length of the posted records, and the unique part of it
 	fillRate      float64
-	fillCPU       float64 // the server's processor time in µs per record
+	fillCPU       float64 // processor time of the server in µs per record
 }
 
 // step holds the measurements at one size of the ledger.
@@ -99,14 +99,14 @@ func (f *filling) post(ctx context.Context, count, connections, lines int) (*loa
 	all, unique := bodies.Bytes()
 	f.bytes, f.unique = f.bytes+all, f.unique+unique
 	f.taken += count
-	result, err := load.Drive(ctx, opened, f.service.target(lines), &load.Deck{Bodies: bodies})
+	result, err := load.Drive(ctx, load.Clients(opened, f.service.target(lines)), &load.Deck{Bodies: bodies})
 	if err == nil {
 		err = ctx.Err()
 	}
 	return result, errors.Join(err, load.CloseAll(opened), bodies.Free())
 }
 
-// ask sends a request that records nothing.
+// ask sends a question, which records nothing.
 func (f *filling) ask(question func(*load.Conn) error) error {
 	c, err := load.Dial(f.server.listens["server"])
 	if err != nil {

@@ -157,7 +157,7 @@ var inputForm = regexp.MustCompile(`"input_hash":"([0-9a-f]{64})"`)
 // timeForm finds the time of an event.
 var timeForm = regexp.MustCompile(`"time":"([^"]+)"`)
 
-// drawn is a record that a question is about.
+// drawn is a randomly chosen record that a question is about.
 type drawn struct {
 	seq, other  int
 	input, time string

@@ -30,7 +30,7 @@ func newRoot() *cobra.Command {
 		Short:        "Compare Colophon with other logs",
 		SilenceUsage: true,
 	}
-	root.AddCommand(newRun(), newProofs(), newGrowth(), newQueries(), newPostgres(), newContestant())
+	root.AddCommand(newRun(), newProofs(), newGrowth(), newQueries(), newPostgres(), newServers(), newContestant())
 	return root
 }
 

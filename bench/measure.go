@@ -131,7 +131,7 @@ func (r *round) drive(ctx context.Context, t timing) (m contestant.Measurement, 
 func (r *round) post(ctx context.Context, time time.Duration) (*load.Result, error) {
 	limited, cancel := context.WithTimeout(ctx, time)
 	defer cancel()
-	result, err := load.Drive(limited, r.connections, r.service.target(r.lines), r.deck)
+	result, err := load.Drive(limited, load.Clients(r.connections, r.service.target(r.lines)), r.deck)
 	if err != nil {
 		return nil, err
 	}

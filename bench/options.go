@@ -67,7 +67,7 @@ func buildColophon(ctx context.Context, scratch string) (file string, err error)
 	file = filepath.Join(scratch, "colophon")
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-X main.version="+strings.TrimSpace(string(version)), "-o", file, "./cmd/colophon")
 	build.Dir = dir
-	build.Env = append(build.Environ(), "CGO_ENABLED=0") // as for a release
+	build.Env = append(build.Environ(), "CGO_ENABLED=0") // like a release build
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building colophon: %w: %s", err, out)
 	}

@@ -27,8 +27,8 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// postgres is the command that compares Colophon on PostgreSQL with Colophon on its folder, and
-// with what a program writes into PostgreSQL by hand.
+// postgres is the command that compares Colophon on PostgreSQL with Colophon on its folder,
+// and with programs that write into PostgreSQL themselves.
 type postgres struct {
 	options
 	seconds  float64
@@ -41,10 +41,11 @@ func newPostgres() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "postgres",
 		Short: "Compare Colophon on PostgreSQL with its folder, and with plain SQL",
-		Long: `Start one PostgreSQL server in the folder for temporary files, and let 64 clients post records, in
-rounds in which all have their turn: to Colophon with its log in PostgreSQL, and in its folder; to
-a hash chain by hand (SELECT … FOR UPDATE, INSERT, UPDATE); and to pgbench, which inserts one
-record of the same size as one row again and again, without a chain. It needs PostgreSQL's programs, pgbench included.`,
+		Long: `Start one PostgreSQL server in the folder for temporary files, and let 64 clients post records.
+Each round measures every contestant once: Colophon with its log in PostgreSQL; Colophon with
+its log in the data folder; a plain hash chain in SQL (SELECT … FOR UPDATE, INSERT, UPDATE); and
+pgbench, which inserts rows of the same size without a chain. It needs PostgreSQL's programs,
+pgbench included.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return p.run(c.Context(), c.OutOrStdout()) },
 	}
@@ -66,7 +67,7 @@ type postgresRow struct {
 	Database []float64 `json:"postgres_cpu_us_per_record"`
 	// WAL is the length of PostgreSQL's write-ahead log, in bytes for each record.
 	WAL []float64 `json:"wal_bytes_per_record"`
-	// Load is the load of the machine after each round.
+	// Load is the machine's load average after each round.
 	Load []string `json:"load"`
 }
 
@@ -157,7 +158,7 @@ func (c *postgresRun) measure(ctx context.Context, rows []*postgresRow, t timing
 	return nil
 }
 
-// measureRow measures a row once what was written before is on the disk.
+// measureRow measures a row after earlier writes have reached the disk.
 func (c *postgresRun) measureRow(ctx context.Context, r *postgresRow, t timing) (err error) {
 	dir, err := os.MkdirTemp(c.scratch, "row-")
 	if err != nil {
@@ -184,7 +185,7 @@ func (c *postgresRun) measureRow(ctx context.Context, r *postgresRow, t timing) 
 	if err != nil {
 		return err
 	}
-	// Both include the time to warm up, and so does this number of records.
+	// Both figures include the warm-up, so this number of records does too.
 	records := float64(m.Records) * (t.warm + t.time).Seconds() / t.time.Seconds()
 	after, err := system.ChildrenCPU(pid)
 	if err != nil {
@@ -226,7 +227,7 @@ func (c *postgresRun) exec(ctx context.Context, statements ...string) error {
 	})
 }
 
-// wal returns the length of the write-ahead log so far.
+// wal returns the current position in the write-ahead log, in bytes.
 func (c *postgresRun) wal(ctx context.Context) (bytes int64, err error) {
 	err = c.connected(ctx, func(conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `SELECT (pg_current_wal_lsn() - '0/0')::bigint`).Scan(&bytes)
@@ -267,7 +268,7 @@ func (c *postgresRun) colophon(ctx context.Context, t timing, dir string, b bina
 	return m, err
 }
 
-// chain is what a program does that makes a hash chain with a database: one transaction for each
+// chain measures a program that keeps a hash chain in a database: one transaction for each
 // record, which locks the row of the head.
 func (c *postgresRun) chain(ctx context.Context, t timing, _ string) (m contestant.Measurement, err error) {
 	err = c.inSchema(ctx, func(options ...string) (err error) {

@@ -30,11 +30,12 @@ func newQueries() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "queries",
 		Short: "Ask a large and a small ledger the same questions, over HTTP",
-		Long: `Fill two ledgers with IPC records, ten of each input and one input with a twentieth of
-all, and wait until both servers rest. As on a server that runs for a while, read all
-events and all groups of both once, and ask a quarter of all questions. Then ask both in
-turns, one kind of question after the other, about random records: pages of ten rows,
-one connection. At the end, compare the large ledger's proofs with its /healthz.`,
+		Long: `Fill two ledgers with IPC records, and wait until both servers are idle. Each input has ten
+records, except for one input that has a twentieth of all records. To warm the caches, read
+all events and all groups of both ledgers once, and ask a quarter of all questions. Then ask
+both servers alternately about random records, one kind of question after the other: pages
+of ten rows, over one connection. At the end, compare the speed of the large ledger's
+proofs with that of its /healthz.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return q.run(c.Context(), c.OutOrStdout()) },
 	}

@@ -31,7 +31,7 @@ func (r *row) name() string {
 }
 
 // The batch size and age with which Tessera is fastest, by the number of callers. If there are
-// fewer callers than the batch size, it waits for the age.
+// fewer callers than the batch size, Tessera waits until an entry has this age.
 var tesseraSettings = map[int]struct {
 	batch uint
 	age   time.Duration

@@ -48,9 +48,8 @@ func newRun() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "run",
 		Short: "Compare Colophon with Tessera and immudb",
-		Long: `Compare Colophon with Tessera and immudb: each row in its own process, over a
-new folder, in rounds in which all rows have their turn. It prints medians and compares them with
-the targets.`,
+		Long: `Compare Colophon with Tessera and immudb. Each round measures every row once, in a process
+of its own and in a new folder. The command prints medians and compares them with the targets.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return r.run(c.Context(), c.OutOrStdout()) },
 	}
@@ -59,7 +58,7 @@ the targets.`,
 	flags := command.Flags()
 	flags.Float64Var(&r.seconds, "seconds", 3, "`time` of each measurement")
 	flags.IntVar(&r.rounds, "rounds", 5, "`number` of rounds")
-	flags.StringVar(&r.only, "only", "", "`expression` that the names of rows match, like colophon/http/single/64 (contestant/way/call/clients); omits proofs")
+	flags.StringVar(&r.only, "only", "", "regular `expression` that selects rows by name, like colophon/http/single/64 (contestant/way/call/clients); proofs are left out")
 	flags.StringVar(&r.profiles, "profiles", "", "`folder` for processor and allocation profiles of Colophon over HTTP; taking them reduces the speed a little")
 	flags.StringVar(&r.benchstat, "benchstat", "", "`file` for every round in the format of go test -bench")
 	return command

@@ -21,7 +21,7 @@ type server struct {
 	log     bytes.Buffer      // stderr; read only after the process has ended
 }
 
-// endTime is how long a process may take to end after it gets the signal.
+// endTime is how long a process can take to end after it gets the signal.
 const endTime = time.Minute
 
 // addressForm matches the lines in which a server prints its addresses.

@@ -42,8 +42,8 @@ const ledgerPath = "/v1/ledgers/default"
 
 func (s colophonService) start(ctx context.Context, dir string) (*server, error) {
 	arguments := []string{"serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0",
-		// The client waits for the index, and sends more batches at once than one address may
-		// by default.
+		// The client waits for the index, and sends more batches at once than the defaults
+		// allow to one address.
 		"--index-wait", "10m", "--max-batches", "4096", "--log-level", "warn"}
 	if s.store != "" {
 		arguments = append(arguments, "--store", s.store)
@@ -93,7 +93,7 @@ func (s colophonService) verifier(c *load.Conn, _ string, _ int) (func(context.C
 }
 
 func (s colophonService) fsyncs(c *load.Conn) (float64, error) {
-	if s.profiled || s.store != "" { // its metrics have another address, or do not count them
+	if s.profiled || s.store != "" { // the metrics have another address, or do not count syncs
 		return -1, nil
 	}
 	return metric(c, "colophon_storage_fsync_duration_seconds_count")

@@ -8,8 +8,8 @@ import (
 	"colophon/bench/contestant"
 )
 
-// target is a ratio to be reached: the median of the ratios of the rounds. Each ratio compares
-// two rows that are measured close together.
+// target is a ratio and the limit that it must meet. The ratio is the median over all rounds;
+// each round compares two rows that are measured close together.
 type target struct {
 	What    string  `json:"what"`
 	Ratio   float64 `json:"ratio"`

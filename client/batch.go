@@ -34,7 +34,7 @@ type Line struct {
 
 // LineResult is the result of one line. Either Receipt or Err is set; after a [ReceiptError], both are.
 type LineResult struct {
-	Index   int // of the line, from 0
+	Index   int // index of the line, from 0
 	Line    Line
 	Receipt *wire.Receipt
 	// Text is the receipt as the server sent it. It replaces Receipt if BatchOptions.Undecoded is set. It is valid

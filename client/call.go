@@ -25,7 +25,7 @@ type request struct {
 	header       map[string]string
 	body         []byte // JSON; nil means no body
 	repeat       bool   // repeating it is safe
-	slow         bool   // only the context limits its time
+	slow         bool   // only the context limits the time of the call
 	maxAnswer    int64  // bytes; 0 means the client's limit
 }
 

@@ -17,7 +17,7 @@ type DriftService struct{ ledger *Ledger }
 type GroupFilter struct {
 	StateOptions
 	MinRuns, MinOutputs uint64
-	Since, Until        time.Time // of a group's last run; zero means no limit
+	Since, Until        time.Time // limits for the time of a group's last run; zero means no limit
 	Sort                string    // recent (default), runs, flips or stability; the last three not together with AsOf
 }
 

@@ -37,7 +37,7 @@ func (s *RunDAGsService) List(f *RunDAGFilter) *List[wire.ListedRun] {
 // RunGroupFilter selects groups of run-DAGs. A nil pointer selects all.
 type RunGroupFilter struct {
 	StateOptions
-	Since, Until time.Time // of a group's last run-DAG; zero means no limit
+	Since, Until time.Time // limits for the time of a group's last run-DAG; zero means no limit
 }
 
 // Groups lists groups of run-DAGs that have a hash in common. by is question_hash, model_profile_hash,

@@ -190,7 +190,7 @@ func expectedCategories(t *testing.T) counted {
 	}
 	readExpected(t, "story-paths.expected.json", &builds)
 	require.NotEmpty(t, builds)
-	counts := counted{"category=incomparable": 0} // all builds have one hash version
+	counts := counted{"category=incomparable": 0} // all builds have the same hash version
 	for _, b := range builds {
 		counts["category=new"] += b.New
 		counts["category=modified"] += b.Modified

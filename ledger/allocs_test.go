@@ -12,8 +12,8 @@ import (
 	"colophon/storage/pebble"
 )
 
-// A record of a large batch costs less than one allocation from Enqueue to its
-// acknowledgement. The allocations belong to the batch.
+// In a large batch, a record costs less than one allocation on average between Enqueue and its
+// acknowledgement, because the allocations are made for the whole batch.
 func TestAllocationsOfABatch(t *testing.T) {
 	const records, runs = 256, 8
 	database, err := pebble.Open(t.Context(), pebble.Config{Dir: "db", FS: vfs.NewMem(), Logger: discard()})

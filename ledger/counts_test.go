@@ -19,13 +19,13 @@ import (
 type counted struct {
 	database *pebble.Database
 	ledger   *ledger.Ledger
-	syncs    *faulty.Faults // of the write-ahead log
+	syncs    *faulty.Faults // syncs of the write-ahead log
 	logs     *faulty.Faults // new log files; each costs one more sync, of the file before it
 	commits  atomic.Int64
 }
 
-// count counts calls on the files that match path. It uses a fault that pauses for zero time
-// and so changes nothing.
+// count counts calls on the files that match path. It injects a pause of zero length as a
+// fault, which changes nothing.
 func count(path string, calls ...string) *faulty.Faults {
 	return faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: calls, Path: path, Count: -1})
 }
@@ -49,8 +49,8 @@ func openCounted(t *testing.T) *counted {
 	return c
 }
 
-// synced returns how often the write-ahead log was synced, without the sync that ends each of
-// its files.
+// synced returns how often the write-ahead log was synced, not counting the sync that ends
+// each of its files.
 func (c *counted) synced() int {
 	logs := c.logs.Injected()
 	return c.syncs.Injected()[faulty.Sync] - logs[faulty.Create] - logs[faulty.Reuse]

@@ -162,7 +162,7 @@ func (c cut) check(t testing.TB) error {
 	return errors.Join(err, l.Close(), database.Close())
 }
 
-// nothingElse checks that the database stores nothing that the log does not name.
+// nothingElse checks that everything in the database is named by the log.
 func nothingElse(t testing.TB, database storage.Database, log storage.Reader) error {
 	report, err := examine(log, signer(t).Verifier())
 	if err != nil {

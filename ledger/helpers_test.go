@@ -32,7 +32,7 @@ func store(t testing.TB, database storage.Database) storage.Store {
 	t.Helper()
 	s, err := database.Create(context.Background(), storage.Info{Name: ledger.Default, Origin: "test.invalid/default", Created: time.Unix(0, 0).UTC()})
 	require.NoError(t, err)
-	require.NoError(t, s.SetSetting(context.Background(), "member_secret", memberSecret.Bytes())) // as an interrupted creation leaves it
+	require.NoError(t, s.SetSetting(context.Background(), "member_secret", memberSecret.Bytes())) // the state that an interrupted creation leaves behind
 	return s
 }
 
@@ -55,13 +55,13 @@ func memoryLedger(t testing.TB) *ledger.Ledger {
 	return open(t, store(t, memory.New()), config(t))
 }
 
-// ipc makes an IPC record with an output. It has a run_id unless runID is empty.
+// ipc returns an IPC record with an output. It has a run_id unless runID is empty.
 func ipc(t testing.TB, runID, output string) *record.Record {
 	t.Helper()
 	return ipcOf(t, memberSecret, runID, output)
 }
 
-// ipcOf is ipc for a ledger whose payload members have another secret.
+// ipcOf is like ipc, for a ledger that has another secret of payload members.
 func ipcOf(t testing.TB, members *members.Secret, runID, output string) *record.Record {
 	t.Helper()
 	fields := map[string]any{"payload": map[string]any{"seed": 1, "q": output}, "system_prompt": "Be brief.",

@@ -18,32 +18,33 @@ import (
 // Default is the name of the ledger that a server creates at its first start.
 const Default = "default"
 
-// ErrName: the name breaks the rules for names of ledgers.
+// ErrName means that the name breaks the rules for ledger names.
 var ErrName = errors.New("ledger: a name has 1 to 64 lower-case letters, digits and hyphens, and begins with a letter or digit")
 
-// ErrOrigin: the origin breaks the rules for origins (spec: Origin and keys).
+// ErrOrigin means that the origin breaks the rules for origins (spec: Origin and keys).
 var ErrOrigin = errors.New("ledger: an origin is a URL without scheme, such as log.example.com/texts: at most 256 letters, digits and -._~:/%")
 
-// ErrUnknown: the host has no ledger with that name.
+// ErrUnknown means that the host has no ledger with that name.
 var ErrUnknown = errors.New("ledger: there is no ledger with that name")
 
-// ErrExists: the host has a ledger with that name.
+// ErrExists means that the host already has a ledger with that name.
 var ErrExists = errors.New("ledger: a ledger with that name already exists")
 
 // Reasons why Create refuses a name, an origin, or the signing key that is stored for the
 // name.
 var (
-	// ErrKeyOrigin: the request names an origin that is not that of the staged key.
+	// ErrKeyOrigin means that the request names an origin other than the staged key's.
 	ErrKeyOrigin = errors.New("ledger: the signing key that is stored for this name has another origin; leave the origin out to use it, or move the key away")
-	// ErrKeyInUse: another ledger of the host signs with the key, has signed with it, or holds
-	// it as its next key.
+	// ErrKeyInUse means that another ledger of the host signs with the key, has signed with
+	// it, or holds it as its next key.
 	ErrKeyInUse = errors.New("ledger: another ledger already has this signing key; move the key away, and create a new one with colophon keygen")
-	// ErrOriginInUse: another ledger of the host signs under the origin.
+	// ErrOriginInUse means that another ledger of the host signs under the origin.
 	ErrOriginInUse = errors.New("ledger: another ledger already has this origin; choose a different one")
-	// ErrKeyWithoutLedger: the key has signed a ledger that the database does not hold.
+	// ErrKeyWithoutLedger means that the key has signed a ledger that the database does not
+	// hold.
 	ErrKeyWithoutLedger = errors.New("ledger: the signing key of this name has signed a ledger that is not in the database; restore the database, or move the key away to begin another log")
-	// ErrMarkWithoutLedger: the high-water mark shows that a ledger with that name has signed,
-	// and the database does not hold it.
+	// ErrMarkWithoutLedger means that the high-water mark shows that a ledger with that name
+	// has signed, and the database does not hold it.
 	ErrMarkWithoutLedger = errors.New("ledger: the high-water mark shows that a ledger of this name has signed, but the database does not have it; restore the database, or move the mark away to begin another log")
 )
 
@@ -51,8 +52,8 @@ var originPattern = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._~:%-]|/[a-zA-Z0
 
 const maxOrigin = 256 // bytes
 
-// CheckOrigin returns ErrOrigin if a checkpoint cannot have the origin (spec: Origin and
-// keys).
+// CheckOrigin returns ErrOrigin if the text cannot be the origin of a checkpoint (spec: Origin
+// and keys).
 func CheckOrigin(origin string) error {
 	if len(origin) > maxOrigin || !originPattern.MatchString(origin) {
 		return ErrOrigin
@@ -72,7 +73,7 @@ type Keys interface {
 	// Stage stores a signer for a ledger that does not exist yet.
 	Stage(ledger string, signer *proofs.Signer) error
 	// Confirm makes the staged signer the ledger's signer. It returns storage.ErrNotFound if
-	// no signer is staged.
+	// there is no staged signer.
 	Confirm(ledger string) error
 }
 
@@ -109,10 +110,11 @@ type Host struct {
 }
 
 // OpenHost opens every ledger of a database. config returns the configuration of a ledger,
-// without its signers. If one ledger cannot be opened, OpenHost closes all and returns the
-// error, with two exceptions. It leaves out a ledger without a first event if that event
-// cannot be written now, because disk space or the ledger's key is missing. It opens a ledger
-// whose signing keys are missing or do not fit its log; that ledger refuses writes.
+// without its signers. If a ledger cannot be opened, OpenHost closes all ledgers and returns
+// the error. There are two exceptions: OpenHost leaves out a ledger without a first event if
+// the event cannot be written now, because disk space or the ledger's key is missing. And it
+// opens a ledger whose signing keys are missing or do not fit its log; this ledger then
+// refuses writes.
 func OpenHost(ctx context.Context, database storage.Database, keys Keys, config func(ledger string) Config) (*Host, error) {
 	h := &Host{database: database, keys: keys, config: config, ledgers: make(map[string]*Ledger)}
 	infos, err := database.Ledgers(ctx)
@@ -122,7 +124,7 @@ func OpenHost(ctx context.Context, database storage.Database, keys Keys, config 
 	for _, info := range infos {
 		_, err := h.open(ctx, info.Name, Anonymous)
 		if errors.Is(err, errNoFirstEvent) {
-			config(info.Name).withDefaults().Log.Error("leaving out a ledger without a first event: the event could not be written", "error", err)
+			config(info.Name).withDefaults().Log.Error("leaving out a ledger without a first event, because the event could not be written", "error", err)
 			continue
 		}
 		if err != nil {
@@ -169,14 +171,14 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 			return nil, err
 		}
 	}
-	if err := h.checkOpening(ctx, store, config); err != nil { // before Open signs a first event
+	if err := h.checkOpening(ctx, store, config); err != nil { // checked before Open signs a first event
 		return nil, err
 	}
 	l, err := Open(ctx, store, config)
 	if err != nil {
 		return nil, err
 	}
-	if ok && !l.standby && l.signing.refusal == nil { // a rotation may have been interrupted between event and key
+	if ok && !l.standby && l.signing.refusal == nil { // a rotation may have been interrupted after its event and before the change of the stored keys
 		if err := rotating.Reconcile(name, l.Keys()); err != nil {
 			l.signing.refuseUnreconciled(err)
 		}
@@ -197,9 +199,9 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 	return l, nil
 }
 
-// Reopen opens a ledger of a shared database: to write it if this server holds it
-// (storage.Leased), and else to read it. If it is open already, Reopen first commits what it
-// has accepted. What watches the ledger continues with the new one.
+// Reopen opens a ledger of a shared database: for writing if this server holds the ledger
+// (storage.Leased), otherwise for reading. If the ledger is already open, Reopen first commits
+// the records that it has accepted. Components that watch the ledger then watch the new one.
 func (h *Host) Reopen(ctx context.Context, name string) (*Ledger, error) {
 	before, _ := h.Ledger(name)
 	h.StepDown(name)
@@ -212,8 +214,9 @@ func (h *Host) Reopen(ctx context.Context, name string) (*Ledger, error) {
 	return l, err
 }
 
-// StepDown closes a ledger that another server is to write. It refuses new writes with
-// storage.ErrNotHeld, and commits what was accepted. Reads continue.
+// StepDown closes a ledger for writing, so that another server can write it. From then on, the
+// ledger refuses new writes with storage.ErrNotHeld. StepDown commits the records that were
+// accepted before. Reads continue.
 func (h *Host) StepDown(name string) {
 	if l, err := h.Ledger(name); err == nil {
 		end(l, storage.ErrNotHeld)
@@ -226,8 +229,8 @@ type Role uint8
 // The roles.
 const (
 	Absent Role = iota // the ledger is not open
-	Closed             // it was closed, or another server has taken it
-	Reader             // it is only read, or its keys do not fit its log
+	Closed             // the ledger was closed, or another server has taken it
+	Reader             // the ledger is only read, or its keys do not fit its log
 	Writer
 )
 
@@ -245,8 +248,8 @@ func (h *Host) Role(name string) Role {
 	return Writer
 }
 
-// CanSign returns nil if this server has the keys that sign the next commit of a stored ledger.
-// It reads the stored keys, which an operator may have changed, and changes none.
+// CanSign returns nil if this server has the keys that sign the next commit of a stored
+// ledger. It reads the stored keys, which an operator may have changed. It changes nothing.
 func (h *Host) CanSign(ctx context.Context, name string) error {
 	store, err := h.database.Ledger(ctx, name)
 	if err != nil {
@@ -272,7 +275,7 @@ func (h *Host) CanSign(ctx context.Context, name string) error {
 		return err
 	}
 	if config.Signer.Origin() != info.Origin {
-		return fmt.Errorf("%w: it is of %s, the ledger's origin is %s", ErrBadKey, config.Signer.Origin(), info.Origin)
+		return fmt.Errorf("%w: its origin is %s, but the ledger's origin is %s", ErrBadKey, config.Signer.Origin(), info.Origin)
 	}
 	history, err := StoredKeys(ctx, store)
 	if err != nil || history == nil {
@@ -288,7 +291,7 @@ func (h *Host) CanSign(ctx context.Context, name string) error {
 }
 
 // loadKeys puts the stored keys of a ledger into its configuration. A wrong or missing key
-// concerns this ledger alone.
+// affects only this ledger.
 func (h *Host) loadKeys(ctx context.Context, store storage.Store, name string, config *Config) (err error) {
 	config.Signer, err = h.loadOrConfirm(ctx, name, store)
 	if errors.Is(err, ErrBadKey) || errors.Is(err, storage.ErrNotFound) {
@@ -330,7 +333,7 @@ func (h *Host) loadOrConfirm(ctx context.Context, name string, store storage.Sto
 	case err != nil:
 		return nil, err
 	case history != nil && !history.Trusts(staged.Verifier()):
-		return staged, nil // Open signs nothing with it
+		return staged, nil // Open does not sign anything with this key
 	}
 	if err := h.keys.Confirm(name); err != nil {
 		return nil, err
@@ -341,8 +344,9 @@ func (h *Host) loadOrConfirm(ctx context.Context, name string, store storage.Sto
 // New describes a ledger to create.
 type New struct {
 	Name string
-	// Origin of its checkpoints; it never changes. Empty means an origin that contains the
-	// key's fingerprint and is therefore unique (spec: Origin and keys).
+	// Origin is the origin of the ledger's checkpoints, which never changes. Empty means an
+	// origin that contains the key's fingerprint and is therefore unique (spec: Origin and
+	// keys).
 	Origin string
 	// OnMismatch is AcceptMismatch or RejectMismatch; empty means the former.
 	OnMismatch string
@@ -351,7 +355,7 @@ type New struct {
 	Actor string
 }
 
-// CheckName returns ErrName if the name breaks the rules for names of ledgers.
+// CheckName returns ErrName if the name breaks the rules for ledger names.
 func CheckName(name string) error {
 	if !record.IsLedgerName(name) {
 		return ErrName
@@ -359,7 +363,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Create makes a ledger, durably. It returns ErrName, ErrOrigin, ErrKeyOrigin, ErrKeyInUse,
+// Create durably creates a ledger. It returns ErrName, ErrOrigin, ErrKeyOrigin, ErrKeyInUse,
 // ErrOriginInUse, ErrKeyWithoutLedger, ErrMarkWithoutLedger or ErrExists if the request cannot
 // succeed. Once a creation has begun, Create ignores ctx and finishes it. If a crash
 // interrupts it, the next Create with that name finishes it and returns ErrExists.
@@ -376,7 +380,7 @@ func (h *Host) Create(ctx context.Context, n New) (*Ledger, error) {
 	h.creating.Lock()
 	defer h.creating.Unlock()
 	for _, l := range h.Ledgers() {
-		if err := l.store.Writable(ctx); err != nil && !errors.Is(err, storage.ErrNotHeld) { // all are in one database
+		if err := l.store.Writable(ctx); err != nil && !errors.Is(err, storage.ErrNotHeld) { // the ledgers share one database, so any of them shows whether it can be written
 			return nil, fmt.Errorf("creating ledger %q: %w", n.Name, err)
 		}
 	}
@@ -428,7 +432,7 @@ func (h *Host) create(ctx context.Context, n New) error {
 }
 
 // stagedSigner returns the staged key of a new ledger: one that an operator or an interrupted
-// creation has stored, or a generated one, which it stages.
+// creation has stored, or a newly generated one, which stagedSigner stages.
 func (h *Host) stagedSigner(name, origin string) (*proofs.Signer, error) {
 	switch _, err := h.keys.Load(name); {
 	case err == nil:
@@ -481,8 +485,8 @@ func (h *Host) Ledgers() []*Ledger {
 	return list
 }
 
-// Close commits what every ledger has accepted, and closes the ledgers. The database stays
-// open.
+// Close commits the records that the ledgers have accepted, and closes the ledgers. The
+// database stays open.
 func (h *Host) Close() error {
 	var errs []error
 	for _, l := range h.Ledgers() {

@@ -35,7 +35,7 @@ func (h *Host) checkUnique(name, origin string, keys ...*proofs.Verifier) error 
 	return nil
 }
 
-// keysOf returns the keys that an open ledger has signed with or may sign with.
+// keysOf returns the keys that an open ledger has signed with or could sign with.
 func (h *Host) keysOf(l *Ledger) ([]*proofs.Verifier, error) {
 	keys := l.Keys().Verifiers()
 	rotating, ok := h.keys.(RotatingKeys)
@@ -43,7 +43,7 @@ func (h *Host) keysOf(l *Ledger) ([]*proofs.Verifier, error) {
 		return keys, nil
 	}
 	kept, err := rotating.Others(l.Name())
-	if err != nil && !errors.Is(err, ErrBadKey) { // a key that cannot be read signs nothing
+	if err != nil && !errors.Is(err, ErrBadKey) { // a key that cannot be read does not sign anything
 		return nil, fmt.Errorf("reading the signing keys of ledger %q: %w", l.Name(), err)
 	}
 	return append(slices.Clone(keys), verifiers(kept)...), nil

@@ -13,15 +13,15 @@ import (
 
 // Reasons why the signing key of a ledger cannot change.
 var (
-	// ErrOverlap: two keys sign already.
+	// ErrOverlap means that two keys already sign.
 	ErrOverlap = errors.New("ledger: the previous key still signs too; retire it first")
-	// ErrNoOverlap: only the newest key signs.
+	// ErrNoOverlap means that only the newest key signs.
 	ErrNoOverlap = errors.New("ledger: only the newest key signs; rotate first")
-	// ErrKeyMissing: two keys must sign during an overlap, and the previous one is missing. A
-	// checkpoint without its signature would count as damaged, so the ledger signs nothing
-	// until the key is restored or retired. Reads continue.
-	ErrKeyMissing = errors.New("ledger: takes no writes, since two keys must sign and the previous one is missing")
-	// ErrKeysFixed: the server cannot write the keys of this host.
+	// ErrKeyMissing means that two keys must sign during an overlap, and the previous one is
+	// missing. A checkpoint without its signature would count as damaged, so the ledger signs
+	// nothing until the key is restored or retired. Reads continue.
+	ErrKeyMissing = errors.New("ledger: writes are refused, because two keys must sign and the previous one is missing")
+	// ErrKeysFixed means that the server cannot write the keys of this host.
 	ErrKeysFixed = errors.New("ledger: the server cannot write this ledger's signing keys, since they come from outside its data folder; add the next key there, start the server again, and rotate")
 )
 
@@ -30,10 +30,10 @@ var (
 // the file and says what to do.
 type SigningError struct{ Reason string }
 
-func (e *SigningError) Error() string { return "ledger: takes no writes: " + e.Reason }
+func (e *SigningError) Error() string { return "ledger: writes are refused: " + e.Reason }
 
-// ErrBadKey: a stored signing key cannot be read, or is not the one that signed last. The
-// ledger treats it like a missing key.
+// ErrBadKey means that a stored signing key cannot be read, or is not the one that signed
+// last. The ledger treats it like a missing key.
 var ErrBadKey = errors.New("the signing key is wrong")
 
 // keyring holds the keys that sign now and all that have signed (spec: Key rotation). It is

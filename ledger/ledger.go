@@ -23,23 +23,24 @@ import (
 // Errors that callers distinguish. Only ErrOutcomeUnknown leaves open whether an event is in
 // the log; with any other, nothing was appended.
 var (
-	// ErrBusy: the queue is full. The caller may try again later.
+	// ErrBusy means that the queue is full. The caller may try again later.
 	ErrBusy = errors.New("ledger: the queue is full")
-	// ErrFrozen: the ledger refuses all writes for good.
+	// ErrFrozen means that the ledger refuses all writes for good.
 	ErrFrozen = errors.New("ledger: frozen")
-	// ErrClosed: the ledger is shutting down.
+	// ErrClosed means that the ledger is shutting down.
 	ErrClosed = errors.New("ledger: shutting down")
-	// ErrOutcomeUnknown: a commit failed, and it is unknown whether it is durable. The process
-	// exits, and the next start reads the outcome from the store.
+	// ErrOutcomeUnknown means that a commit failed, and it is unknown whether it is durable.
+	// The process exits, and the next start reads the outcome from the store.
 	ErrOutcomeUnknown = errors.New("ledger: the outcome of the commit is unknown")
-	// ErrClaim: an idempotency key leads to an event that does not claim it, or that claims it
-	// for another record. The database is damaged. Nothing was recorded.
+	// ErrClaim means that an idempotency key leads to an event that does not claim it, or that
+	// claims it for another record. The database is damaged. Nothing was recorded.
 	ErrClaim = errors.New("ledger: an idempotency key leads to an event that does not claim it")
-	// ErrDamaged: the stored data contradicts itself or the key.
+	// ErrDamaged means that the stored data contradicts itself or the key.
 	ErrDamaged = errors.New("ledger: damaged")
 )
 
-// errNoFirstEvent: the ledger's first event could not be written. The next start tries again.
+// errNoFirstEvent means that the ledger's first event could not be written. The next start
+// tries again.
 var errNoFirstEvent = errors.New("ledger: there is no first event yet")
 
 // Config configures a ledger. Zero fields mean defaults.
@@ -72,11 +73,11 @@ type Config struct {
 	// larger. Defaults 8,192 and 8 MiB; the storage reserves disk space for that much.
 	MaxPending      int
 	MaxPendingBytes int
-	// CachedTiles bounds the tile cache, at up to 16 KiB per tile. The default 4,096 covers
+	// CachedTiles limits the tile cache, at up to 16 KiB per tile. The default 4,096 covers
 	// all tiles of a million leaves. To recompute a tile that is not cached takes 255 hashes.
 	CachedTiles int
 
-	// standby: another server may write the ledger, this one only reads it.
+	// standby means that another server may write the ledger, this one only reads it.
 	standby bool
 	// published is that of the ledger before it was opened again; nil at first.
 	published *published
@@ -89,10 +90,10 @@ func (l *Ledger) OnCommit(f func(Commit)) { l.sequencer.watch(f) }
 // Commit describes a durable commit to the functions that OnCommit registers.
 type Commit struct {
 	Events   int
-	Duration time.Duration // of storage.Store.Commit
+	Duration time.Duration // duration of storage.Store.Commit
 	At       time.Time     // time of its events
-	// Elsewhere: another server has made it, or several together, or has frozen the ledger.
-	// Duration is 0.
+	// Elsewhere means that another server has made it, or several together, or has frozen the
+	// ledger. Duration is 0.
 	Elsewhere bool
 }
 
@@ -132,7 +133,7 @@ func (c Config) withDefaults() Config {
 type Ledger struct {
 	config Config
 	store  storage.Store
-	info   storage.Info // Frozen is stale; see queue
+	info   storage.Info // as read at the start; queue knows whether the ledger is frozen now
 	reader reader
 
 	queue     *queue

@@ -84,7 +84,7 @@ func TestSameKeyOtherRecordIsRefusedAndLogged(t *testing.T) {
 
 func TestRefusalClaimsNoKeyAndYieldsToAReplay(t *testing.T) {
 	l := memoryLedger(t)
-	mistaken := func(output string) *record.Record { // with a claim that fails
+	mistaken := func(output string) *record.Record { // returns a record with a claim that does not match
 		r, err := record.DefaultLimits().For(memberSecret).Parse(record.IPCRecord, fmt.Appendf(nil, `{"run_id":"run/1","payload":{"seed":1},"output":%q,"output_hash":"%064d","model":"m","temperature":0.5,"max_tokens":10}`, output, 0))
 		require.NoError(t, err)
 		return r

@@ -11,10 +11,10 @@ import (
 	"colophon/storage"
 )
 
-// ErrRollback: the store lacks events that the ledger has signed, or has different ones. The
-// ledger signs nothing until an operator has decided how to continue. Reads continue, since
-// the store's content is still valid.
-var ErrRollback = errors.New("ledger: takes no writes, since its store does not match what it has signed")
+// ErrRollback means that the store lacks events that the ledger has signed, or has different
+// ones. The ledger signs nothing until an operator has decided how to continue. Reads
+// continue, since the store's content is still valid.
+var ErrRollback = errors.New("ledger: writes are refused, because the store does not match what the ledger has signed")
 
 // Marks stores the high-water mark of each ledger (spec: High-water mark): the largest
 // checkpoint that the ledger has signed. A restore of the store must not restore the marks.
@@ -43,7 +43,7 @@ func CheckMark(ctx context.Context, log storage.Reader, mark []byte, keys ...*pr
 	case err != nil:
 		return fmt.Errorf("%w: its last signed checkpoint cannot be read: %w", ErrRollback, err)
 	case seen.Size > head.Size:
-		return fmt.Errorf("%w: it has signed %d events, the store has %d: the store is an older copy", ErrRollback, seen.Size, head.Size)
+		return fmt.Errorf("%w: it has signed %d events, but the store has %d: the store is an older copy", ErrRollback, seen.Size, head.Size)
 	case seen.Size == 0:
 		return nil
 	}
@@ -66,7 +66,7 @@ func CheckMark(ctx context.Context, log storage.Reader, mark []byte, keys ...*pr
 // markKeeper keeps the high-water mark of a ledger.
 type markKeeper struct {
 	config  *Config
-	name    string // of the ledger
+	name    string // name of the ledger
 	head    *atomic.Pointer[Head]
 	moved   chan struct{}   // holds a token when head has moved
 	stopped <-chan struct{} // closed when head moves no more
@@ -80,7 +80,7 @@ func (k *markKeeper) check(ctx context.Context, log storage.Reader, keys ...*pro
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		if size := k.head.Load().Size; size > 0 {
-			k.config.Log.Warn("there is no high-water mark, so this store may be an older copy; a mark is kept from now on", "size", size)
+			k.config.Log.Warn("there is no high-water mark, so this store could be an older copy; from now on, the server keeps a mark", "size", size)
 		}
 		return nil
 	case err != nil:

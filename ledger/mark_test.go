@@ -122,7 +122,7 @@ func TestMissingMarkIsLogged(t *testing.T) {
 	c.Log = slog.New(slog.NewTextHandler(&log, nil))
 	c.Marks = keystore.Marks{Dir: filepath.Join(t.TempDir(), "marks")}
 	require.NoError(t, open(t, s, c).Close())
-	require.Contains(t, log.String(), "this store may be an older copy")
+	require.Contains(t, log.String(), "this store could be an older copy")
 }
 
 // brokenMarks fails to write marks while broken is set, and counts the attempts.

@@ -9,7 +9,7 @@ import (
 // queue collects submissions in one batch while the sequencer commits the previous batch. Its
 // methods are safe for concurrent use.
 type queue struct {
-	maxItems, maxBytes int // of a batch: Config.MaxPending and Config.MaxPendingBytes
+	maxItems, maxBytes int // limits of a batch: Config.MaxPending and Config.MaxPendingBytes
 
 	mu      sync.Mutex // guards the fields below
 	pending *batch
@@ -171,7 +171,7 @@ func newBatch() *batch {
 	return &batch{taken: make(chan struct{}), done: make(chan struct{})}
 }
 
-// maxRoom bounds how many items a batch allocates at once. Items of one allocation are freed
+// maxRoom limits how many items a batch allocates at once. Items of one allocation are freed
 // together.
 const maxRoom = 64
 

@@ -121,14 +121,14 @@ func (h *Host) Refresh(ctx context.Context, name string) error {
 // checkExtends returns ErrRollback if a log does not extend an earlier state of it.
 func (r reader) checkExtends(ctx context.Context, head, before *Head) error {
 	if head.Size < before.Size {
-		return fmt.Errorf("%w: it had %d events, the store now has %d", ErrRollback, before.Size, head.Size)
+		return fmt.Errorf("%w: it had %d events, but the store now has %d", ErrRollback, before.Size, head.Size)
 	}
 	root, err := r.prover(ctx, head).Root(before.Size)
 	if err != nil {
 		return fmt.Errorf("root at size %d: %w", before.Size, err)
 	}
 	if root != before.Root {
-		return fmt.Errorf("%w: its first %d events had the root %x, the store now has the root %x for them", ErrRollback, before.Size, before.Root, root)
+		return fmt.Errorf("%w: its first %d events had the root %x, but in the store they now have the root %x", ErrRollback, before.Size, before.Root, root)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"colophon/storage"
 )
 
-// maxWithdrawn bounds the pieces of content that one event withdraws, unless a single record
+// maxWithdrawn limits the pieces of content that one event withdraws, unless a single record
 // has more. The commit deletes every piece, and other writers wait for it.
 const maxWithdrawn = 4 << 10
 

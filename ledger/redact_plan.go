@@ -22,7 +22,7 @@ type Erasure struct {
 	FirstAlready []AlreadyRedacted
 }
 
-// MaxListed bounds the lists of an Erasure.
+// MaxListed limits the lists of an Erasure.
 const MaxListed = 100
 
 // Pieces counts pieces of content. A piece counts once, however many records name it.
@@ -54,7 +54,7 @@ type planning struct {
 	of      *seqs.Set
 	rest    func() error
 	others  seqs.Set                 // records outside the set that need its content
-	uses    map[proofs.Hash]pieceUse // of pieces that several records need
+	uses    map[proofs.Hash]pieceUse // uses of pieces that several records need
 	decoder event.Decoder
 	plan    Erasure
 }
@@ -63,11 +63,12 @@ type planning struct {
 type pieceUse struct {
 	first  uint64 // first record of the set that needs it; the piece is counted there
 	shared bool   // a record outside the set needs it too
-	single bool   // no other record needs it
+	single bool   // whether no other record needs the piece
 }
 
-// maxPieceUses bounds the memory for known pieces. When it is full it is cleared. Pieces that a
-// single record needs are not kept, so a piece that very many records share is looked up only rarely.
+// maxPieceUses limits the memory for known pieces. When it is full it is cleared. Pieces that
+// a single record needs are not kept, so a piece that very many records share is looked up
+// only rarely.
 var maxPieceUses = 1 << 16
 
 func (p *planning) record(ctx context.Context, seq uint64) error {

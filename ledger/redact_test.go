@@ -52,7 +52,7 @@ func content(t testing.TB, l *ledger.Ledger, text string) string {
 
 func TestRedactionErasesUnneededContent(t *testing.T) {
 	l := memoryLedger(t)
-	for i := range 4 { // all have one system prompt, the last two also one output
+	for i := range 4 { // all four share a system prompt, and the last two also share an output
 		post(t, l, ipc(t, "", fmt.Sprint("output ", min(i, 2))), "")
 	}
 	plan, err := l.PlanRedaction(t.Context(), setOf(0, 1, 3), unrested)

@@ -21,7 +21,7 @@ import (
 // sequencer is the only writer of a log. It commits one batch of submissions at a time.
 type sequencer struct {
 	config  *Config
-	origin  string // of checkpoints
+	origin  string // origin of checkpoints
 	store   storage.Store
 	reader  reader
 	queue   *queue
@@ -34,7 +34,7 @@ type sequencer struct {
 	tree  *proofs.Tree
 	ring  *keyring // signs the next commit
 	tip   proofs.Hash
-	time  int64 // of the last event, microseconds
+	time  int64 // time of the last event, microseconds
 	short bool  // the last commit failed for lack of space
 }
 

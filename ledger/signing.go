@@ -13,9 +13,9 @@ import (
 // signing decides which keys sign a log, and whether anything is signed at all.
 type signing struct {
 	config       *Config
-	name, origin string // of the ledger
+	name, origin string // name and origin of the ledger
 
-	keys atomic.Pointer[keyring] // of the last durable state; written by the sequencer, read by all
+	keys atomic.Pointer[keyring] // keys of the last durable state; only the sequencer writes it
 	// refusal is ErrRollback or a SigningError if the ledger must not sign. It is set before
 	// the ledger is shared.
 	refusal error

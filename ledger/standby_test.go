@@ -18,7 +18,7 @@ import (
 type lease struct {
 	storage.Database
 	mu     sync.Mutex
-	holder *leasing // of all ledgers
+	holder *leasing // holder of all ledgers
 }
 
 func (l *lease) give(to *leasing) {

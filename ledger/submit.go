@@ -154,7 +154,7 @@ func (s *Submission) size() int {
 	return size
 }
 
-// verbsAhead bounds the verbs that AppendVerbs has queued and not yet reported.
+// verbsAhead limits the verbs that AppendVerbs has queued and not yet reported.
 const verbsAhead = 1 << 10
 
 // AppendVerbs appends each verb as an event of its own, in order, and calls done with each

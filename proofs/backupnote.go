@@ -34,14 +34,14 @@ func SignBackup(digest Hash, signers ...*Signer) ([]byte, error) {
 // conditions of the verifiers, since a backup has no size.
 func VerifyBackup(signed []byte, digest Hash, verifiers ...*Verifier) ([]*Verifier, error) {
 	if len(signed) > maxCheckpoint {
-		return nil, fmt.Errorf("%w: backup note of %d bytes", ErrMalformed, len(signed))
+		return nil, fmt.Errorf("%w: the backup note has %d bytes, which is too long", ErrMalformed, len(signed))
 	}
 	known := knownKeys(verifiers)
 	opened, err := note.Open(signed, known)
 	var unverified *note.UnverifiedNoteError
 	switch {
 	case errors.As(err, &unverified):
-		return nil, fmt.Errorf("%w: backup signed by %s, expected %s", ErrWrongKey, signatureNames(unverified.Note.UnverifiedSigs), known)
+		return nil, fmt.Errorf("%w: the backup is signed by %s, not by %s", ErrWrongKey, signatureNames(unverified.Note.UnverifiedSigs), known)
 	case errors.As(err, new(*note.InvalidSignatureError)):
 		return nil, fmt.Errorf("%w: the backup note was changed after it was signed", ErrSignature)
 	case err != nil:

@@ -20,21 +20,21 @@ func ParseBundle(bundle []byte) ([][]byte, error) {
 	var entries [][]byte
 	for rest := bundle; len(rest) > 0; {
 		if len(entries) == FullTile {
-			return nil, fmt.Errorf("%w: bundle of more than %d entries", ErrMalformed, FullTile)
+			return nil, fmt.Errorf("%w: the bundle has more than %d entries", ErrMalformed, FullTile)
 		}
 		if len(rest) < 2 {
-			return nil, fmt.Errorf("%w: bundle ends within the length of entry %d", ErrMalformed, len(entries))
+			return nil, fmt.Errorf("%w: the bundle ends within the length of entry %d", ErrMalformed, len(entries))
 		}
 		n := int(binary.BigEndian.Uint16(rest))
 		rest = rest[2:]
 		if n > len(rest) {
-			return nil, fmt.Errorf("%w: bundle ends within entry %d, after %d of its %d bytes", ErrMalformed, len(entries), len(rest), n)
+			return nil, fmt.Errorf("%w: the bundle ends within entry %d, after %d of its %d bytes", ErrMalformed, len(entries), len(rest), n)
 		}
 		entries = append(entries, rest[:n:n])
 		rest = rest[n:]
 	}
 	if len(entries) == 0 {
-		return nil, fmt.Errorf("%w: bundle without entries", ErrMalformed)
+		return nil, fmt.Errorf("%w: the bundle has no entries", ErrMalformed)
 	}
 	return entries, nil
 }

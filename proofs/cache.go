@@ -23,7 +23,7 @@ type tileID struct {
 // cacheShard evicts by the clock algorithm: a hand moves around the slots and evicts the first
 // tile that was not used since the hand last passed it.
 type cacheShard struct {
-	mu     sync.Mutex // owns all below
+	mu     sync.Mutex // guards all fields below
 	places map[tileID]int
 	slots  []cacheSlot
 	limit  int
@@ -67,7 +67,7 @@ func (c *TileCache) get(id tileID) *tile {
 	return s.slots[place].tile
 }
 
-// put adds a full tile. If the shard is full, it evicts another one.
+// put adds a full tile. If the shard is full, it evicts another tile.
 func (c *TileCache) put(id tileID, t *tile) {
 	if c == nil {
 		return

@@ -18,7 +18,7 @@ type Checkpoint struct {
 	Root   Hash
 }
 
-// maxCheckpoint bounds a signed note, in bytes. It leaves room for the cosignatures of many
+// maxCheckpoint is the largest length of a signed note, in bytes. It leaves room for the cosignatures of many
 // witnesses.
 const maxCheckpoint = 1 << 20
 
@@ -37,7 +37,7 @@ func SignCheckpoint(c Checkpoint, signers ...*Signer) ([]byte, error) {
 	keys := make([]note.Signer, len(signers))
 	for i, s := range signers {
 		if c.Origin != s.Origin() {
-			return nil, fmt.Errorf("%w: the checkpoint has the origin %.100q, the signer %.100q", ErrOrigin, c.Origin, s.Origin())
+			return nil, fmt.Errorf("%w: the checkpoint has the origin %.100q, but the signer has %.100q", ErrOrigin, c.Origin, s.Origin())
 		}
 		keys[i] = s.signer
 	}
@@ -52,19 +52,19 @@ func SignCheckpoint(c Checkpoint, signers ...*Signer) ([]byte, error) {
 // tlog-checkpoint (ErrMalformed) and a signature by one of the verifiers (ErrWrongKey). All
 // signatures by these verifiers must be valid (ErrSignature). The checkpoint's origin must be
 // the name of a verifier that signed (ErrOrigin). That verifier must not have been retired at
-// a smaller size (ErrRetired), and its condition must accept the checkpoint (otherwise the
-// error is the condition's, see Verifier.Provided). Extension lines and signatures by other
-// keys are allowed and have no effect.
+// a smaller size (ErrRetired), and its condition must accept the checkpoint
+// (Verifier.WithCondition); otherwise the error is the condition's. Extension lines and
+// signatures by other keys are allowed and have no effect.
 func OpenCheckpoint(signed []byte, verifiers ...*Verifier) (Checkpoint, error) {
 	if len(signed) > maxCheckpoint {
-		return Checkpoint{}, fmt.Errorf("%w: checkpoint of %d bytes", ErrMalformed, len(signed))
+		return Checkpoint{}, fmt.Errorf("%w: the checkpoint has %d bytes, which is too long", ErrMalformed, len(signed))
 	}
 	opened, err := note.Open(signed, knownKeys(verifiers))
 	var unverified *note.UnverifiedNoteError
 	var invalid *note.InvalidSignatureError
 	switch {
 	case errors.As(err, &unverified):
-		return Checkpoint{}, fmt.Errorf("%w: checkpoint signed by %s, expected %s",
+		return Checkpoint{}, fmt.Errorf("%w: the checkpoint is signed by %s, not by %s",
 			ErrWrongKey, signatureNames(unverified.Note.UnverifiedSigs), knownKeys(verifiers))
 	case errors.As(err, &invalid):
 		return Checkpoint{}, fmt.Errorf("%w: the checkpoint's text is not what %s+%08x signed", ErrSignature, invalid.Name, invalid.Hash)
@@ -108,15 +108,15 @@ func parseCheckpoint(text string) (Checkpoint, error) {
 		return Checkpoint{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	if len(read.Hash) != HashSize {
-		return Checkpoint{}, fmt.Errorf("%w: checkpoint with a root of %d bytes", ErrMalformed, len(read.Hash))
+		return Checkpoint{}, fmt.Errorf("%w: the checkpoint's root has %d bytes", ErrMalformed, len(read.Hash))
 	}
 	c := Checkpoint{Origin: read.Origin, Size: read.Size, Root: Hash(read.Hash)}
 	extensions, ok := strings.CutPrefix(text, c.text())
 	if !ok {
-		return Checkpoint{}, fmt.Errorf("%w: checkpoint in non-canonical form", ErrMalformed)
+		return Checkpoint{}, fmt.Errorf("%w: the checkpoint is not in canonical form", ErrMalformed)
 	}
 	if strings.HasPrefix(extensions, "\n") || strings.Contains(extensions, "\n\n") {
-		return Checkpoint{}, fmt.Errorf("%w: checkpoint with an empty line", ErrMalformed)
+		return Checkpoint{}, fmt.Errorf("%w: the checkpoint has an empty line", ErrMalformed)
 	}
 	return c, nil
 }

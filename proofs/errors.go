@@ -2,34 +2,36 @@ package proofs
 
 import "errors"
 
-// Errors that callers tell apart. The errors that wrap them give the values that were
-// compared.
+// Errors that callers distinguish. The errors that wrap them name the compared values.
 var (
-	// ErrRange: the tree does not have this index or size. It is also returned for a
+	// ErrRange means that the tree does not have this index or size. It is also returned for a
 	// consistency proof from size 0, which RFC 6962 does not define.
 	ErrRange = errors.New("proofs: out of range")
-	// ErrMalformed: the bytes are not in the expected format.
+	// ErrMalformed means that the bytes are not in the expected format.
 	ErrMalformed = errors.New("proofs: malformed")
-	// ErrTooLong: an entry is longer than MaxEntry.
+	// ErrTooLong means that an entry is longer than MaxEntry.
 	ErrTooLong = errors.New("proofs: entry too long")
-	// ErrNoProof: the receipt is minimal, or the proof file does not include its entry.
+	// ErrNoProof means that the receipt is minimal, or the proof file does not include its
+	// entry.
 	ErrNoProof = errors.New("proofs: carries no proof")
-	// ErrWrongKey: none of the expected keys has signed.
+	// ErrWrongKey means that none of the expected keys has signed.
 	ErrWrongKey = errors.New("proofs: signed by another key")
-	// ErrSignature: a signature in the name of a known key is invalid.
+	// ErrSignature means that a signature in the name of a known key is invalid.
 	ErrSignature = errors.New("proofs: invalid signature")
-	// ErrRetired: every known key that signed was retired at a smaller size.
+	// ErrRetired means that every known key that signed was retired at a smaller size.
 	ErrRetired = errors.New("proofs: signed by a retired key")
-	// ErrOrigin: a known key signed the checkpoint, but for a log of another origin.
+	// ErrOrigin means that a known key signed the checkpoint, but for a log of another origin.
 	ErrOrigin = errors.New("proofs: checkpoint of another log")
-	// ErrChainLink: prev_event_hash, event_hash, or leaf_hash does not match the entries.
+	// ErrChainLink means that prev_event_hash, event_hash, or leaf_hash does not match the
+	// entries.
 	ErrChainLink = errors.New("proofs: chain link broken")
-	// ErrInclusion: the proof does not place the leaf in the signed tree.
+	// ErrInclusion means that the proof does not place the leaf in the signed tree.
 	ErrInclusion = errors.New("proofs: not included")
-	// ErrConsistency: the proof does not show that one tree is a prefix of the other.
+	// ErrConsistency means that the proof does not show that one tree is a prefix of the
+	// other.
 	ErrConsistency = errors.New("proofs: not consistent")
-	// ErrPath: the path does not lead from the stage to the root of its run.
+	// ErrPath means that the path does not lead from the stage to the root of its run.
 	ErrPath = errors.New("proofs: path of the stage broken")
-	// ErrField: a member of a receipt differs from its event.
+	// ErrField means that a member of a receipt differs from its event.
 	ErrField = errors.New("proofs: field differs from the event")
 )

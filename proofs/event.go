@@ -29,10 +29,10 @@ func readEvent(body []byte) (event, error) {
 	}
 	root := doc.Root()
 	if pointer, found := root.LoneSurrogate(); found {
-		return event{}, fmt.Errorf("%w: event has a lone surrogate at %q", ErrMalformed, pointer)
+		return event{}, fmt.Errorf("%w: the event has a lone surrogate at %q", ErrMalformed, pointer)
 	}
 	if !bytes.Equal(root.AppendCanonical(make([]byte, 0, len(body)), pyjson.Compact), body) {
-		return event{}, fmt.Errorf("%w: event is not in canonical form", ErrMalformed)
+		return event{}, fmt.Errorf("%w: the event is not in canonical form", ErrMalformed)
 	}
 	var r reader
 	e := event{

@@ -124,8 +124,8 @@ func (s *Signer) String() string { return "signer of " + s.verifier.String() }
 // GoString never shows the secret.
 func (s *Signer) GoString() string { return s.String() }
 
-// Verifier verifies checkpoints that one key signed under one name. It is safe for concurrent
-// use.
+// Verifier verifies the checkpoints that one key has signed under one name. It is safe for
+// concurrent use.
 type Verifier struct {
 	note.Verifier
 	public [ed25519.PublicKeySize]byte
@@ -147,13 +147,13 @@ func ParseVerifier(vkey string) (*Verifier, error) {
 	}
 	respelled, err := note.NewEd25519VerifierKey(name, public[:])
 	if err != nil || respelled != vkey {
-		return nil, fmt.Errorf("%w: verifier key in non-canonical form", ErrMalformed)
+		return nil, fmt.Errorf("%w: the verifier key is not in canonical form", ErrMalformed)
 	}
 	return &Verifier{Verifier: v, public: public, vkey: vkey}, nil
 }
 
-// Until returns the same key as a retired one: its signature does not count on checkpoints of
-// more than size events (spec: Key rotation).
+// Until returns a copy of the key that is retired: its signature does not count on checkpoints
+// of more than size events (spec: Key rotation).
 func (v *Verifier) Until(size uint64) *Verifier {
 	retired := *v
 	retired.until = &size
@@ -169,10 +169,10 @@ func (v *Verifier) SignedUpTo() (size uint64, retired bool) {
 	return *v.until, true
 }
 
-// Provided returns the same key with a condition: its signature counts only on a checkpoint
+// WithCondition returns the same key with a condition: its signature counts only on a checkpoint
 // for which accept returns nil. For any other checkpoint, OpenCheckpoint returns accept's
 // error.
-func (v *Verifier) Provided(accept func(Checkpoint) error) *Verifier {
+func (v *Verifier) WithCondition(accept func(Checkpoint) error) *Verifier {
 	conditional := *v
 	conditional.accept = accept
 	return &conditional

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzParseKeys: the parsers accept a text only if it is a key in canonical form. Their errors
-// do not repeat the text, which may be a secret.
+// FuzzParseKeys checks that the parsers accept a text only if it is a key in canonical form.
+// Their errors do not repeat the text, which may be a secret.
 func FuzzParseKeys(f *testing.F) {
 	signer := testSigner(f, testOrigin, 1)
 	f.Add(signer.Secret())
@@ -32,7 +32,8 @@ func FuzzParseKeys(f *testing.F) {
 	})
 }
 
-// FuzzNewReceipt: NewReceipt returns a receipt that parses again, or ErrMalformed.
+// FuzzNewReceipt checks that NewReceipt returns either a receipt that can be parsed again, or
+// ErrMalformed.
 func FuzzNewReceipt(f *testing.F) {
 	for _, entry := range newTestLog(f, 3).entries {
 		f.Add(entry)

@@ -40,7 +40,7 @@ func handoverText(previous, next *Verifier) string {
 // that its owner possesses it.
 func NewHandover(previous, next *Signer) ([]byte, error) {
 	if previous.Origin() != next.Origin() {
-		return nil, fmt.Errorf("%w: the next key has the origin %.100q, the previous key %.100q", ErrOrigin, next.Origin(), previous.Origin())
+		return nil, fmt.Errorf("%w: the next key has the origin %.100q, but the previous key has %.100q", ErrOrigin, next.Origin(), previous.Origin())
 	}
 	text := handoverText(previous.Verifier(), next.Verifier())
 	signed, err := note.Sign(&note.Note{Text: text}, next.signer, previous.signer)
@@ -54,7 +54,7 @@ func NewHandover(previous, next *Signer) ([]byte, error) {
 // ErrMalformed, ErrWrongKey, or ErrSignature.
 func verifyHandover(handover []byte, previous, next *Verifier) error {
 	if len(handover) > maxCheckpoint {
-		return fmt.Errorf("%w: handover of %d bytes", ErrMalformed, len(handover))
+		return fmt.Errorf("%w: the handover has %d bytes, which is too long", ErrMalformed, len(handover))
 	}
 	for _, v := range []*Verifier{previous, next} {
 		opened, err := note.Open(handover, knownKeys{v})
@@ -86,7 +86,7 @@ func ParseKeyChange(record pyjson.Value) (KeyChange, error) {
 		c.Handover = []byte(r.text(handover, "handover"))
 	case KeyRetired:
 		if handover.Kind() != pyjson.Absent {
-			r.fail("a key is retired with a handover")
+			r.fail("the event retires a key but has a handover, which only a rotation has")
 		}
 	default:
 		r.fail("step is %.100q", c.Step)

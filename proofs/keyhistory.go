@@ -24,7 +24,7 @@ type KeyHistory struct {
 type LogKey struct {
 	Verifier *Verifier // bounded after it is retired
 	// ReplacedAt is the seq of the event that introduced the next key, and Handover is that
-	// event's note. The newest key has neither.
+	// event's note. The newest key has no such event and note.
 	ReplacedAt uint64
 	Handover   []byte
 }
@@ -50,7 +50,7 @@ func BeginKeyHistory(entry []byte) (*KeyHistory, error) {
 }
 
 // Add applies the change in the event at seq, which must be greater than the seqs of all
-// earlier changes. The error tells which rule is broken (spec: Key rotation): ErrMalformed if
+// earlier changes. The error says which rule is broken (spec: Key rotation): ErrMalformed if
 // the step is out of order or names the wrong keys; ErrOrigin, ErrWrongKey, or ErrSignature if
 // the handover is wrong. After an error the history is unchanged.
 func (h *KeyHistory) Add(seq uint64, c KeyChange) error {
@@ -157,8 +157,8 @@ func (h *KeyHistory) Trusts(key *Verifier) bool {
 
 // VerifiersFrom returns the log's oldest key that is among the trusted keys, and all its
 // successors, newest first. Retired keys are bounded. The result is empty if the log has none
-// of the trusted keys. Keys older than that do not count: a retired key may have been stolen,
-// and only its successors can say up to which size it signed.
+// of the trusted keys. Older keys do not count: a retired key may have been stolen, and only
+// its successors can say up to which size it signed.
 func (h *KeyHistory) VerifiersFrom(trusted ...*Verifier) []*Verifier {
 	first := slices.IndexFunc(h.keys, func(k LogKey) bool {
 		return slices.ContainsFunc(trusted, func(t *Verifier) bool { return t.String() == k.Verifier.String() })
@@ -223,7 +223,7 @@ func (h *KeyHistory) OpenGrown(signed []byte, known uint64, trusted, successors 
 	return checkpoint, nil
 }
 
-// Verifiers returns all keys, newest first. Retired ones are bounded.
+// Verifiers returns all keys, newest first. Retired keys are bounded.
 func (h *KeyHistory) Verifiers() []*Verifier {
 	var list []*Verifier
 	for _, k := range slices.Backward(h.keys) {
@@ -232,7 +232,7 @@ func (h *KeyHistory) Verifiers() []*Verifier {
 	return list
 }
 
-// Replaced returns all keys except the newest, the most recently replaced first.
+// Replaced returns all keys except the newest, starting with the most recently replaced.
 func (h *KeyHistory) Replaced() []LogKey {
 	before := slices.Clone(h.keys[:len(h.keys)-1])
 	slices.Reverse(before)
@@ -251,7 +251,7 @@ func ParseLogKey(text []byte) (*KeyHistory, error) {
 	root := r.only(doc.Root(), "log key", "origin", "verifier_key", "retired")
 	origin, next := r.text(root.Member("origin"), "origin"), r.verifier(root.Member("verifier_key"), "verifier_key")
 	if r.err == nil && origin != next.Name() {
-		r.fail("origin is %.100q, the key's %.100q", origin, next.Name())
+		r.fail("origin is %.100q, but the key's is %.100q", origin, next.Name())
 	}
 	retired := root.Member("retired")
 	if retired.Kind() != pyjson.Array {
@@ -283,7 +283,7 @@ func ParseLogKey(text []byte) (*KeyHistory, error) {
 type logKeyText struct {
 	Origin      string         `json:"origin"`
 	VerifierKey string         `json:"verifier_key"`
-	Retired     []replacedText `json:"retired"` // the most recently replaced first
+	Retired     []replacedText `json:"retired"` // the most recently replaced key comes first
 }
 
 type replacedText struct {

@@ -41,7 +41,7 @@ func logKey(t require.TestingT, h *KeyHistory) []byte {
 }
 
 // A verifier that knows the whole history accepts a checkpoint of any size from the keys in
-// force at that size, and refuses one from a key that was retired at a smaller size.
+// force at that size, and refuses a checkpoint from a key that was retired at a smaller size.
 func TestKeysSignWhileTheyAreInForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		signers := make([]*Signer, rapid.IntRange(1, 5).Draw(t, "keys"))
@@ -51,7 +51,7 @@ func TestKeysSignWhileTheyAreInForce(t *testing.T) {
 			signers[i] = s
 		}
 		h, seq := NewKeyHistory(signers[0].Verifier()), uint64(0)
-		until := make([]uint64, len(signers)) // 0 if not retired
+		until := make([]uint64, len(signers)) // 0 if the key is not retired
 		changes := 0
 		for i, next := range signers[1:] {
 			seq += rapid.Uint64Range(1, 9).Draw(t, "introduced")

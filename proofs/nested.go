@@ -102,13 +102,13 @@ func ParseNested(text []byte) (*Nested, error) {
 	var in reader
 	root := in.only(doc.Root(), "nested proof", "format", "stage", "citation", "text", "receipt")
 	if format := in.text(root.Member("format"), "format"); in.err == nil && format != NestedFormat {
-		in.fail("format is %.100q, known is %q", format, NestedFormat)
+		in.fail("format is %.100q, but only %q is known", format, NestedFormat)
 	}
 	n := new(Nested)
 	stage, citation := root.Member("stage"), root.Member("citation")
 	switch {
 	case (stage.Kind() == pyjson.Absent) == (citation.Kind() == pyjson.Absent):
-		in.fail("a nested proof has either stage or citation")
+		in.fail("a nested proof must have either stage or citation, and not both")
 	case stage.Kind() != pyjson.Absent:
 		n.Stage = in.stage(stage)
 	default:

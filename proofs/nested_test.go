@@ -14,7 +14,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// recorded returns the receipt of a record in a log of its own, and the key of that log.
+// recorded returns the receipt of a record in a separate log, and the key of that log.
 func recorded(t require.TestingT, kind record.Kind, posted string) (*Receipt, *Verifier) {
 	r, err := record.Parse(kind, []byte(posted))
 	require.NoError(t, err)
@@ -23,7 +23,7 @@ func recorded(t require.TestingT, kind record.Kind, posted string) (*Receipt, *V
 	return sealed(t, record.AppendSuffix(body, 0, time.Unix(1767323045, 0)))
 }
 
-// sealed returns the receipt of an event in a log of its own, and the key of that log.
+// sealed returns the receipt of an event in a separate log, and the key of that log.
 func sealed(t require.TestingT, body []byte) (*Receipt, *Verifier) {
 	var seed [32]byte
 	signer, err := NewKey(seed).Signer(testOrigin)
@@ -90,7 +90,7 @@ func TestNestedProofsOfStages(t *testing.T) {
 	for size := 1; size <= 20; size++ {
 		names := make([]string, size)
 		for i := range names {
-			names[i] = "stage" // equal names: only the index tells the stages apart
+			names[i] = "stage" // the names are equal, so only the index distinguishes the stages
 		}
 		posted, stages := runOf(names...)
 		receipt, key := recorded(t, record.RunDAG, posted)

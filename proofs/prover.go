@@ -27,7 +27,7 @@ func (p *Prover) Size() uint64 { return p.snapshot.size }
 func (p *Prover) Root(size uint64) (Hash, error) {
 	switch {
 	case size > p.snapshot.size:
-		return Hash{}, fmt.Errorf("%w: size %d, but the tree has %d leaves", ErrRange, size, p.snapshot.size)
+		return Hash{}, fmt.Errorf("%w: size %d was requested, but the tree has %d leaves", ErrRange, size, p.snapshot.size)
 	case size == p.snapshot.size:
 		return p.snapshot.root, nil
 	case size == 0:
@@ -36,11 +36,11 @@ func (p *Prover) Root(size uint64) (Hash, error) {
 	return p.fold(size, uint(bits.Len64(size)))
 }
 
-// Inclusion returns the RFC 6962 audit path of the leaf at index in the tree of that size,
-// starting with the leaf's sibling.
+// Inclusion returns the RFC 6962 audit path of the leaf at index in the tree of this size. The
+// path starts with the leaf's sibling.
 func (p *Prover) Inclusion(index, size uint64) ([]Hash, error) {
 	if index >= size || size > p.snapshot.size {
-		return nil, fmt.Errorf("%w: leaf %d at size %d, but the tree has %d leaves", ErrRange, index, size, p.snapshot.size)
+		return nil, fmt.Errorf("%w: leaf %d at size %d was requested, but the tree has %d leaves", ErrRange, index, size, p.snapshot.size)
 	}
 	return p.path(make([]Hash, 0, pathLength(index, size)), 0, index, size)
 }
@@ -50,7 +50,7 @@ func (p *Prover) Inclusion(index, size uint64) ([]Hash, error) {
 // ErrRange: every tree extends the empty tree, and RFC 6962 defines no proof of that.
 func (p *Prover) Consistency(first, second uint64) ([]Hash, error) {
 	if first == 0 || first > second || second > p.snapshot.size {
-		return nil, fmt.Errorf("%w: consistency of sizes %d and %d, but the tree has %d leaves", ErrRange, first, second, p.snapshot.size)
+		return nil, fmt.Errorf("%w: consistency of sizes %d and %d was requested, but the tree has %d leaves", ErrRange, first, second, p.snapshot.size)
 	}
 	if first == second {
 		return []Hash{}, nil
@@ -77,7 +77,7 @@ func pathLength(index, size uint64) int {
 	return inner + bits.OnesCount64(index>>inner)
 }
 
-// path appends the siblings on the way from a node to the root of the tree of that size.
+// path appends the siblings on the way from a node to the root of the tree of this size.
 func (p *Prover) path(proof []Hash, height uint, index, size uint64) ([]Hash, error) {
 	nodes := nodeReader{prover: p}
 	for last := (size - 1) >> height; last > 0; height, index, last = height+1, index/2, last/2 {

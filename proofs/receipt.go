@@ -21,8 +21,8 @@ type Receipt struct {
 	PrevEventHash Hash
 	LeafHash      Hash
 
-	Hashes []byte // canonical JSON object: the event's record.hashes, or {} without them
-	Checks []byte // canonical JSON object: the event's checks, or {} without them
+	Hashes []byte // canonical JSON object: the event's record.hashes, or {} if it has none
+	Checks []byte // canonical JSON object: the event's checks, or {} if it has none
 	// Shape and FailureStage are the event's record.shape and record.failure_stage as
 	// canonical JSON, or nil if absent. Only run_dag events have them.
 	Shape, FailureStage []byte
@@ -180,7 +180,7 @@ func ParseReceipt(text []byte) (*Receipt, error) {
 		return nil, fmt.Errorf("%w: receipt: %w", ErrMalformed, err)
 	}
 	if pointer, found := doc.Root().LoneSurrogate(); found {
-		return nil, fmt.Errorf("%w: receipt has a lone surrogate at %q", ErrMalformed, pointer)
+		return nil, fmt.Errorf("%w: the receipt has a lone surrogate at %q", ErrMalformed, pointer)
 	}
 	var in reader
 	root := doc.Root()

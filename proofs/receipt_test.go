@@ -341,7 +341,7 @@ func TestMembersOfTheEventAreChecked(t *testing.T) {
 	}
 }
 
-// A receipt stays the same if the same values are spelled differently.
+// A receipt has the same meaning if the same values are spelled differently.
 func TestReceiptSurvivesReformatting(t *testing.T) {
 	l := newTestLog(t, 5)
 	text := l.receipt(t, 1, 5).AppendJSON(nil)
@@ -420,7 +420,7 @@ func FuzzParseReceipt(f *testing.F) {
 			require.Equal(t, canonical(t, text), canonical(t, r.AppendJSON(nil)))
 		}
 		if r.Verify(verifier) == nil {
-			r.Proof.Checkpoint = signed // other keys can have signed as well
+			r.Proof.Checkpoint = signed // other keys are allowed to sign as well
 			r.Replayed = false
 			require.Equal(t, string(full), string(r.AppendJSON(nil)), "no other receipt is signed")
 		}

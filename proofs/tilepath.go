@@ -25,7 +25,7 @@ const (
 func ParseTilePath(path string) (TilePath, error) {
 	p, ok := parseTilePath(path)
 	if !ok || p.String() != path {
-		return TilePath{}, fmt.Errorf("%w: tile path %.100q", ErrMalformed, path)
+		return TilePath{}, fmt.Errorf("%w: %.100q is not a tile path", ErrMalformed, path)
 	}
 	return p, nil
 }

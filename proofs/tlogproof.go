@@ -55,14 +55,14 @@ func (p *TlogProof) Append(dst []byte) []byte {
 func ParseTlogProof(text []byte) (*TlogProof, error) {
 	head, checkpoint, ok := bytes.Cut(text, []byte("\n\n"))
 	if !ok || len(checkpoint) == 0 {
-		return nil, fmt.Errorf("%w: tlog-proof without checkpoint", ErrMalformed)
+		return nil, fmt.Errorf("%w: the tlog-proof has no checkpoint", ErrMalformed)
 	}
 	p := &TlogProof{Checkpoint: checkpoint}
 	if err := p.parseHead(string(head) + "\n"); err != nil {
 		return nil, err
 	}
 	if !bytes.Equal(p.Append(nil), text) {
-		return nil, fmt.Errorf("%w: tlog-proof in non-canonical form", ErrMalformed)
+		return nil, fmt.Errorf("%w: the tlog-proof is not in canonical form", ErrMalformed)
 	}
 	return p, nil
 }
@@ -82,7 +82,7 @@ func (p *TlogProof) parseHead(head string) error {
 		lines = lines[1:]
 	}
 	if len(lines) == 0 || len(lines)-1 > maxPath {
-		return fmt.Errorf("%w: tlog-proof of %d lines", ErrMalformed, len(lines))
+		return fmt.Errorf("%w: the tlog-proof has too few or too many lines (%d)", ErrMalformed, len(lines))
 	}
 	if p.Index, err = strconv.ParseUint(strings.TrimPrefix(lines[0], "index "), 10, 64); err != nil {
 		return fmt.Errorf("%w: tlog-proof index: %w", ErrMalformed, err)
@@ -109,8 +109,8 @@ func (p *TlogProof) Verify(verifiers ...*Verifier) error {
 // VerifyEntry verifies that the proof is for entry, whatever Extra holds, and returns the
 // receipt of the entry's event. It returns the errors of OpenCheckpoint, ErrInclusion, the
 // errors of NewReceipt if the proved entry holds no event, or ErrField if the event's seq is
-// not the leaf index. It need not check the chain link: the receipt's hashes are computed from
-// the proved entry.
+// not the leaf index. It does not have to check the chain link, because the receipt's hashes
+// are computed from the proved entry.
 func (p *TlogProof) VerifyEntry(entry []byte, verifiers ...*Verifier) (*Receipt, error) {
 	checkpoint, err := OpenCheckpoint(p.Checkpoint, verifiers...)
 	if err != nil {

@@ -21,12 +21,12 @@ type TileData struct {
 // safe for concurrent use. Readers use a Snapshot.
 type Tree struct {
 	size uint64
-	// edge holds the incomplete tile of each level, or nil if it is empty.
+	// edge holds the incomplete tile of each level; an empty tile is nil.
 	edge  [levels]*tile
 	cache *TileCache // receives completed tiles
 
 	taken uint64     // size at the last TakeDirty
-	done  []TileData // tiles completed since then
+	done  []TileData // tiles that were completed since the last TakeDirty
 }
 
 // OpenTree reads the right edge of a tree of this size, at most MaxSize. It verifies nothing:
@@ -34,7 +34,7 @@ type Tree struct {
 // cache, which may be nil.
 func OpenTree(size uint64, read TileReader, cache *TileCache) (*Tree, error) {
 	if size > MaxSize {
-		return nil, fmt.Errorf("%w: tree of %d leaves, at most %d", ErrRange, size, uint64(MaxSize))
+		return nil, fmt.Errorf("%w: a tree of %d leaves is too large; the limit is %d", ErrRange, size, uint64(MaxSize))
 	}
 	t := &Tree{size: size, cache: cache, taken: size}
 	for level := uint8(0); nodesAt(level, size) > 0; level++ {
@@ -57,11 +57,11 @@ func readTile(read TileReader, level uint8, index, width uint64) ([]byte, error)
 	name := TilePath{Level: level, Index: index, Width: int(width)}
 	hashes, err := read(level, index)
 	if err != nil {
-		return nil, fmt.Errorf("read %v: %w", name, err)
+		return nil, fmt.Errorf("reading %v: %w", name, err)
 	}
 	n := uint64(len(hashes))
 	if n%HashSize != 0 || n < width*HashSize || n > FullTile*HashSize {
-		return nil, fmt.Errorf("%w: %v has %d bytes, needed are %d", ErrMalformed, name, n, width*HashSize)
+		return nil, fmt.Errorf("%w: %v has %d bytes, but %d are needed", ErrMalformed, name, n, width*HashSize)
 	}
 	return hashes[:width*HashSize], nil
 }
@@ -92,7 +92,7 @@ func (t *Tree) Append(leaf Hash) {
 }
 
 // TakeDirty returns the tiles that changed since its last call, each with its whole current
-// value. Tiles that were completed in between are among them.
+// value. It includes tiles that were completed in the meantime.
 func (t *Tree) TakeDirty() []TileData {
 	dirty := t.done
 	for level := uint8(0); nodesAt(level, t.size) > 0; level++ {

@@ -33,7 +33,7 @@ func TestTilesEqualDefinition(t *testing.T) {
 	for n := 1; n <= most; n++ {
 		tree.Append(leaves[n-1])
 		if n%7 != 0 && n%FullTile > 1 {
-			continue // several appends between two commits
+			continue // so that several appends come between two commits
 		}
 		store.save(tree)
 		require.Empty(t, tree.TakeDirty())
@@ -107,7 +107,7 @@ func TestOpenTreeRefuses(t *testing.T) {
 	require.ErrorIs(t, err, ErrRange)
 }
 
-// A snapshot never changes, whatever the writer does afterwards.
+// A snapshot never changes, even if the writer continues.
 func TestSnapshotNeverChanges(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		n := rapid.IntRange(0, 700).Draw(r, "size")

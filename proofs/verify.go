@@ -32,10 +32,10 @@ func VerifyInclusion(leaf Hash, index, size uint64, path []Hash, root Hash) erro
 // first is 0, since RFC 6962 defines no proof from the empty tree.
 func VerifyConsistency(first, second uint64, root1, root2 Hash, path []Hash) error {
 	if first == 0 || first > second {
-		return fmt.Errorf("%w: consistency of sizes %d and %d", ErrRange, first, second)
+		return fmt.Errorf("%w: there is no consistency proof from size %d to size %d", ErrRange, first, second)
 	}
 	if len(path) > maxPath+1 {
-		return fmt.Errorf("%w: path of %d hashes", ErrConsistency, len(path))
+		return fmt.Errorf("%w: a path of %d hashes does not fit these sizes", ErrConsistency, len(path))
 	}
 	err := proof.VerifyConsistency(hasher{}, first, second, byteSlices(path), root1[:], root2[:])
 	var mismatch proof.RootMismatchError

@@ -62,7 +62,7 @@ func TestVerifyEdges(t *testing.T) {
 	require.ErrorIs(t, VerifyConsistency(1, 1, leaf, EmptyRoot(), nil), ErrConsistency)
 	require.ErrorIs(t, VerifyConsistency(1, 1, leaf, leaf, []Hash{leaf}), ErrConsistency)
 	require.ErrorIs(t, VerifyConsistency(2, 1, leaf, leaf, nil), ErrRange)
-	// The merkle library would accept an empty proof from size 0.
+	// The merkle library itself would accept an empty proof from size 0.
 	require.ErrorIs(t, VerifyConsistency(0, 5, EmptyRoot(), leaf, nil), ErrRange)
 	require.ErrorIs(t, VerifyConsistency(0, 0, EmptyRoot(), EmptyRoot(), nil), ErrRange)
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// Bounds of a hash tile.
+// Limits of a hash tile.
 const (
 	HashBytes  = 32  // bytes of one hash
 	TileHashes = 256 // hashes in a full tile

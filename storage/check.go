@@ -4,11 +4,11 @@ import "context"
 
 // KeyChecker is a Database that can compare every stored key with the logs.
 type KeyChecker interface {
-	// CheckKeys reads every key of the database in bounded memory. logs has one summary for
-	// each name of a ledger; keys of other ledgers are not checked. Every other key must
-	// follow from one of the logs. CheckKeys returns the first stray key of each ledger and of
-	// the database itself. The caller keeps writers away. progress, if not nil, is called from
-	// time to time with the number of keys read.
+	// CheckKeys reads every key of the database in bounded memory. logs maps the name of a
+	// ledger to a summary of its log; keys of other ledgers are not checked. Every other key
+	// must follow from one of the logs. CheckKeys returns the first stray key of each ledger
+	// and of the database itself. The caller must make sure that there are no writers.
+	// progress, if not nil, is called from time to time with the number of keys read.
 	CheckKeys(ctx context.Context, logs map[string]LogSummary, progress func(keys uint64)) ([]*Stray, error)
 }
 
@@ -32,7 +32,7 @@ type EventSummary struct {
 	Time     int64  // microseconds since 1970 UTC
 }
 
-// StrayKind is the kind of key that a stray is.
+// StrayKind says which kind of key a stray is.
 type StrayKind string
 
 // The kinds of strays.
@@ -49,7 +49,7 @@ const (
 type Stray struct {
 	Ledger  string // empty for the database itself
 	Kind    StrayKind
-	Seq     uint64 // the event that the key concerns, or the ledger's size if there is none
+	Seq     uint64 // the event that the key concerns, or the ledger's size if it concerns none
 	Message string
 }
 

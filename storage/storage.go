@@ -16,27 +16,28 @@ import (
 // Errors that callers distinguish. Any other error of Store.Commit means that the outcome is
 // unknown: the caller must stop writing, and recover by opening the ledger again.
 var (
-	// ErrNotFound: there is no such ledger, entry, tile, content, redaction, key, or setting.
+	// ErrNotFound means that there is no such ledger, entry, tile, content, redaction, key, or
+	// setting.
 	ErrNotFound = errors.New("storage: not found")
-	// ErrConflict: the stored head is not the one on which the commit builds, or a ledger with
-	// that name already exists. Nothing was written.
+	// ErrConflict means that the stored head is not the one on which the commit builds, or a
+	// ledger with that name already exists. Nothing was written.
 	ErrConflict = errors.New("storage: conflict")
-	// ErrFrozen: the ledger is frozen and takes no commits. Nothing was written.
+	// ErrFrozen means that the ledger is frozen and takes no commits. Nothing was written.
 	ErrFrozen = errors.New("storage: ledger is frozen")
-	// ErrNoSpace: free space is below the mark. Nothing was written. Writes succeed again when
-	// there is space.
+	// ErrNoSpace means that free space is below the mark. Nothing was written. Writes succeed
+	// again when there is space.
 	ErrNoSpace = errors.New("storage: free space below the mark")
-	// ErrInUse: another process has the database open.
+	// ErrInUse means that another process has the database open.
 	ErrInUse = errors.New("storage: in use by another process")
-	// ErrNotHeld: several servers share the database, and this one does not hold the ledger.
-	// Nothing was written.
+	// ErrNotHeld means that several servers share the database, and this one does not hold the
+	// ledger. Nothing was written.
 	ErrNotHeld = errors.New("storage: this server does not hold the ledger")
-	// ErrLogOnly: the database is a copy of logs, which has no content and no secrets.
+	// ErrLogOnly means that the database is a copy of logs, which has no content and no secrets.
 	ErrLogOnly = errors.New("storage: the database has only the log")
-	// ErrFormat: this build does not know the format of the database.
+	// ErrFormat means that this build does not know the format of the database.
 	ErrFormat = errors.New("storage: unknown format version")
-	// ErrDamaged: files of the database were changed after they were written. The database
-	// cannot be opened, or parts of it cannot be read. Nothing was changed.
+	// ErrDamaged means that files of the database were changed after they were written. The
+	// database cannot be opened, or parts of it cannot be read. Nothing was changed.
 	ErrDamaged = errors.New("storage: damaged")
 )
 
@@ -73,8 +74,8 @@ type Content struct {
 // Redaction says that the event By withdraws the content of the record at Seq (spec:
 // Redactions).
 type Redaction struct {
-	Seq uint64 // of the record; it is before the batch
-	By  uint64 // of the content_redacted event; it is in the batch
+	Seq uint64 // seq of the record; it is before the batch
+	By  uint64 // seq of the content_redacted event; it is in the batch
 	// Digests are the digests of all content that the record names and thus no longer needs.
 	// Other digests are ignored.
 	Digests []Hash
@@ -141,7 +142,7 @@ type Reader interface {
 	// Referenced reports whether References would yield seq for that content.
 	Referenced(ctx context.Context, digest Hash, seq uint64) (bool, error)
 	// Redaction returns the seq of the event that withdrew the content of the record at seq,
-	// or ErrNotFound if there is none below the head.
+	// or ErrNotFound if no event below the head withdrew it.
 	Redaction(ctx context.Context, seq uint64) (by uint64, err error)
 	// Redactions yields all stored redactions in the order of their records, without digests.
 	// It leaves out redactions of later commits. It does yield redactions by or of an event
@@ -182,7 +183,7 @@ type Store interface {
 }
 
 // Leased is a Store of a database that several servers may share. Only the server that holds a
-// ledger writes to it; every write of another one returns ErrNotHeld.
+// ledger can write to it; on any other server, every write returns ErrNotHeld.
 type Leased interface {
 	Store
 	// Held reports whether this server holds the ledger. It never waits for a write.

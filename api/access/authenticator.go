@@ -35,7 +35,7 @@ var (
 type Config struct {
 	// Dir is the folder of the token store. It need not exist.
 	Dir string
-	// Shared has the tokens in place of Dir, if it is set.
+	// Shared has the tokens if it is not nil; Dir then has none.
 	Shared Shared
 	// Rules grant scopes to tokens of issuers and to client certificates.
 	Rules Rules
@@ -62,7 +62,7 @@ func (c Config) withDefaults() Config {
 }
 
 // Authenticator determines the identity of requests. A nil Authenticator requires no
-// credentials and accepts none. It is safe for concurrent use.
+// credentials, and ignores any that a request has. It is safe for concurrent use.
 type Authenticator struct {
 	log          *slog.Logger
 	now          func() time.Time
@@ -149,7 +149,7 @@ func (a *Authenticator) Authenticate(r *http.Request) (*Identity, error) {
 	return a.AuthenticateWithin(r, func() bool { return true })
 }
 
-// AuthenticateWithin is Authenticate for callers that limit expensive checks. It calls
+// AuthenticateWithin is like Authenticate, for callers that limit expensive checks. It calls
 // mayVerify before it verifies the signature of an issuer's token, and only if no cheap check
 // has failed. If mayVerify returns false, the error is ErrUnjudged.
 func (a *Authenticator) AuthenticateWithin(r *http.Request, mayVerify func() bool) (*Identity, error) {

@@ -185,10 +185,10 @@ func TestLastUse(t *testing.T) {
 	}
 	require.Equal(t, [3]time.Time{}, lastUse())
 	begin := b.clock.now()
-	b.accepts(with("Bearer "+one.Text), "one") // the first is written down at once
+	b.accepts(with("Bearer "+one.Text), "one") // the first use is written at once
 	require.Equal(t, [3]time.Time{begin}, lastUse())
 	b.clock.add(time.Second)
-	b.accepts(with("Bearer "+two.Text), "two") // later uses are written once a minute
+	b.accepts(with("Bearer "+two.Text), "two") // later uses are written at most once a minute
 	require.Equal(t, [3]time.Time{begin}, lastUse())
 	b.clock.add(lastUseEvery)
 	b.accepts(with("Bearer "+one.Text), "one")
@@ -213,7 +213,7 @@ func TestLastUseIsKeptAsWellAsItCanBe(t *testing.T) {
 	path := filepath.Join(b.store.Dir, lastUseFile)
 	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
 	b.reopen(Rules{})
-	require.Contains(t, b.log.String(), "the times at which tokens were last used are lost")
+	require.Contains(t, b.log.String(), "cannot read the times at which tokens were last used; they are lost")
 	list, err := b.store.List()
 	require.NoError(t, err)
 	require.True(t, list[0].LastUse.IsZero())

@@ -42,7 +42,7 @@ func parseClaims(payload []byte) (*claims, error) {
 		name := string(member.Text())
 		for _, exact := range readByLibrary {
 			if name != exact && strings.EqualFold(name, exact) {
-				return nil, fmt.Errorf("the payload of the JWT has the claim %q, which could be taken for %q", name, exact)
+				return nil, fmt.Errorf("the payload of the JWT has the claim %q, which could be mistaken for %q", name, exact)
 			}
 		}
 	}
@@ -144,7 +144,7 @@ func checkClaimedName(name string) error {
 	case name == "" || len(name) > maxClaimedName:
 		return fmt.Errorf("a name has 1 to %d bytes, not %d", maxClaimedName, len(name))
 	case strings.ContainsFunc(name, odd) || strings.TrimSpace(name) != name:
-		return fmt.Errorf("%q has characters that are not visible", name)
+		return fmt.Errorf("%q contains invisible characters", name)
 	}
 	return nil
 }

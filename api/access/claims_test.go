@@ -35,15 +35,15 @@ func TestClaimsMeanOneThing(t *testing.T) {
 	}
 	b.accepts(with("Bearer "+signed(`,"Groups":["writers"],"EMAIL":"a"`)), "oidc:alice")
 	for name, c := range map[string]struct{ token, reason string }{
-		"EXP after exp":        {signed(`,"EXP":`+text(future), set("exp", past)), "could be taken for"},
-		"EXP alone":            {signed(`,"EXP":`+text(future), without("exp")), "could be taken for"},
-		"AUD after aud":        {signed(`,"AUD":"colophon"`, set("aud", "other")), "could be taken for"},
-		"Aud, a list":          {signed(`,"Aud":["colophon"]`, set("aud", []string{"other"})), "could be taken for"},
-		"ISS after iss":        {signed(`,"ISS":` + text(p.url)), "could be taken for"},
-		"iss with a long s":    {signed(`,"i\u017fs":` + text(p.url)), "could be taken for"},
-		"NBF after nbf":        {signed(`,"NBF":`+text(past), set("nbf", future)), "could be taken for"},
-		"Sub after sub":        {signed(`,"Sub":"admin"`), "could be taken for"},
-		"_CLAIM_NAMES":         {signed(`,"_CLAIM_NAMES":{}`), "could be taken for"},
+		"EXP after exp":        {signed(`,"EXP":`+text(future), set("exp", past)), "could be mistaken for"},
+		"EXP alone":            {signed(`,"EXP":`+text(future), without("exp")), "could be mistaken for"},
+		"AUD after aud":        {signed(`,"AUD":"colophon"`, set("aud", "other")), "could be mistaken for"},
+		"Aud, a list":          {signed(`,"Aud":["colophon"]`, set("aud", []string{"other"})), "could be mistaken for"},
+		"ISS after iss":        {signed(`,"ISS":` + text(p.url)), "could be mistaken for"},
+		"iss with a long s":    {signed(`,"i\u017fs":` + text(p.url)), "could be mistaken for"},
+		"NBF after nbf":        {signed(`,"NBF":`+text(past), set("nbf", future)), "could be mistaken for"},
+		"Sub after sub":        {signed(`,"Sub":"admin"`), "could be mistaken for"},
+		"_CLAIM_NAMES":         {signed(`,"_CLAIM_NAMES":{}`), "could be mistaken for"},
 		"iss twice":            {signed(`,"iss":` + text(p.url)), "payload of the JWT"},
 		"iss twice, escaped":   {signed(`,"\u0069ss":` + text(p.url)), "payload of the JWT"},
 		"exp twice":            {signed(`,"exp":`+text(future), set("exp", past)), "payload of the JWT"},
@@ -66,7 +66,7 @@ func TestClaimsMeanOneThing(t *testing.T) {
 	b.accepts(with("Bearer "+signed("", set("exp", float64(future)+0.5), set("nbf", nil))), "oidc:alice")
 }
 
-// A token that a cheap check refuses causes no verification of its signature.
+// If a cheap check refuses a token, its signature is not verified.
 func TestSignaturesAreVerifiedWhereTheyDecide(t *testing.T) {
 	p := newProvider(t)
 	b := p.trusting()

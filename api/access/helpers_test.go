@@ -83,12 +83,12 @@ func (b *bench) reopen(rules Rules) {
 }
 
 // token makes a token that can write to the ledger default.
-func (b *bench) token(name string) Made {
+func (b *bench) token(name string) CreatedToken {
 	b.t.Helper()
 	return create(b.t, b.store, name, time.Time{})
 }
 
-func create(t testing.TB, s Store, name string, expires time.Time) Made {
+func create(t testing.TB, s Store, name string, expires time.Time) CreatedToken {
 	t.Helper()
 	made, err := s.Create(NewToken{Name: name, Grants: []Grant{{Ledgers: []string{"default"}, Scopes: Write}}, Expires: expires})
 	require.NoError(t, err)

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// discoverEvery is the time after which the issuer's keys are discovered again. A key that
-	// the issuer has withdrawn is then no longer accepted.
+	// discoverEvery is the time after which the server discovers the issuer's keys again. A
+	// key that the issuer has withdrawn is then no longer accepted.
 	discoverEvery = time.Hour
 	// keysLast is how long known keys stay valid while the issuer does not respond.
 	keysLast = 24 * time.Hour
@@ -31,7 +31,6 @@ var algorithms = []string{
 	oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA,
 }
 
-// issuer authenticates the tokens of one OpenID Connect issuer.
 type issuer struct {
 	config OIDC
 	prefix string // prefix of its actors' names
@@ -45,7 +44,7 @@ type issuer struct {
 	mu       sync.Mutex            // guards the fields below; never held during I/O
 	verifier *oidc.IDTokenVerifier // nil until the first discovery
 	born     time.Time             // when the discovery of verifier began
-	asking   chan struct{}         // closed at the end of the running discovery; nil if none runs
+	asking   chan struct{}         // closed at the end of the running discovery; nil if no discovery is running
 	retry    time.Time             // earliest time of the next discovery
 	backoff  time.Duration         // the pause after the last failure
 }

@@ -29,7 +29,7 @@ func (p *provider) answerKeys(text func() []byte) {
 			p.write(w, map[string]any{"issuer": p.url, "jwks_uri": p.url + "/keys"})
 			return
 		}
-		_, _ = w.Write(text()) // what is missing is missed by the client
+		_, _ = w.Write(text()) // a write error shows at the client
 	})
 }
 
@@ -190,7 +190,7 @@ func TestKeysOfBeforeStay(t *testing.T) {
 	require.Equal(t, 4, p.times(discoverySuffix))
 	p.setAnswer(nil)
 	p.rotate("second")
-	b.accepts(p.token("first"), "oidc:alice") // this one has the issuer asked again
+	b.accepts(p.token("first"), "oidc:alice") // this request makes the server ask the issuer again
 	b.issuers[0].wait()
 	b.refuses(p.token("first"), "failed to verify")
 	b.accepts(p.token("second"), "oidc:alice")
@@ -232,7 +232,7 @@ func TestAnIssuerThatHangs(t *testing.T) {
 		h.drip(w, r)
 	}))
 	t.Cleanup(slow.Close)
-	p.url = slow.URL // of the documents, too
+	p.url = slow.URL // URL of the documents too
 	other := newProvider(t)
 	other.clock = p.clock
 	rules := Rules{OIDC: append(p.rules(func(o *OIDC) { o.Name = "p" }).OIDC, other.rules(func(o *OIDC) { o.Name = "q" }).OIDC...)}
@@ -243,7 +243,7 @@ func TestAnIssuerThatHangs(t *testing.T) {
 		b.reopen(rules)
 		made := b.token("one")
 		request := p.token("first")
-		if path == "/keys" { // the keys are known, and wanted again
+		if path == "/keys" { // the keys were fetched before and are requested again
 			b.accepts(request, "oidc:p:alice")
 			p.clock.add(keysEvery)
 			request = with("Bearer " + sign(t, jose.RS256, stranger, "unknown", p.claims()))
@@ -324,8 +324,8 @@ func TestKeysComeBySafeWays(t *testing.T) {
 	require.Equal(t, 1, asked)
 }
 
-// If the server's clock jumps, a token is valid by the new time, and the issuer is still asked
-// again.
+// If the server's clock jumps, a token is valid by the new time, and the server still asks the
+// issuer again.
 func TestClocksThatJump(t *testing.T) {
 	p := newProvider(t)
 	b := p.trusting()
@@ -338,7 +338,7 @@ func TestClocksThatJump(t *testing.T) {
 	p.clock.add(-48 * time.Hour)
 	b.accepts(early, "oidc:alice")
 	b.refuses(p.token("first", set("nbf", p.clock.now().Add(time.Hour).Unix())), "the token is not valid before")
-	b.accepts(p.token("first", set("iat", p.clock.now().Add(1000*time.Hour).Unix())), "oidc:alice") // iat is not looked at
+	b.accepts(p.token("first", set("iat", p.clock.now().Add(1000*time.Hour).Unix())), "oidc:alice") // iat is not checked
 	p.clock.add(49 * time.Hour)
 	b.accepts(p.token("first", set("iss", p.url)), "oidc:alice")
 	for _, exp := range []any{1e308, -1, "2030-01-01", "9999999999", nil, true, []int{1}, json.Number("1e400")} {

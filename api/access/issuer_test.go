@@ -33,7 +33,7 @@ type provider struct {
 	down      bool
 	published []string         // key ids
 	asked     map[string]int   // requests by path
-	answer    http.HandlerFunc // instead of the documents, if set
+	answer    http.HandlerFunc // answers instead of the documents, unless it is nil
 }
 
 func newProvider(t *testing.T) *provider {
@@ -239,10 +239,10 @@ func TestTokensOfAnIssuerThatAreRefused(t *testing.T) {
 		"no name":                   {sign(t, jose.RS256, p.keys["first"], "first", p.claims(func(c map[string]any) { delete(c, "sub") })), "is not a name"},
 		"empty name":                {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", ""))), "1 to 255 bytes"},
 		"long name":                 {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", strings.Repeat("a", 256)))), "1 to 255 bytes"},
-		"name with a line end":      {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", "a\nb"))), "are not visible"},
-		"name that turns around":    {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", "a\u202eb"))), "are not visible"},
-		"name with a space":         {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", " alice"))), "are not visible"},
-		"lone surrogate":            {signText(t, jose.RS256, p.keys["first"], "first", []byte(strings.Replace(string(payload), "alice", `\ud800`, 1))), "are not visible"},
+		"name with a line end":      {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", "a\nb"))), "invisible characters"},
+		"name that turns around":    {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", "a\u202eb"))), "invisible characters"},
+		"name with a space":         {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", " alice"))), "invisible characters"},
+		"lone surrogate":            {signText(t, jose.RS256, p.keys["first"], "first", []byte(strings.Replace(string(payload), "alice", `\ud800`, 1))), "invisible characters"},
 		"no UTF-8":                  {signText(t, jose.RS256, p.keys["first"], "first", []byte(strings.Replace(string(payload), "alice", "\xff", 1))), "invalid UTF-8"},
 		"JSON form":                 {`{"payload":"` + parts[1] + `","protected":"` + parts[0] + `","signature":"` + parts[2] + `"}`, "is not a token"},
 	} {
@@ -257,8 +257,8 @@ func TestTokensOfAnIssuerThatAreRefused(t *testing.T) {
 	b.accepts(p.token("first"), "oidc:alice")
 }
 
-// settle returns when a request is accepted, or refused. Right after a fetch the library can
-// still give the previous answer.
+// settle returns when a request is accepted or, depending on the argument, refused. Right
+// after a fetch the library can still give the previous answer.
 func (b *bench) settle(r *http.Request, accepted bool) {
 	b.t.Helper()
 	for range 10_000 {
@@ -304,7 +304,7 @@ func TestAWithdrawnKeyIsForgotten(t *testing.T) {
 	b.accepts(p.token("stolen"), "oidc:alice")
 	p.rotate("first")
 	p.clock.add(discoverEvery)
-	b.accepts(p.token("stolen"), "oidc:alice") // this one causes a new fetch
+	b.accepts(p.token("stolen"), "oidc:alice") // this request causes a new fetch
 	b.issuers[0].wait()
 	b.refuses(p.token("stolen"), "failed to verify")
 	b.accepts(p.token("first"), "oidc:alice")
@@ -325,7 +325,7 @@ func TestAnIssuerThatIsDown(t *testing.T) {
 	b.refuses(p.token("first"), "does not answer")
 	p.setDown(false)
 	p.clock.add(minBackoff)
-	b.refuses(p.token("first"), "does not answer") // the while has doubled
+	b.refuses(p.token("first"), "does not answer") // the pause has doubled
 	require.Equal(t, 2, p.times(discoverySuffix))
 	p.clock.add(minBackoff)
 	b.accepts(p.token("first"), "oidc:alice")
@@ -356,7 +356,7 @@ func TestOneQuestionForAll(t *testing.T) {
 	p.setAnswer(func(w http.ResponseWriter, _ *http.Request) {
 		close(asked)
 		<-goOn
-		p.answer = nil // the provider is locked
+		p.answer = nil // safe, because the provider is locked
 		p.write(w, map[string]any{"issuer": p.url, "jwks_uri": p.url + "/keys"})
 	})
 	ctx, leave := context.WithCancel(t.Context())

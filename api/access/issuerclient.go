@@ -53,7 +53,7 @@ type issuerTransport struct {
 	plain bool // the issuer is on this machine, so it and its keys may use plain HTTP
 
 	mu      sync.Mutex // guards fetched
-	fetched time.Time  // time of the last fetch of keys; zero: never
+	fetched time.Time  // time of the last fetch of keys; zero if they were never fetched
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -63,7 +63,7 @@ func (t *issuerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	forKeys := !strings.HasSuffix(r.URL.Path, discoverySuffix)
 	if forKeys && !t.mayFetch() {
-		return nil, errors.New("the keys were fetched less than 10 seconds ago")
+		return nil, errors.New("the keys were fetched less than 10 seconds ago, so they are not fetched again yet")
 	}
 	response, err := t.next.RoundTrip(r)
 	if err != nil {
@@ -116,8 +116,8 @@ func usableKeys(from io.Reader) ([]byte, error) {
 	return json.Marshal(usable)
 }
 
-// usableKey reports whether a key is public, and is neither too weak nor too expensive to
-// verify with.
+// usableKey reports whether a key is public, and is neither too weak nor too expensive for
+// verification.
 func usableKey(key any) bool {
 	switch key := key.(type) {
 	case *rsa.PublicKey:

@@ -21,19 +21,19 @@ const lastUseEvery = time.Minute
 // minute, and nothing is written while the disk is full.
 type lastUses struct {
 	path   string
-	shared Shared // in place of path, if it is set
+	shared Shared // used in place of path, unless it is nil
 	log    *slog.Logger
 
 	mu      sync.Mutex // guards the fields up to written; never held during I/O
 	times   map[string]time.Time
-	changed bool      // since the last write
-	written time.Time // zero means not yet
+	changed bool      // times have changed since the last write
+	written time.Time // zero if nothing was written yet
 
 	writing    sync.Mutex     // held while the file is written
-	background sync.WaitGroup // of writes to shared
+	background sync.WaitGroup // running writes to shared
 }
 
-// lastUseList is the content of the file of last uses, by token id.
+// lastUseList is the content of the last-use file: a time for each token id.
 type lastUseList struct {
 	LastUse map[string]time.Time `json:"last_use"`
 }
@@ -45,13 +45,13 @@ func openLastUses(config Config) *lastUses {
 	}
 	times, err := readLastUses(l.path)
 	if err != nil {
-		l.log.Warn("the times at which tokens were last used are lost", "error", err)
+		l.log.Warn("cannot read the times at which tokens were last used; they are lost", "error", err)
 	}
 	maps.Copy(l.times, times)
 	return l
 }
 
-// readLastUses reads a file of last uses. A missing file is not an error.
+// readLastUses reads a last-use file. A missing file is not an error.
 func readLastUses(path string) (map[string]time.Time, error) {
 	file, _, err := openRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,14 +83,14 @@ func (l *lastUses) note(id string, now time.Time, table *tokenTable) {
 	}
 	l.mu.Unlock()
 	switch {
-	case due && l.shared != nil: // a request does not wait for the database
+	case due && l.shared != nil: // in a goroutine, because a request must not wait for the database
 		l.background.Go(func() { l.share(table) })
 	case due:
 		l.write(table)
 	}
 }
 
-// close writes the times a last time, as far as possible.
+// close writes the times one last time. If it cannot, it logs the error.
 func (l *lastUses) close(table *tokenTable) {
 	if l.shared == nil {
 		l.write(table)
@@ -100,8 +100,8 @@ func (l *lastUses) close(table *tokenTable) {
 	l.share(table)
 }
 
-// share merges the times into the shared ones. If another server does so at this moment, the
-// next call tries again.
+// share merges the times into the shared ones. If another server changes them at the same
+// moment, the next call tries again.
 func (l *lastUses) share(table *tokenTable) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -126,8 +126,8 @@ func (l *lastUses) share(table *tokenTable) {
 	}
 }
 
-// storeLastUses stores times of last use where they are later than the shared ones, for existing
-// tokens only.
+// storeLastUses stores each time of last use that is later than the shared one. It leaves out
+// tokens that no longer exist.
 func storeLastUses(ctx context.Context, shared Shared, own map[string]time.Time, table *tokenTable) error {
 	times, version, err := loadLastUses(ctx, shared)
 	if err != nil {

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// The pace of a server that shares its tokens.
+// How often a server reads shared tokens, and how long it trusts them.
 const (
-	// PollEvery is the time between two looks at the shared tokens.
+	// PollEvery is the time between two checks of the shared tokens.
 	PollEvery = 250 * time.Millisecond
-	// StaleAfter is the time without a successful look after which no token is accepted: one
-	// may have been revoked.
+	// StaleAfter is the time without a successful check after which the server accepts no
+	// token, because a token may have been revoked in the meantime.
 	StaleAfter = 5 * time.Second
 )
 
-// poll is the server's view of a shared token store. A goroutine looks at the version of the
-// tokens, and reads them when it has changed.
+// poll is the server's view of a shared token store. A goroutine checks the version of the
+// tokens, and reads the tokens when the version has changed.
 type poll struct {
 	shared            Shared
 	log               *slog.Logger
@@ -28,16 +28,16 @@ type poll struct {
 	every, staleAfter time.Duration
 
 	table  atomic.Pointer[tokenTable]
-	looked atomic.Pointer[time.Time] // when the last successful look began
+	looked atomic.Pointer[time.Time] // when the last successful check began
 
-	version int64 // of table; of the goroutine
-	failing bool  // the last look failed; of the goroutine
+	version int64 // version of table; only the goroutine uses it
+	failing bool  // the last check failed; only the goroutine uses it
 
 	stop  context.CancelFunc
 	ended sync.WaitGroup
 }
 
-// openPoll reads the shared tokens for the first time, and begins to look for changes.
+// openPoll reads the shared tokens for the first time, and starts to check them for changes.
 func openPoll(config Config) (*poll, error) {
 	p := &poll{shared: config.Shared, log: config.Log, now: config.Now, every: PollEvery, staleAfter: StaleAfter}
 	p.table.Store(&tokenTable{})
@@ -111,14 +111,15 @@ func (p *poll) read(ctx context.Context) (*tokenTable, int64, error) {
 		return nil, 0, err
 	}
 	// They were there before.
-	return newTable(nil, errors.New("the tokens are gone from the database: restore it, or make a token")), 0, nil
+	return newTable(nil, errors.New("the database no longer has any tokens: restore it, or create a token")), 0, nil
 }
 
-// current returns the tokens of the last look. If it was too long ago, none is accepted.
+// current returns the tokens of the last check. If that was too long ago, it returns a table
+// that accepts no token.
 func (p *poll) current() *tokenTable {
 	table := p.table.Load()
 	if since := time.Since(*p.looked.Load()); since > p.staleAfter {
-		return &tokenTable{exists: table.exists, fault: fmt.Errorf("%w since %v", ErrStale, since.Truncate(time.Second))}
+		return &tokenTable{exists: table.exists, fault: fmt.Errorf("%w: the last successful read was %v ago", ErrStale, since.Truncate(time.Second))}
 	}
 	return table
 }

@@ -15,7 +15,7 @@ import (
 const ReserveFile = "tokens.reserve"
 
 // Size of the reserve in addition to the length of the tokens file, in bytes. If the disk has
-// no room for most, the reserve is smaller, but has at least the size least: a revocation
+// no room for most, the reserve is smaller, but never smaller than least, because a revocation
 // makes the file longer by less than that.
 const (
 	mostReserve  = 64 << 10

@@ -133,11 +133,11 @@ func (o OIDC) check(place string, several bool) error {
 		wrong("issuer: %q is not an https URL like https://id.example.org", o.Issuer)
 	}
 	if o.Audience == "" {
-		wrong("audience: is missing; give the value that the issuer's tokens for this server have in aud")
+		wrong("audience: is missing; give the value of aud in the issuer's tokens for this server")
 	}
 	if several || o.Name != "" {
 		if err := checkName(o.Name); err != nil {
-			wrong("name: %w (it distinguishes several issuers)", err)
+			wrong("name: %w (with several issuers, each needs a name)", err)
 		}
 	}
 	if len(o.Rules) == 0 {

@@ -14,32 +14,34 @@ import (
 )
 
 // Shared keeps named values that several servers share. Every server reads a change of the
-// tokens within PollEvery. If it cannot read them for StaleAfter, it refuses all tokens with
-// ErrStale until it can.
+// tokens within PollEvery. If a server cannot read them for StaleAfter, it refuses all tokens
+// with ErrStale until it can read them again.
 type Shared interface {
-	// Version returns the version of a value, which each change raises; 0 if it is not stored.
+	// Version returns the version of a value, or 0 if the value is not stored. Each change
+	// increases the version.
 	Version(ctx context.Context, name string) (int64, error)
 	// Value returns a value and its version.
 	Value(ctx context.Context, name string) (value []byte, version int64, err error)
-	// SetValue replaces a value of that version, durably. It returns storage.ErrConflict if the
-	// stored version is another one.
+	// SetValue durably replaces a value that has this version. It returns storage.ErrConflict
+	// if the stored value has another version.
 	SetValue(ctx context.Context, name string, version int64, value []byte) error
 }
 
-// Names of the shared values. Both have the content of the file of that kind.
+// Names of the shared values. The content of each is the same as in the file of the same kind.
 const (
 	sharedTokens   = "tokens"
 	sharedLastUses = "last-use"
 )
 
-// sharedTimeout bounds a change of the shared tokens.
+// sharedTimeout is the longest time of a change of the shared tokens.
 const sharedTimeout = 10 * time.Second
 
-// maxConflicts bounds the attempts to change the shared tokens beside other changes.
+// maxConflicts is the largest number of attempts to change the shared tokens while others
+// change them too.
 const maxConflicts = 10
 
-// loadShared returns the shared tokens and the version of their list; version 0 if there is no
-// list.
+// loadShared returns the shared tokens and the version of their list. The version is 0 if
+// there is no list.
 func loadShared(ctx context.Context, shared Shared) (tokens []Token, version int64, err error) {
 	text, version, err := shared.Value(ctx, sharedTokens)
 	if err != nil || version == 0 {
@@ -51,7 +53,8 @@ func loadShared(ctx context.Context, shared Shared) (tokens []Token, version int
 	return tokens, version, nil
 }
 
-// changeShared replaces the shared tokens. It repeats f if another change was made meanwhile.
+// changeShared replaces the shared tokens. It calls f again if another change was made in the
+// meantime.
 func (s Store) changeShared(f func([]Token) ([]Token, error)) error {
 	ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
 	defer cancel()
@@ -69,12 +72,12 @@ func (s Store) changeShared(f func([]Token) ([]Token, error)) error {
 			return nil
 		}
 		if !errors.Is(err, storage.ErrConflict) || attempt == maxConflicts {
-			return fmt.Errorf("writing the tokens: %w; see with colophon token list whether they were written", err)
+			return fmt.Errorf("writing the tokens: %w; run colophon token list to see whether they were written", err)
 		}
 	}
 }
 
-// Text returns the list of tokens as it is stored; nil if there is none.
+// Text returns the list of tokens in its stored form, or nil if there is no list.
 func (s Store) Text() ([]byte, error) {
 	var tokens []Token
 	var err error
@@ -96,7 +99,7 @@ func (s Store) Text() ([]byte, error) {
 	return encodeTokens(tokens)
 }
 
-// SetText replaces all tokens by those of a list that Text has returned, durably.
+// SetText durably replaces all tokens with those in a list that Text has returned.
 func (s Store) SetText(text []byte) error {
 	tokens, err := parseTokens(text)
 	if err != nil {
@@ -113,9 +116,10 @@ func (s Store) SetText(text []byte) error {
 // movedTokensFile is the tokens file after TakeOver.
 const movedTokensFile = "tokens.moved.json"
 
-// TakeOver moves the tokens of a folder into the shared store, once. It refuses a folder whose
-// tokens the store does not have, if the store has others, and a folder whose tokens are lost. The
-// folder exists from then on if the store has tokens: if they are lost, the next TakeOver tells.
+// TakeOver moves the tokens of a folder into the shared store, once. If the store has other
+// tokens, it refuses a folder whose tokens the store does not have. It also refuses a folder
+// whose tokens are lost. If the store has tokens, TakeOver creates the folder, so that the
+// next TakeOver notices if the store has lost them.
 func TakeOver(dir string, shared Shared) error {
 	ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
 	defer cancel()
@@ -134,7 +138,7 @@ func TakeOver(dir string, shared Shared) error {
 	case errors.Is(err, fs.ErrNotExist) && version > 0:
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("the tokens that %s belongs to are neither there nor in the database: restore them, or make one with colophon token create --store; "+
+		return fmt.Errorf("%s has no token file, and the database has no tokens: restore them, or create a token with colophon token create --store; "+
 			"to require no credentials, remove the folder", dir)
 	case err != nil:
 		return err
@@ -144,7 +148,7 @@ func TakeOver(dir string, shared Shared) error {
 			err = shared.SetValue(ctx, sharedTokens, 0, text)
 		}
 		if errors.Is(err, storage.ErrConflict) {
-			return errors.New("another server has stored its tokens in the database at this moment; start this one again")
+			return errors.New("another server stored its tokens in the database at the same time; start this server again")
 		}
 		if err != nil {
 			return err
@@ -156,13 +160,13 @@ func TakeOver(dir string, shared Shared) error {
 		}
 		for _, t := range own {
 			if !known[t.ID] {
-				return fmt.Errorf("%s has token %q (id %s), which the tokens in the database do not include: make it again with colophon token create --store, and move the file away",
+				return fmt.Errorf("%s has token %q (id %s), but the database does not: create it again with colophon token create --store, and move the file away",
 					filepath.Join(dir, tokensFile), t.Name, t.ID)
 			}
 		}
 	}
 	if err := os.Rename(filepath.Join(dir, tokensFile), filepath.Join(dir, movedTokensFile)); err != nil {
-		return fmt.Errorf("putting the tokens aside that the database has now: %w", err)
+		return fmt.Errorf("renaming the token file after its tokens were stored in the database: %w", err)
 	}
 	return safefile.SyncDir(dir)
 }

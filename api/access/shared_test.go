@@ -23,7 +23,7 @@ type values struct {
 	mu       sync.Mutex // guards what follows
 	texts    map[string][]byte
 	versions map[string]int64
-	fault    error // of every call
+	fault    error // error of every call
 }
 
 func newValues() *values {
@@ -85,7 +85,7 @@ func ask(a *Authenticator, token string) error {
 	return err
 }
 
-// becomes waits until a token gets an answer: an error, or nil.
+// becomes waits until Authenticate returns this error for a token, or nil.
 func becomes(t *testing.T, a *Authenticator, token string, want error) {
 	t.Helper()
 	require.Eventually(t, func() bool { return errors.Is(ask(a, token), want) && (want != nil || ask(a, token) == nil) }, time.Minute, 10*time.Millisecond)
@@ -134,7 +134,7 @@ func TestLostSharedTokens(t *testing.T) {
 	require.ErrorContains(t, err, "damaged")
 }
 
-// A server that cannot look for revocations accepts no token after a while, and says so.
+// A server that cannot read revocations for some time accepts no token, and logs this.
 func TestStaleTokens(t *testing.T) {
 	v := newValues()
 	s := Store{Shared: v, Now: time.Now}
@@ -161,7 +161,7 @@ func TestStaleTokens(t *testing.T) {
 	v.fail(nil)
 }
 
-// Changes of the list by several processes are all made.
+// If several processes change the list at the same time, no change is lost.
 func TestConcurrentSharedChanges(t *testing.T) {
 	v := newValues()
 	var group errgroup.Group
@@ -177,7 +177,7 @@ func TestConcurrentSharedChanges(t *testing.T) {
 	require.Len(t, list, 8)
 }
 
-// The times of last use of all servers are kept.
+// No server overwrites the times of last use that another server has stored.
 func TestSharedLastUses(t *testing.T) {
 	v := newValues()
 	s := Store{Shared: v, Now: time.Now}
@@ -224,7 +224,8 @@ func TestTakeOver(t *testing.T) {
 	require.Error(t, err, "the folder alone accepts no token")
 	require.NoError(t, TakeOver(own.Dir, v), "again")
 
-	// Interrupted before the file was put aside; the token was revoked since.
+	// An earlier call was interrupted before it renamed the file, and the token has been
+	// revoked since.
 	_, err = Store{Shared: v, Now: time.Now}.Revoke("one")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(own.Dir, tokensFile), before, 0o600))
@@ -244,7 +245,7 @@ func TestTakeOver(t *testing.T) {
 	require.NoError(t, TakeOver(seen.Dir, v))
 	require.DirExists(t, seen.Dir)
 	v.drop(sharedTokens)
-	require.ErrorContains(t, TakeOver(seen.Dir, v), "neither there nor in the database")
+	require.ErrorContains(t, TakeOver(seen.Dir, v), "has no token file, and the database has no tokens")
 }
 
 // A list of tokens moves between the two kinds of stores.

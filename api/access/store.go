@@ -16,7 +16,7 @@ import (
 // time. A running server applies a change from its next request on.
 type Store struct {
 	Dir string
-	// Shared has the tokens in place of Dir, if it is set.
+	// Shared has the tokens if it is not nil; Dir then has none.
 	Shared Shared
 	// Now returns the current time. Times are stored in whole seconds.
 	Now func() time.Time
@@ -29,7 +29,7 @@ type NewToken struct {
 	Expires time.Time // zero means never
 }
 
-// Check returns an error if the token cannot be created, whatever other tokens exist.
+// Check returns an error if the token cannot be created. It does not look at other tokens.
 func (n NewToken) Check(now time.Time) error {
 	if err := checkName(n.Name); err != nil {
 		return err
@@ -40,8 +40,8 @@ func (n NewToken) Check(now time.Time) error {
 	return checkGrants(n.Grants)
 }
 
-// Made is a created token.
-type Made struct {
+// CreatedToken is a created token.
+type CreatedToken struct {
 	Token
 	// Text is the token itself. The store keeps only its hash.
 	Text string
@@ -50,18 +50,18 @@ type Made struct {
 }
 
 // Create durably creates a token and, if necessary, the folder of the store.
-func (s Store) Create(n NewToken) (Made, error) {
+func (s Store) Create(n NewToken) (CreatedToken, error) {
 	now := s.Now().UTC().Truncate(time.Second)
 	if err := n.Check(now); err != nil {
-		return Made{}, err
+		return CreatedToken{}, err
 	}
 	if s.Shared == nil {
 		if err := makeFolder(s.Dir); err != nil {
-			return Made{}, fmt.Errorf("creating the folder of tokens: %w", err)
+			return CreatedToken{}, fmt.Errorf("creating the folder of tokens: %w", err)
 		}
 	}
 	text, id := newTokenText()
-	made := Made{Text: text, Token: Token{
+	made := CreatedToken{Text: text, Token: Token{
 		ID: id, Name: n.Name, SHA256: digestOf(text), Grants: n.Grants, Created: now, Expires: wholeSecond(n.Expires),
 	}}
 	err := s.change(false, func(tokens []Token) ([]Token, error) {
@@ -77,7 +77,7 @@ func (s Store) Create(n NewToken) (Made, error) {
 }
 
 // Clear durably removes all tokens of a folder and, if necessary, creates the folder. From
-// then on, requests need a token, and none is accepted.
+// then on, requests need a token, but the server accepts none.
 func (s Store) Clear() error {
 	if err := makeFolder(s.Dir); err != nil {
 		return fmt.Errorf("creating the folder of tokens: %w", err)
@@ -182,16 +182,16 @@ func (s Store) change(takesAway bool, f func([]Token) ([]Token, error)) (err err
 		err = replaceFile(path, text, true)
 	}
 	if isFull(err) {
-		return fmt.Errorf("writing the tokens: %w; make room on the file system of %s", err, s.Dir)
+		return fmt.Errorf("writing the tokens: %w; free space on the file system of %s", err, s.Dir)
 	}
 	if err != nil {
 		return fmt.Errorf("writing the tokens: %w", err)
 	}
-	_ = makeReserve(s.Dir, int64(len(text))) // the tokens are written, and the server tries again
+	_ = makeReserve(s.Dir, int64(len(text))) // the tokens are written; the server tries again to make the reserve
 	return nil
 }
 
-// changedText returns the list of the tokens that f makes of others, as it is stored.
+// changedText applies f to the tokens, and returns the resulting list in its stored form.
 func changedText(tokens []Token, f func([]Token) ([]Token, error)) ([]byte, error) {
 	tokens, err := f(tokens)
 	if err != nil {

@@ -50,7 +50,7 @@ func TestTokensAreMadeListedAndRevoked(t *testing.T) {
 	require.Equal(t, "revoked", revoked.State(clock.now()))
 	at := clock.now()
 	clock.add(time.Minute)
-	revoked, err = s.Revoke(first.ID) // again: the first time stands
+	revoked, err = s.Revoke(first.ID) // revoked again: the first time of revocation remains
 	require.NoError(t, err)
 	require.Equal(t, at, revoked.Revoked)
 	revoked, err = s.Revoke(second.ID)
@@ -76,7 +76,7 @@ func TestNamesAreUniqueUntilRevoked(t *testing.T) {
 	_, err = s.Revoke("one")
 	require.NoError(t, err)
 	again := create(t, s, "one", time.Time{})
-	revoked, err := s.Revoke("one") // the one that holds
+	revoked, err := s.Revoke("one") // revokes the token that is not revoked yet
 	require.NoError(t, err)
 	require.Equal(t, again.ID, revoked.ID)
 	_, err = s.Revoke("one")
@@ -126,7 +126,8 @@ func TestTheStoreIsPrivate(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Several processes change the store at once. Each opens its own lock, as each Store does.
+// Several processes change the store at once. Each opens the lock file itself, as each Store
+// does.
 func TestNoWriterLosesAnothersChange(t *testing.T) {
 	s, _ := newStore(t)
 	const writers, each = 4, 5
@@ -166,7 +167,7 @@ func TestNoWriterLosesAnothersChange(t *testing.T) {
 func TestAChangeThatCannotBeWritten(t *testing.T) {
 	s, _ := newStore(t)
 	create(t, s, "one", time.Time{})
-	// A folder has the name of the new file.
+	// A folder has the name that the new file needs.
 	next := filepath.Join(s.Dir, tokensFile+".next")
 	require.NoError(t, os.MkdirAll(filepath.Join(next, "x"), 0o700))
 	_, err := s.Revoke("one")
@@ -302,7 +303,7 @@ func FuzzTokensFile(f *testing.F) {
 	})
 }
 
-// With a tokens file that has no token, every request needs a token and none is accepted.
+// If the tokens file has no tokens, every request needs a token, but the server accepts none.
 func TestAClearedStoreAcceptsNothing(t *testing.T) {
 	b := open(t, Rules{})
 	made := b.token("one")

@@ -123,7 +123,7 @@ func (w *watch) read(existed bool) *tokenTable {
 	return table
 }
 
-// newTable returns a table of tokens. With a fault, none of them is accepted.
+// newTable returns a table of tokens. If fault is not nil, the table accepts none of them.
 func newTable(tokens []Token, fault error) *tokenTable {
 	table := &tokenTable{exists: true, fault: fault, tokens: make(map[string]*knownToken, len(tokens))}
 	for _, t := range tokens {

@@ -10,7 +10,7 @@ import (
 	"colophon/ledger/record/seqs"
 )
 
-// redaction is the answer to a request that erases the content of many records. It tells what
+// redaction is the answer to a request that erases the content of many records. It says what
 // was done or, in a dry run, what would be done.
 type redaction struct {
 	AsOf            uint64           `json:"as_of"`

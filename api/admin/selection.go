@@ -20,9 +20,9 @@ import (
 	"colophon/proofs"
 )
 
-// readMany reads a request about many records, and waits for its turn: a ledger handles one such
-// request at a time, because each may read a large part of the ledger. Until the request writes, it
-// takes turns with reads. The caller calls done.
+// readMany reads a request about many records, and waits for its turn: a ledger handles one
+// such request at a time, because each may read a large part of the ledger. Until the request
+// writes, it takes turns with reads. The caller must call done.
 func readMany[T any](h *Handlers, c *call.Call, parse func([]byte) (*T, error)) (l *ledger.Ledger, request *T, done func(), err error) {
 	if l, err = c.Ledger(); err != nil {
 		return nil, nil, nil, err
@@ -69,8 +69,9 @@ func addReceipt(c *call.Call, l *ledger.Ledger, ack ledger.Ack, list *[]json.Raw
 	return err
 }
 
-// halfway extends the error of a request about many records that has changed some of them.
-// what is the participle for this change, and verb its infinitive.
+// halfway extends the error of a request about many records that failed after some of them
+// were changed. what is the participle for the change, such as "redacted", and verb its
+// infinitive.
 func halfway(err error, records uint64, what, verb string) error {
 	if err == nil || records == 0 {
 		return err
@@ -145,7 +146,8 @@ func inFilter(err error, status int) error {
 // findPage is the number of records in one index lookup.
 const findPage = 1000
 
-// collectMatches adds all records that a filter selects to set, if they are not too many.
+// collectMatches adds all records that a filter selects to set. It returns a 422 if there are
+// too many.
 func (h *Handlers) collectMatches(c *call.Call, view *index.View, f *query.RecordFilter, set *seqs.Set) error {
 	most := h.Limits.Load.MaxSelected
 	tooMany := problem.At(http.StatusUnprocessableEntity, "/filter", fmt.Sprintf(

@@ -12,16 +12,16 @@ import (
 	"colophon/ledger/record/seqs"
 )
 
-// stateChanges is the answer to a request that changes the state of many records. It tells
-// what was done or, in a dry run, what would be done.
+// stateChanges is the answer to a request that changes the state of many records. It says what
+// was done or, in a dry run, what would be done.
 type stateChanges struct {
 	AsOf         uint64            `json:"as_of"`
 	DryRun       bool              `json:"dry_run"`
-	Records      uint64            `json:"records"` // number of records that change, each by one event
+	Records      uint64            `json:"records"` // number of records that change; each change is one event
 	Already      uint64            `json:"already"` // number of records that already had the state
 	WithoutState uint64            `json:"without_state"`
 	FirstSeqs    []uint64          `json:"first_seqs"`
-	Receipts     []json.RawMessage `json:"receipts,omitempty"` // of the first events only
+	Receipts     []json.RawMessage `json:"receipts,omitempty"` // receipts of the first events only
 }
 
 // ChangeStates changes the state of all records that a request selects. By default it only
@@ -55,7 +55,7 @@ func (h *Handlers) ChangeStates(c *call.Call) error {
 // in the answer.
 func (h *Handlers) inOtherStates(c *call.Call, l *ledger.Ledger, wanted *seqs.Set, state record.State, answer *stateChanges) (others *seqs.Set, err error) {
 	head, ctx := l.Head(), c.Request().Context()
-	c.EndHeavy() // before the wait
+	c.EndHeavy() // released before the handler waits
 	follower, err := h.WaitForIndex(ctx, l, head.Size)
 	if err != nil {
 		return nil, err

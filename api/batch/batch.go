@@ -55,7 +55,7 @@ func (h *Handlers) Batch(c *call.Call) error {
 		return err
 	}
 	if o.Key != "" {
-		return problem.New(http.StatusBadRequest, "Idempotency-Key belongs to one record; give each line its idempotency_key")
+		return problem.New(http.StatusBadRequest, "the header Idempotency-Key is for a single record; give each line its own idempotency_key")
 	}
 	o.Minimal = c.Preference() != "representation"
 	if err := call.CheckContentType(c.Request(), call.NDJSON); err != nil {
@@ -89,10 +89,10 @@ type batch struct {
 	open    limits.Opener
 	body    io.Reader
 	*exchange
-	caller  string        // whose rate limit applies to the lines
-	holder  limits.Holder // whose share of memory the lines use
+	caller  string        // caller whose rate limit applies to the lines
+	holder  limits.Holder // holder whose share of memory the lines use
 	allowed func() error  // returns an error once the caller may no longer write
-	results *call.Reply   // of the chunk that is being answered; only the goroutine that answers uses it
+	results *call.Reply   // results of the chunk that is being answered; only the goroutine that answers uses it
 }
 
 // chunk is a group of lines that go through the stages together.
@@ -131,7 +131,7 @@ func (h *Handlers) core(c *chunk) chan struct{} {
 // lineSpan is a line in chunk.buffer, or the error of a line.
 type lineSpan struct {
 	start, end int
-	number     int // from 1
+	number     int // number of the line, from 1
 	err        error
 }
 
@@ -290,7 +290,7 @@ func (b *batch) prepare(ctx context.Context, item *batchItem, text []byte) {
 // enqueue passes the lines to the sequencer in order, and waits for room in its queue.
 func (b *batch) enqueue(ctx context.Context, chunks <-chan *chunk, waiting chan<- *chunk) {
 	defer close(waiting)
-	var path *ledger.Ticket // of the last path since the last validation; nil if there is none
+	var path *ledger.Ticket // ticket of the last path since the last validation; nil if there is none
 	for c := range chunks {
 		<-c.parsed
 		b.checkSources(ctx, c)

@@ -20,7 +20,7 @@ func linesOf(t testing.TB, encoding, body string) (lines []lineSpan) {
 	t.Helper()
 	open, err := limits.Decompressor(encoding, bodies.Unbounded)
 	require.NoError(t, err)
-	memory := limits.NewBudget(1<<30, time.Minute, limits.RefusedMemory, "bodies")
+	memory := limits.NewBudget(1<<30, time.Minute, limits.RefusedBodyMemory, "bodies")
 	reader := newLineReader(t.Context(), open, strings.NewReader(body), 8<<20)
 	defer reader.close()
 	for more := true; more; {

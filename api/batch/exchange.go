@@ -19,8 +19,8 @@ import (
 type exchange struct {
 	request    *http.Request
 	controller *http.ResponseController
-	idle       time.Duration // longest time in which the client may send nothing; to read, it has twice as long
-	renewed    time.Time     // only the goroutine that reads uses it
+	idle       time.Duration // longest time in which the client can send nothing; to read, it has twice as long
+	renewed    time.Time     // only the reading goroutine uses it
 }
 
 // exchange starts the response of a batch.
@@ -60,7 +60,7 @@ func (e *exchange) drain() {
 			// net/http also closes the body, but after the handler. If the body ends there,
 			// net/http starts a background read, which nothing stops in full duplex, and the
 			// read of the next request panics (golang.org/issue/68560).
-			_ = e.request.Body.Close() // it broke off
+			_ = e.request.Body.Close() // an error means that the body broke off
 		}
 	}
 	_ = e.controller.SetReadDeadline(time.Time{})

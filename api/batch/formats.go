@@ -26,7 +26,7 @@ import (
 // answer lists every member.
 const maxNativeValues = 20_000
 
-// nativeLine has the parts of a line with a format besides its record.
+// nativeLine has the parts, other than the record, of a line with a format.
 type nativeLine struct {
 	entry formats.Entry
 }
@@ -70,7 +70,7 @@ func (b *batch) parseNative(text []byte) (line record.Line, native *nativeLine, 
 	return record.Line{Record: r, Key: entry.Key}, &nativeLine{entry}, nil
 }
 
-// nativeOptions reads the members of a line besides its record.
+// nativeOptions reads the members of a line other than its record.
 func nativeOptions(root pyjson.Value, o *formats.Options) (format formats.Format, key string, err error) {
 	for name, value := range root.Members() {
 		m := string(name.Text())
@@ -146,7 +146,7 @@ func within(pointer string, err error) error {
 }
 
 // appendImported adds to a receipt what became of each member, and the change that follows the
-// record. If the change fails, the record is in the log all the same.
+// record. If the change fails, the record is in the log nevertheless.
 func (b *batch) appendImported(ctx context.Context, receipt []byte, native *nativeLine, seq uint64) []byte {
 	w := pyjson.Builder{B: append(receipt[:len(receipt)-1], `,"imported":`...)}
 	w.OpenOrdered()
@@ -157,7 +157,7 @@ func (b *batch) appendImported(ctx context.Context, receipt []byte, native *nati
 		if event, err := b.follow(ctx, &native.entry, seq); err != nil {
 			p, internal := problem.Of(err)
 			if internal {
-				b.Log.Error("change after a line of a batch failed", "ledger", b.ledger.Name(), "error", err)
+				b.Log.Error("a line of a batch was recorded, but the change that belongs to it failed", "ledger", b.ledger.Name(), "error", err)
 			}
 			w.Text("problem", []byte(p.Detail))
 		} else {
@@ -180,7 +180,7 @@ func (b *batch) appendImported(ctx context.Context, receipt []byte, native *nati
 	return append(w.B, '}')
 }
 
-// follow records the change that follows a record, and returns the seq of its event.
+// follow records the change that belongs to a record, and returns the seq of its event.
 func (b *batch) follow(ctx context.Context, e *formats.Entry, seq uint64) (event uint64, err error) {
 	v, err := b.change(ctx, e, seq)
 	if err != nil {
@@ -197,12 +197,12 @@ func (b *batch) follow(ctx context.Context, e *formats.Entry, seq uint64) (event
 	case ack.Outcome == ledger.Replayed:
 		return ack.First, nil
 	case ack.Outcome == ledger.Conflicted:
-		return 0, problem.New(http.StatusConflict, "another request holds the idempotency key of the change: event %d", ack.First)
+		return 0, problem.New(http.StatusConflict, "event %d, from another request, already has the idempotency key of this change", ack.First)
 	}
 	return ack.Seq, nil
 }
 
-// change decodes the change in the same way as a request for it.
+// change decodes the change like a request that makes this change.
 func (b *batch) change(ctx context.Context, e *formats.Entry, seq uint64) (*record.Verb, error) {
 	c := e.Change
 	if c.State != "" {

@@ -12,8 +12,8 @@ import (
 	"colophon/api/limits"
 )
 
-// FuzzLines: however the body arrives, its lines are those of a split at line feeds; only a
-// line that is too long becomes a problem.
+// FuzzLines checks that however the body arrives, its lines are those of a split at line
+// feeds; only a line that is too long becomes a problem.
 func FuzzLines(f *testing.F) {
 	f.Add([]byte("a\nb\n\nc"), uint8(0))
 	f.Add([]byte("\n"), uint8(1))
@@ -29,7 +29,7 @@ func FuzzLines(f *testing.F) {
 		}
 		open := func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(r), nil }
 		lines := newLineReader(t.Context(), open, reader, limit)
-		memory := limits.NewBudget(1<<30, time.Minute, limits.RefusedMemory, "bodies")
+		memory := limits.NewBudget(1<<30, time.Minute, limits.RefusedBodyMemory, "bodies")
 		want := bytes.Split(body, []byte("\n"))
 		if len(want[len(want)-1]) == 0 {
 			want = want[:len(want)-1]

@@ -26,7 +26,7 @@ type spool struct {
 	buffer   *call.Reply // precedes the contents of the file
 	file     *os.File    // nil until the memory limit was reached
 	from, to int64       // the unread part of the file
-	held     int64       // its part of the space for all files
+	held     int64       // the spool's part of the space for all files
 	err      error       // why nothing more can be written; earlier results can still be read
 	finished bool        // nothing more will be written
 	broken   bool        // nothing more will be read

@@ -135,7 +135,7 @@ func (c *Call) Address() netip.Prefix {
 	return netip.PrefixFrom(ip, bits).Masked()
 }
 
-// Caller returns the name to which rates and shares of this request are counted: its identity
+// Caller returns the name under which rate limits and shares count this request: its identity
 // or, for anonymous requests, its address. The name of an actor never looks like a network.
 func (c *Call) Caller() string {
 	if name := c.Actor(); name != ledger.Anonymous {

@@ -86,8 +86,8 @@ func (n Needs) missing(has access.Scopes) string {
 // answer, because content can be erased (spec: Redactions).
 func (n Needs) ShowsContent() bool { return n.Any == access.Content || n.All&access.Content != 0 }
 
-// AlsoNeeds checks that the caller has one more scope on the ledger of the path.
-func (c *Call) AlsoNeeds(scope access.Scopes) error {
+// RequireScope checks that the caller has one more scope on the ledger of the path.
+func (c *Call) RequireScope(scope access.Scopes) error {
 	return Needs{On: TheLedger, All: scope}.Check(c.Identity(), c.Param("ledger"))
 }
 

@@ -9,7 +9,7 @@ import (
 // credentials are the tokens of a server that requires authentication.
 type credentials struct {
 	all    string   // permits everything
-	narrow []string // each permits some scopes on some ledger
+	narrow []string // each token permits some scopes on one ledger
 	void   []string // invalid Authorization headers
 }
 
@@ -44,7 +44,7 @@ func makeTokens(t *testing.T, data string) *credentials {
 	return c
 }
 
-// authorize adds credentials to a request. Most of them permit what the request asks for.
+// authorize adds credentials to a request. Most credentials permit what the request asks for.
 func (d *drawer) authorize(r *request) {
 	if d.credentials == nil || r.has("Authorization") {
 		return

@@ -19,7 +19,7 @@ type answer struct {
 	header http.Header
 	body   []byte
 	err    error // why the rest is missing
-	own    bool  // from net/http, not from a handler
+	own    bool  // the answer comes from net/http and not from a handler
 }
 
 // broken reports whether the answer broke off.
@@ -40,7 +40,7 @@ type client struct {
 	address string
 	conn    net.Conn // nil while there is none
 	reader  *bufio.Reader
-	before  *request // the last on the connection; nil if there was none
+	before  *request // the previous request on the connection; nil if there was none
 }
 
 func (c *client) close() {
@@ -89,7 +89,8 @@ func (c *client) exchange(requests []*request) []*answer {
 	return answers
 }
 
-// send writes the requests. If the server does not take all of one, the answer explains that.
+// send writes the requests. If the server does not read a whole request, its answer explains
+// that.
 func send(to net.Conn, requests []*request) {
 	var text []byte
 	for _, r := range requests {

@@ -40,9 +40,9 @@ type operation struct {
 	item          *openapi3.PathItem
 	method, route string // as in the contract: /v1/ledgers/{ledger}
 	parameters    []*openapi3.Parameter
-	media         string           // of the request's body; empty if there is none
+	media         string           // media type of the request's body; empty if there is none
 	body          *openapi3.Schema // nil if there is none
-	examples      []any            // of the body
+	examples      []any            // examples of the body
 }
 
 func loadContract() (*contract, error) {
@@ -107,7 +107,7 @@ func decodeLines(body io.Reader, header http.Header, schema *openapi3.SchemaRef,
 	return lines, nil
 }
 
-// find returns the operation to which a target belongs, and nil if there is none. methods
+// find returns the operation to which a target belongs, or nil if there is none. methods
 // reports whether the path exists with other methods.
 func (c *contract) find(method, target string) (found *operation, methods bool) {
 	if u, err := url.Parse(target); err == nil && u.Host != "" {

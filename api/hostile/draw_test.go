@@ -19,7 +19,7 @@ type drawer struct {
 	contract    *contract
 	seen        *memory
 	credentials *credentials // nil without authentication
-	ledger      string       // of the current request
+	ledger      string       // ledger of the current request
 }
 
 // chance returns true once in n times on average.
@@ -58,7 +58,7 @@ func (d *drawer) value(s *openapi3.Schema, name string, depth int) *value {
 func (d *drawer) object(s *openapi3.Schema, depth int) *value {
 	v := &value{schema: s, open: '{'}
 	required := s.Required
-	for _, more := range s.AnyOf { // only says what is required
+	for _, more := range s.AnyOf { // an alternative only says which members are required
 		if len(s.AnyOf) == 1 || d.chance(len(s.AnyOf)) {
 			required = slices.Concat(required, more.Value.Required)
 		}
@@ -97,7 +97,7 @@ func (d *drawer) array(s *openapi3.Schema, name string, depth int) *value {
 // free returns random JSON.
 func (d *drawer) free(depth int) *value {
 	v := &value{}
-	switch d.IntN(8 - min(depth, 6)) { // no arrays and objects once it is deep
+	switch d.IntN(8 - min(depth, 6)) { // no arrays and objects if the value is deeply nested
 	case 0:
 		v.text = pick(d, "null", "true", "false")
 	case 1:

@@ -30,7 +30,7 @@ type attacker struct {
 	seen        *memory
 	tally       *tally
 	seed        uint64
-	round       uint64 // of draws; each has its own
+	round       uint64 // number of the round of draws; each round has its own
 }
 
 // number reads a number from the environment.
@@ -125,12 +125,12 @@ func (s *attacker) prepare(t *testing.T) {
 	}
 	for _, op := range s.contract.operations {
 		if op.OperationID == "makeSnapshot" {
-			continue // it succeeds only while a backup waits for the copy
+			continue // the operation succeeds only while a backup waits for the copy
 		}
 		for tries := 0; !s.tally.succeeded(op.OperationID); tries++ {
 			require.Less(t, tries, 500, "%s is never answered with success", op.OperationID)
 			r := d.valid(op)
-			if op.OperationID == "lookUpRunDAG" { // of its example
+			if op.OperationID == "lookUpRunDAG" { // the hashes of its example
 				s.server.send(t, http.MethodPost, "/v1/ledgers/"+first+"/run-dags", answered, http.StatusCreated)
 				r.ledger, r.tree, r.target = first, valueOf(op.body, op.examples[0]), strings.ReplaceAll(op.route, "{ledger}", first)
 				r.query = nil
@@ -161,8 +161,8 @@ func (s *attacker) attack(requests int) {
 	s.attackWhile(func(n int) bool { return left.Add(-int64(n)) >= 0 })
 }
 
-// attackWhile sends requests from all clients until goOn, which each client calls before its
-// next n requests, returns false.
+// attackWhile sends requests from all clients. Each client calls goOn before its next n
+// requests, and stops when goOn returns false.
 func (s *attacker) attackWhile(goOn func(n int) bool) {
 	defer s.holdConnections()()
 	var running sync.WaitGroup
@@ -206,7 +206,7 @@ func (s *attacker) holdConnections() (leave func()) {
 	}
 }
 
-// turn lists all operations in random order, those with a body several times.
+// turn lists all operations in random order. Operations with a body appear several times.
 func (d *drawer) turn() []*operation {
 	list := slices.Clone(d.contract.operations)
 	for _, op := range d.contract.operations {
@@ -243,13 +243,13 @@ func (s *attacker) send(d *drawer, c *client, requests ...*request) {
 	for _, r := range requests {
 		d.authorize(r)
 	}
-	for _, r := range requests { // the last one can break off the connection
+	for _, r := range requests { // the last request can break off the connection
 		r.way.garbled = r.way.garbled || requests[len(requests)-1].way.garbled
 	}
 	answers := c.exchange(requests)
 	for i, r := range requests {
 		if i >= len(answers) {
-			break // the request before asked for the end of the connection, or has no answer either
+			break // the previous request asked to end the connection, or has no answer either
 		}
 		a := answers[i]
 		s.tally.add(r, a, s.contract.judge(r, a), before)
@@ -289,8 +289,8 @@ func (s *attacker) settle(t *testing.T, warm level) {
 	})
 }
 
-// badLine matches a line of the server's log that reports a failure, or that a client has made
-// unreadable.
+// badLine matches a line of the server's log that reports a failure, or that contains
+// characters from a client that make it unreadable.
 var badLine = regexp.MustCompile(`level=ERROR|panic|goroutine |[\x00-\x1f\x7f]`)
 
 // digits matches the parts that differ between log lines with the same message.

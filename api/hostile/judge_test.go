@@ -43,7 +43,7 @@ func (c *contract) judge(r *request, a *answer) error {
 	case errors.Is(a.err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("no answer within %v", patience)
 	case a.err != nil && (r.way.garbled || r.way.send > 0):
-		return nil // malformed bytes need no answer
+		return nil // malformed bytes do not need an answer
 	case a.err != nil:
 		return fmt.Errorf("the answer breaks off: %w", a.err)
 	case a.own:
@@ -88,13 +88,13 @@ func (c *contract) documented(r *request, a *answer) error {
 		a.status == http.StatusForbidden && foreign,
 		a.status == http.StatusExpectationFailed && r.has("Expect"),
 		a.status == http.StatusRequestTimeout && r.way.send > 0,
-		a.status == http.StatusUnauthorized && r.void, // before any look-up
+		a.status == http.StatusUnauthorized && r.void, // refused before anything is looked up
 		a.status == http.StatusRequestURITooLong,
 		a.status == http.StatusMisdirectedRequest && r.way.garbled:
 		return nil
 	case a.status == http.StatusNotFound && r.way.garbled, a.status == http.StatusMethodNotAllowed && r.way.garbled,
 		a.status == http.StatusBadRequest && r.way.garbled:
-		return nil // another operation might have answered
+		return nil // another operation might have answered the request
 	case op == nil:
 		return fmt.Errorf("status %d for an operation that the contract does not have", a.status)
 	}

@@ -25,24 +25,24 @@ func (l level) String() string {
 		l.goroutines, len(l.open), l.heap/(1<<20), l.resident/(1<<20), l.ledgers)
 }
 
-// The memory of the server's databases, in bytes. It is small, so that a longer attack fills
-// it during its warm-up, and it hides no other growth.
+// The memory of the server's databases, in bytes. It is small, so that the warm-up of a longer
+// attack fills it and it cannot hide other growth.
 const (
 	databaseCache = 8 << 20
-	memTable      = 16 << 20 // of the database, which has two
+	memTable      = 16 << 20 // size of a memory table of the database, which has two
 	indexMemory   = 16 << 20
 )
 
 // above names what exceeds the level after the warm-up, apart from what ledgers need and from
-// the caches of the databases until they are full. Requests must leave nothing else behind.
+// the caches of the databases until they are full. Requests must not use up anything else.
 func (l level) above(warm level) string {
 	const (
-		spareGoroutines = 8 // of the databases and of the measurement itself
+		spareGoroutines = 8 // goroutines of the databases and of the measurement
 		perLedger       = 4 // goroutines
-		spareFiles      = 4 // of the measurement itself
+		spareFiles      = 4 // files that the measurement itself opens
 		caches          = databaseCache + 2*memTable + indexMemory
 		spareHeap       = 2*caches + 32<<20   // bytes
-		spareResident   = spareHeap + 192<<20 // bytes: the collector returns memory late
+		spareResident   = spareHeap + 192<<20 // in bytes; large, because the collector returns memory late
 	)
 	switch {
 	case l.goroutines > warm.goroutines+spareGoroutines+perLedger*(l.ledgers-warm.ledgers):

@@ -41,8 +41,8 @@ func (m *memory) keep(r *rand.Rand, ledger, name, text string) {
 	m.seen[at][r.IntN(remembered)] = text
 }
 
-// recall returns a value that was seen under one of the names. It returns false if there is
-// none.
+// recall returns a value that was seen under one of the names. It returns false if there is no
+// such value.
 func (m *memory) recall(r *rand.Rand, ledger string, names ...string) (string, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -130,7 +130,8 @@ func (d *drawer) parameterOf(op *operation, in string) (*openapi3.Parameter, boo
 	return pick(d, list...), true
 }
 
-// outside returns texts that are not values of a schema. It returns none if every text is one.
+// outside returns texts that are not values of a schema. It returns no texts if every text is
+// a value of the schema.
 func outside(s *openapi3.Schema) []string {
 	switch {
 	case s.Type.Is("integer"):
@@ -255,7 +256,7 @@ func isBounded(v *value) bool {
 	return s.MaxLength != nil || s.MinLength > 0 || s.Max != nil && *s.Max < math.MaxInt32 || s.Min != nil
 }
 
-// beyond changes a value so that it just exceeds its bounds.
+// beyond changes a value so that it just exceeds its limits.
 func beyond(_ *drawer, v *value) {
 	s := v.schema
 	switch {

@@ -139,23 +139,23 @@ func (d *drawer) parameter(op *operation, p *openapi3.Parameter) string {
 	return d.value(s, p.Name, 0).String()
 }
 
-// repaired removes from a query what the contract excludes only in prose.
+// repaired removes from a query parameters that the contract excludes only in prose.
 func (d *drawer) repaired(op *operation, query []field) []field {
 	drop := func(unwanted func(name string) bool) {
 		query = slices.DeleteFunc(query, func(f field) bool { return unwanted(f.name) })
 	}
-	drop(func(name string) bool { return strings.HasSuffix(name, "cursor") }) // it would belong to another query
+	drop(func(name string) bool { return strings.HasSuffix(name, "cursor") }) // a cursor would belong to another query
 	model, ok := d.seen.recall(d.Rand, d.ledger, "model")
 	if !ok {
 		model = "m"
 	}
 	switch op.OperationID {
-	case "listTimeline": // it takes exactly one value
+	case "listTimeline": // this operation takes exactly one value
 		drop(func(name string) bool {
 			return name == "model" || name == "ipc_id" || strings.HasSuffix(name, "_hash") || strings.HasPrefix(name, "label:")
 		})
 		query = append(query, field{"model", model})
-	case "listEffects": // two values of one variable
+	case "listEffects": // this operation takes two values of one variable
 		drop(func(name string) bool { return name == "variable" || name == "a" || name == "b" })
 		query = append(query, field{"variable", "model"}, field{"a", model}, field{"b", "not " + model})
 	case "getNestedProof": // exactly one part

@@ -27,7 +27,7 @@ type process struct {
 	command *exec.Cmd
 	data    string
 	address string // host:port
-	token   string // permits everything; empty without authentication
+	token   string // permits everything; empty if the server requires no credentials
 	log     log
 }
 
@@ -62,7 +62,7 @@ func startServerIn(t *testing.T, data string, credentials *credentials, environm
 	arguments := append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "debug"}, flags...)
 	if credentials != nil {
 		p.token = credentials.all
-		arguments = append(arguments, "--failed-auth-limit", "1000000") // else most would get 429
+		arguments = append(arguments, "--failed-auth-limit", "1000000") // otherwise most requests would get 429
 	}
 	p.command = exec.Command(binary, arguments...)
 	p.command.Env = append(os.Environ(), environment...)
@@ -71,7 +71,7 @@ func startServerIn(t *testing.T, data string, credentials *credentials, environm
 	require.NoError(t, err)
 	require.NoError(t, p.command.Start())
 	t.Cleanup(func() {
-		if p.command.ProcessState == nil { // a failed test has not stopped it
+		if p.command.ProcessState == nil { // the test has failed and not stopped it
 			_ = p.command.Process.Kill()
 			_ = p.command.Wait()
 		}

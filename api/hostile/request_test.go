@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// class is how close a request is to an allowed one.
+// class says how close a request is to an allowed request.
 type class string
 
 const (
@@ -22,12 +22,12 @@ const (
 
 // request is one request as it is sent.
 type request struct {
-	op    *operation // for which it was drawn
+	op    *operation // the operation for which the request was drawn
 	class class
 	trick string // what is wrong with it
-	// refused: the server must refuse it; of a batch, at least one line.
+	// refused means that the server must refuse the request or, in a batch, at least one line.
 	refused bool
-	// void: it comes without valid credentials although they are required.
+	// void means that the request has no valid credentials although they are required.
 	void bool
 
 	ledger                string
@@ -35,7 +35,7 @@ type request struct {
 	header                []field // in order; names can repeat
 	body                  []byte
 	tree                  *value   // the body as a tree; nil if it is not JSON
-	lines                 []*value // of a batch
+	lines                 []*value // lines of a batch
 	query                 []field
 
 	way way
@@ -90,7 +90,7 @@ func (r *request) follow(link string) {
 	r.query = nil
 	for pair := range strings.SplitSeq(query, "&") {
 		name, text, _ := strings.Cut(pair, "=")
-		name, _ = url.QueryUnescape(name) // it was escaped
+		name, _ = url.QueryUnescape(name) // the name was percent-encoded
 		text, _ = url.QueryUnescape(text)
 		if name != "" {
 			r.query = append(r.query, field{name, text})
@@ -100,7 +100,7 @@ func (r *request) follow(link string) {
 
 // addBody gives the request a random body.
 func (d *drawer) addBody(r *request) {
-	r.header = slices.DeleteFunc(r.header, func(f field) bool { return f.name == "Content-Encoding" }) // the new body is not compressed
+	r.header = slices.DeleteFunc(r.header, func(f field) bool { return f.name == "Content-Encoding" }) // because the new body is not compressed
 	r.header = append(r.header, field{"Content-Type", r.op.media})
 	r.tree = d.body(r.op)
 	if r.op.media == linesType {
@@ -110,7 +110,7 @@ func (d *drawer) addBody(r *request) {
 		r.lines, r.tree = r.tree.items, nil
 	}
 	switch r.op.OperationID {
-	case "createLedger": // a ledger takes memory for ever
+	case "createLedger": // because a ledger takes memory for ever
 		r.tree.set("name", scalar(r.op.body.Properties["name"].Value, quote(pick(d, append(ledgers, third)...))))
 	case "compute":
 		r.target = "/v1/compute/" + d.kind(r.tree)

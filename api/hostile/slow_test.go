@@ -30,9 +30,9 @@ type slowAttack struct {
 	stop    chan struct{}
 	running sync.WaitGroup
 
-	written  atomic.Int64 // by writers
+	written  atomic.Int64 // number of records that writers have posted
 	failed   atomic.Value // why a writer was refused: a string
-	statuses sync.Map     // of the answers to slow readers: int → *atomic.Int64
+	statuses sync.Map     // statuses of the answers to slow readers: int → *atomic.Int64
 }
 
 // Addresses of loopback, which on Linux is all of 127.0.0.0/8: slow readers are several
@@ -77,8 +77,8 @@ func TestSlowReadersHoldLittle(t *testing.T) {
 }
 
 // The largest memory that a server under GOMEMLIMIT=1GiB may use, in bytes, and the smallest
-// share of speed that writes must keep: of their speed alone when beside slow readers, and of
-// the control's speed when beside the attack too.
+// share of speed that writes must keep: compared with no other load if there are slow readers,
+// and compared with the control if there is also the attack.
 const (
 	mostResident = 13 << 30 / 10
 	leastSpeed   = 0.7
@@ -124,7 +124,7 @@ func slowAndLarge(t *testing.T) {
 	control := &attacker{contract: contract, server: refuser, seen: attack.seen, tally: newTally(), seed: attack.seed}
 	var raw, kept float64
 	for part := range 10 {
-		// crowd has the slow clients come; s.end ends them.
+		// crowd starts the slow clients; s.end stops them.
 		crowd := func() {
 			for i := range readers {
 				s.reader(s.targets[i%len(s.targets)], i)
@@ -183,7 +183,8 @@ func newSlowAttack(t *testing.T, server *process, large int) *slowAttack {
 	t.Helper()
 	s := &slowAttack{server: server, stop: make(chan struct{})}
 	const l = "/v1/ledgers/default"
-	// The attack's preparation might have made the ledger refuse the citations below.
+	// The preparation of the attack may have changed a setting so that the ledger refuses the
+	// citations below.
 	server.send(t, http.MethodPut, l+"/unregistered-sources", `{"unregistered_sources":"accept"}`, http.StatusOK)
 	text := strings.Repeat("x", large-64<<10)
 	post := func(path, body string) uint64 {
@@ -300,7 +301,7 @@ func (s *slowAttack) sender() {
 		if n, err := conn.Read(piece); err == nil {
 			s.count(piece[:n])
 		}
-		return false // a new connection for the next
+		return false // use a new connection for the next body
 	}, readersNetwork+strconv.Itoa(1+i%readersInTurn))
 }
 

@@ -20,13 +20,13 @@ type tally struct {
 type outcome struct {
 	operation string
 	class     class
-	status    int // 0 without an answer
+	status    int // 0 if there is no answer
 }
 
 // finding is an answer that is not allowed.
 type finding struct {
-	of    map[string]int // how often, by operation
-	first string         // the whole of the first
+	of    map[string]int // number of occurrences by operation
+	first string         // full text of the first occurrence
 }
 
 func newTally() *tally {
@@ -56,7 +56,7 @@ func describe(r *request, a *answer, wrong error, before *request) string {
 		text = text[:min(len(text), r.way.send)]
 	}
 	said := fmt.Sprintf("%.1500s\n\trequest (%d bytes): %.800q\n\tanswer: %d %v %.1000q", wrong, len(text), text, a.status, a.header, a.body)
-	if before != nil && a.status == 0 { // it might be the one that broke the connection
+	if before != nil && a.status == 0 { // the previous request might have broken the connection
 		said += fmt.Sprintf("\n\tbefore it on the connection: %s, %.800q", before.trick, before.text())
 	}
 	return said

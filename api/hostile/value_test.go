@@ -12,11 +12,11 @@ import (
 // value is a JSON text that can be changed into one that no encoder would write.
 type value struct {
 	schema *openapi3.Schema // the schema of the value; nil if it allows anything
-	// open is { or [ of an object or array, else 0.
+	// open is '{' for an object, '[' for an array, and 0 for any other value.
 	open    byte
-	members []member // of an object, in order; names can repeat
-	items   []*value // of an array
-	text    string   // of any other value, as it is written
+	members []member // members of an object, in order; names can repeat
+	items   []*value // elements of an array
+	text    string   // text of any other value, as it is written
 }
 
 // member is a member of an object. Its name is written unchanged, including quotes.
@@ -31,7 +31,7 @@ func scalar(s *openapi3.Schema, text string) *value { return &value{schema: s, t
 func quote(text string) string {
 	b, err := json.Marshal(text)
 	if err != nil {
-		panic(err) // never: it is a string
+		panic(err) // never happens, because text is a string
 	}
 	return string(b)
 }
@@ -75,7 +75,7 @@ func (v *value) all() []*value {
 	return list
 }
 
-// one draws v or a value in it that fits. It returns nil if none fits.
+// one draws v or a value in it that fits. It returns nil if no value fits.
 func (v *value) one(r *rand.Rand, fit func(*value) bool) *value {
 	list := slices.DeleteFunc(v.all(), func(w *value) bool { return !fit(w) })
 	if len(list) == 0 {

@@ -16,12 +16,12 @@ type Body struct {
 	io.ReadCloser
 	controller      *http.ResponseController
 	expectsContinue bool  // the client waits for 100 Continue
-	err             error // of the last read
+	err             error // error of the last read
 }
 
 // Limit gives the body of r at most patience to arrive, whether or not a handler reads it. It
 // returns the request to serve. Over HTTP/1, i becomes the body of that request, and w drains
-// it before the response.
+// i before it sends the response.
 func (i *Body) Limit(r *http.Request, w *Writer, patience time.Duration) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r
@@ -45,8 +45,8 @@ func (i *Body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// drain runs before the response. It reads the rest of a short body. If the body has not ended
-// then, the response is the last on its connection.
+// drain reads the rest of a short body. It runs before the response. If the body has more than
+// that, the connection ends after the response.
 func (i *Body) drain(h http.Header) {
 	if errors.Is(i.err, io.EOF) {
 		return

@@ -23,7 +23,7 @@ import (
 type connections struct {
 	Regular, spare *slots
 	proxies        []*net.IPNet
-	Open           atomic.Int64 // number of both kinds, for metrics
+	Open           atomic.Int64 // number of regular and spare connections, for metrics
 }
 
 func newConnections(load Load) *connections {
@@ -43,8 +43,8 @@ const (
 // crowded reports whether at most a quarter of the connections remain.
 func (c *connections) crowded() bool { return 4*c.Regular.InUse() > 3*c.Regular.limit }
 
-// take takes a slot for a connection from an address. It returns the kind of slots to which it
-// belongs, or nil if none is free, and the holder of the slot.
+// take takes a slot for a connection from an address. It returns the kind of the slot, or nil
+// if no slot is free, and the holder of the slot.
 func (c *connections) take(from net.Addr) (kind *slots, who string) {
 	ip := addressOf(from)
 	who = network(ip).String()
@@ -137,7 +137,8 @@ type connection struct {
 	body     int     // length of the body in that response, in bytes
 }
 
-// beyond reports whether the connection is a spare one, that is beyond Load.Connections.
+// beyond reports whether the connection is a spare one, which means that it exceeds
+// Load.Connections.
 func (c *connection) beyond() bool { return c.kind == c.all.spare }
 
 // Read implements net.Conn.
@@ -150,7 +151,7 @@ func (c *connection) Read(p []byte) (int, error) {
 
 // SendWhole makes the connection send the next response, whose body has this number of bytes,
 // in one write. net/http would write pieces of 4 KiB, each of which costs both sides a system
-// call and wakes the client up. The goroutine that answers calls it.
+// call and wakes the client up. Only the goroutine that writes the response can call it.
 func (c *connection) SendWhole(body int) { c.gathered, c.body = gatherBuffers.Get().(*[]byte), body }
 
 var gatherBuffers = sync.Pool{New: func() any { return new([]byte) }}
@@ -197,7 +198,7 @@ func (c *connection) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(earlier(t, c.until))
 }
 
-// earlier returns the earlier of two deadlines; zero means none.
+// earlier returns the earlier of two deadlines; the zero time means no deadline.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -224,7 +225,6 @@ func (c *connection) CloseWrite() error {
 	return nil
 }
 
-// connectionKey is the key of the connection in the context of a request.
 type connectionKey struct{}
 
 // WithConnection is the ConnContext of an http.Server whose listener is from Listen.
@@ -254,7 +254,7 @@ func ConnectionOf(r *http.Request) (*connection, bool) {
 	return c, counted
 }
 
-// Crowded reports whether a request arrived on a spare connection, that is one beyond
+// Crowded reports whether a request arrived on a spare connection, which means that it exceeds
 // Load.Connections. last means that the connection must end with this response because few
 // spare ones remain.
 func Crowded(r *http.Request) (beyond, last bool) {
@@ -265,8 +265,8 @@ func Crowded(r *http.Request) (beyond, last bool) {
 	return c.beyond(), c.beyond() || c.all.crowded()
 }
 
-// EndConnection makes this request the last on its HTTP/1 connection. Its body was not read to
-// the end, and net/http might otherwise read the rest as the next request.
+// EndConnection makes this request the last on its HTTP/1 connection. This is necessary if the
+// body was not read to the end, because net/http might read the rest as the next request.
 func EndConnection(r *http.Request) {
 	if c, counted := ConnectionOf(r); counted && r.ProtoMajor == 1 {
 		c.over.Store(true)

@@ -25,8 +25,8 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// A request has less time to arrive while few connections are left. A connection beyond the
-// bound has little time for everything.
+// A request has less time to arrive while few connections are left. A connection that exceeds
+// the limit has little time for its request and its response.
 func TestDeadlinesOfConnections(t *testing.T) {
 	all := newConnections(Load{Connections: 4})
 	noted := new(deadlines)

@@ -15,9 +15,9 @@ import (
 // Opener returns the decompressed form of a body.
 type Opener func(io.Reader) (io.ReadCloser, error)
 
-// Decompressor returns the Opener for a Content-Encoding, or a 415 Refusal. Reading ends with
-// a 413 Refusal if the output is out of proportion to the input. The memory for the
-// decompressor itself comes from hold and is released by Close.
+// Decompressor returns the Opener for a Content-Encoding, or a 415 Refusal. If the output
+// grows out of proportion to the input, Read returns a 413 Refusal. The decompressor takes its
+// own memory from hold, and Close releases it.
 func Decompressor(encoding string, hold HoldMemory) (Opener, error) {
 	switch strings.ToLower(encoding) {
 	case "", "identity":
@@ -54,7 +54,7 @@ var (
 type HoldMemory func(bytes int64) (release func(), err error)
 
 // openZstd takes memory for the largest window, because any frame of a body can declare that
-// window, and the decompressor then allocates it however short the body is.
+// window. The decompressor then allocates it, even for a short body.
 func openZstd(body io.Reader, hold HoldMemory) (io.ReadCloser, error) {
 	release, err := hold(MaxWindow + besideWindow)
 	if err != nil {
@@ -68,7 +68,6 @@ func openZstd(body io.Reader, hold HoldMemory) (io.ReadCloser, error) {
 	return &holdingBody{plain, release}, nil
 }
 
-// holdingBody releases memory when it is closed.
 type holdingBody struct {
 	io.ReadCloser
 	release func()
@@ -125,8 +124,8 @@ const (
 )
 
 // The first freeExpansion bytes of output are not checked. Beyond them, the output must not
-// exceed maxExpansion times the input. Deflate can reach about 1,000 times, zstd 100,000
-// times, and records reach 5 to 50 times.
+// exceed maxExpansion times the input. Deflate can expand its input about 1,000 times and zstd
+// 100,000 times; records expand 5 to 50 times.
 const (
 	FreeExpansion = 64 << 20
 	maxExpansion  = 250
@@ -170,7 +169,7 @@ func (e *expansion) Read(p []byte) (int, error) {
 	e.bytes += int64(n)
 	if e.bytes > FreeExpansion && e.bytes/maxExpansion > e.sent.bytes {
 		return 0, Refuse(RefusedExpansion, http.StatusRequestEntityTooLarge, 0,
-			"the body expands %d bytes to more than %d times as many; the lines before this one are answered, but the rest is not read", e.sent.bytes, maxExpansion)
+			"%d bytes of the body decompress to more than %d times that size; the lines before this one were answered, but the rest was not read", e.sent.bytes, maxExpansion)
 	}
 	return n, err
 }

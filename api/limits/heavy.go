@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// HeavyWork limits the number of writes that, at the same time, do work that keeps a core busy
-// for milliseconds: decoding large bodies and long lines of batches. Go's scheduler has no
-// priorities, so without this limit each step of a commit would wait behind all of this work.
-// Reads compute in ReadTurns instead.
+// HeavyWork limits how many writes, at the same time, keep a core busy for milliseconds while
+// they decode large bodies and long lines of batches. Go's scheduler has no priorities, so
+// without this limit each step of a commit would wait behind all of this work. Reads compute
+// in ReadTurns instead.
 type HeavyWork struct {
 	wait time.Duration // longest wait of a request for a core
 
@@ -23,11 +23,11 @@ func newHeavyWork(slots int, wait time.Duration) HeavyWork {
 	return HeavyWork{wait: wait, Cores: make(chan struct{}, slots)}
 }
 
-// heavySlot is the right of one request to work on a core. It belongs to the goroutine of the
-// request. The zero heavySlot is not held.
+// heavySlot is the right of one request to compute on a core. It belongs to the goroutine of
+// the request. The zero heavySlot is not held.
 //
 // A request takes memory before a slot. It releases its slot before it waits for memory, the
-// index, a commit, or its client. So every slot is released after the time of the work alone.
+// index, a commit, or its client. A slot is therefore held only while the request computes.
 type heavySlot struct {
 	work *HeavyWork // nil while the slot is not held
 }

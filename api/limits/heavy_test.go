@@ -27,7 +27,7 @@ func TestHeavyWorkIsCancelled(t *testing.T) {
 	})
 }
 
-// What is free is taken, even if there is no time to wait.
+// A free token is taken even if the longest wait is zero.
 func TestFreeTokensAreTaken(t *testing.T) {
 	work, redactions := newHeavyWork(1, 0), newTurns(0)
 	for range 100 {

@@ -17,33 +17,33 @@ type Reason string
 
 // docs/metrics.md explains each reason.
 const (
-	RefusedRate        Reason = "rate"
-	RefusedAddressRate Reason = "address_rate"
-	RefusedCredentials Reason = "failed_authentications"
-	RefusedConnections Reason = "connections"
-	RefusedMemory      Reason = "body_memory"
-	RefusedAnswers     Reason = "answer_memory"
-	RefusedBatches     Reason = "batches"
-	RefusedFollowers   Reason = "followers"
-	RefusedRedactions  Reason = "redactions"
-	RefusedSpool       Reason = "spool"
-	RefusedSize        Reason = "size"
-	RefusedURL         Reason = "url"
-	RefusedExpansion   Reason = "decompression"
-	RefusedSlowSender  Reason = "slow_sender"
-	RefusedSlowReader  Reason = "slow_reader"
-	RefusedQueue       Reason = "queue"
-	RefusedHeavy       Reason = "heavy_work"
-	RefusedDisk        Reason = "disk"
+	RefusedRate         Reason = "rate"
+	RefusedAddressRate  Reason = "address_rate"
+	RefusedCredentials  Reason = "failed_authentications"
+	RefusedConnections  Reason = "connections"
+	RefusedBodyMemory   Reason = "body_memory"
+	RefusedAnswerMemory Reason = "answer_memory"
+	RefusedBatches      Reason = "batches"
+	RefusedFollowers    Reason = "followers"
+	RefusedRedactions   Reason = "redactions"
+	RefusedSpool        Reason = "spool"
+	RefusedSize         Reason = "size"
+	RefusedURL          Reason = "url"
+	RefusedExpansion    Reason = "decompression"
+	RefusedSlowSender   Reason = "slow_sender"
+	RefusedSlowReader   Reason = "slow_reader"
+	RefusedQueue        Reason = "queue"
+	RefusedHeavy        Reason = "heavy_work"
+	RefusedDisk         Reason = "disk"
 )
 
-var Reasons = [...]Reason{RefusedRate, RefusedAddressRate, RefusedCredentials, RefusedConnections, RefusedMemory, RefusedAnswers, RefusedBatches,
+var Reasons = [...]Reason{RefusedRate, RefusedAddressRate, RefusedCredentials, RefusedConnections, RefusedBodyMemory, RefusedAnswerMemory, RefusedBatches,
 	RefusedFollowers, RefusedRedactions, RefusedSpool, RefusedSize, RefusedURL, RefusedExpansion, RefusedSlowSender, RefusedSlowReader, RefusedQueue, RefusedHeavy, RefusedDisk}
 
 // Refusal is the error of a request, or of a line of a batch, that is refused.
 type Refusal struct {
 	Reason Reason        // counted in the metrics; empty: not counted
-	Status int           // of the HTTP response
+	Status int           // status of the HTTP response
 	Wait   time.Duration // time after which the client can retry, for statuses 429 and 503
 	Detail string
 }
@@ -69,8 +69,8 @@ type Limits struct {
 	Requests    *slots // over HTTP/2, by address
 	Redactions  *turns
 	Heavy       HeavyWork
-	// Parsing holds a token for each chunk of a batch that is being parsed, at most one per
-	// core, so that the sequencer and the index wait for few of them.
+	// Parsing holds a token for each chunk of a batch that is being parsed. It has one token
+	// per core, so that the sequencer and the index never wait behind more chunks than that.
 	Parsing chan struct{}
 	Reads   *ReadTurns
 	Spools  *SpoolSpace
@@ -81,8 +81,8 @@ func New(load Load) *Limits {
 	return &Limits{
 		Load:        load,
 		Rates:       newRates(load),
-		Writing:     NewBudget(int64(load.BodyMemory), load.Wait, RefusedMemory, "bodies"),
-		Reading:     NewBudget(int64(load.AnswerMemory), load.Wait, RefusedAnswers, "answers"),
+		Writing:     NewBudget(int64(load.BodyMemory), load.Wait, RefusedBodyMemory, "bodies"),
+		Reading:     NewBudget(int64(load.AnswerMemory), load.Wait, RefusedAnswerMemory, "answers"),
 		Connections: newConnections(load),
 		Batches:     newSlots(load.Batches),
 		Followers:   newSlots(load.Followers),

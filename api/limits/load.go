@@ -30,12 +30,12 @@ type Load struct {
 	// FailureRate is the number of invalid credentials per second that an address can send
 	// after the first FailureBurst.
 	FailureRate float64 `yaml:"failed-auth-limit"`
-	// BadRate is the number of bad requests per second that are answered to an address at once.
-	// The answers to more are held, for BadHold at most.
+	// BadRate is the number of bad requests per second from one address that the server
+	// answers without delay. It delays the answers to further ones by at most BadHold.
 	BadRate float64       `yaml:"bad-request-limit"`
 	BadHold time.Duration `yaml:"-"`
-	// TrustedProxies are the networks of proxies whose X-Forwarded-For is trusted. It is
-	// ignored in all other requests.
+	// TrustedProxies are the networks of proxies whose X-Forwarded-For is trusted. The server
+	// ignores this header in all other requests.
 	TrustedProxies Networks `yaml:"trusted-proxies"`
 
 	// Connections limits the open connections. An address gets half of the remaining ones; a
@@ -62,14 +62,15 @@ type Load struct {
 	// Further results go to a temporary file.
 	SpoolMemory int `yaml:"-"`
 
-	MaxBody size.Bytes `yaml:"max-body"` // of a request, except a batch
-	MaxLine size.Bytes `yaml:"max-line"` // of a batch
+	MaxBody size.Bytes `yaml:"max-body"` // largest body of a request, except a batch
+	MaxLine size.Bytes `yaml:"max-line"` // largest line of a batch
 	MaxPage int        `yaml:"max-page"` // rows of a page
-	// MaxSelected bounds the records that the filter of a redaction or of a change of states
-	// selects.
+	// MaxSelected limits how many records the filter of one redaction, or of one change of
+	// states, can select.
 	MaxSelected int `yaml:"max-selected"`
-	// MaxLabels, MaxLabelBytes, and MaxValues bound a record: its labels, the bytes of a
-	// label's name and of its value, and its JSON values and member names.
+	// MaxLabels, MaxLabelBytes, and MaxValues limit a record: the number of its labels, the
+	// bytes of a label's name and of its value, and the number of its JSON values and member
+	// names.
 	MaxLabels     int `yaml:"max-labels"`
 	MaxLabelBytes int `yaml:"max-label-bytes"`
 	MaxValues     int `yaml:"max-values"`
@@ -98,7 +99,7 @@ type Load struct {
 type setting struct {
 	name   string
 	field  any // a pointer
-	normal any // nil for the zero value
+	normal any // the default; nil means the zero value
 	help   string
 }
 
@@ -109,7 +110,7 @@ func (l *Load) settings() []setting {
 		{"address-rate-limit", &l.AddressRate, nil, "largest `number` of requests per second from one address; 0 means no limit"},
 		{"rate-burst", &l.RateBurst, 2 * time.Second, "`time` over which an idle client can save up requests under the two rate limits"},
 		{"failed-auth-limit", &l.FailureRate, 1, "largest `number` of invalid credentials per second from one address, after the first 20"},
-		{"bad-request-limit", &l.BadRate, 20, "`number` of bad requests per second from one address, after which the answers to more are held for up to a second"},
+		{"bad-request-limit", &l.BadRate, 20, "`number` of bad requests per second from one address; beyond it, the server delays each answer by up to a second"},
 		{"", &l.BadHold, time.Second, ""},
 		{"trusted-proxies", &l.TrustedProxies, nil, "`networks` of proxies whose X-Forwarded-For is trusted, like 10.0.0.0/8, separated by commas"},
 		{"max-connections", &l.Connections, 4096, "largest `number` of open connections; one address gets half of those that are left, unless it is a trusted proxy"},
@@ -123,7 +124,7 @@ func (l *Load) settings() []setting {
 		{"", &l.SpoolMemory, 256 << 10, ""},
 		{"max-body", &l.MaxBody, 8 << 20, "largest `size` of a request's body"},
 		{"max-line", &l.MaxLine, 8 << 20, "largest `size` of a line of a batch"},
-		{"max-page", &l.MaxPage, 1000, "largest `number` of rows of a page"},
+		{"max-page", &l.MaxPage, 1000, "largest `number` of rows on a page"},
 		{"max-selected", &l.MaxSelected, 100_000, "largest `number` of records that the filter of one redaction or change of states may select"},
 		{"max-labels", &l.MaxLabels, record.DefaultLimits().Labels, "largest `number` of labels of a record"},
 		{"max-label-bytes", &l.MaxLabelBytes, record.DefaultLimits().LabelBytes, "largest `length` of a label's name, and of its value"},
@@ -170,9 +171,9 @@ func (l *Load) Bind(flags *pflag.FlagSet) {
 	}
 }
 
-// Memory that a body needs for each of its bytes while it is processed, and that an answer
-// with all of a record's content needs. Both are doubled, because a caller gets only half of
-// the memory.
+// Memory that the server needs for each byte of a body while it processes the body, and for
+// each byte of a record in an answer with all of the record's content. Both are doubled,
+// because a caller gets only half of the memory.
 const (
 	bodyFactor   = 8
 	answerFactor = 12

@@ -42,7 +42,8 @@ func TestLoadLimitsAreChecked(t *testing.T) {
 	}
 }
 
-// Every field is one setting, and every flag sets its field to the default that it shows.
+// Every field has exactly one setting, and every flag sets its field to the default that the
+// flag's help shows.
 func TestEveryLimitIsASetting(t *testing.T) {
 	load := Load{}.WithDefaults()
 	require.Len(t, load.settings(), reflect.TypeFor[Load]().NumField())

@@ -16,7 +16,7 @@ import (
 // that readers cannot stall writers.
 type Budget struct {
 	Limit int64         // bytes
-	wait  time.Duration // longest wait of a Take
+	wait  time.Duration // longest time that Take waits
 	why   Reason
 	of    string // what the memory is for, as a refusal names it
 
@@ -27,10 +27,11 @@ type Budget struct {
 
 	// claimant is the oldest waiter whose holder holds nothing else: it waits for free memory,
 	// not for its own shares. Shares that hold nothing yet cannot take the bytes that are
-	// claimed for it. Without a claim, small shares, which fit sooner, could keep a large one
-	// waiting forever. The claim is half of what was free, plus half of what has been released
-	// since, because a waiter must not take more from others than a holder does. Shares that
-	// already hold something ignore the claim, because they release it when they finish.
+	// claimed for the claimant. Without a claim, small shares, which fit sooner, could keep a
+	// large one waiting forever. The claim is half of what was free, plus half of what has
+	// been released since, because a waiter must not take more from others than a holder does.
+	// Shares that already hold something ignore the claim, because they release it when they
+	// finish.
 	claimant *waiter // nil means none
 	claimed  int64   // bytes
 }
@@ -122,7 +123,7 @@ func (w *waiter) await(ctx context.Context) error {
 		return ctx.Err()
 	}
 	return Refuse(b.why, http.StatusServiceUnavailable, b.wait,
-		"no memory is left for %s, for this caller or in total (limit %d bytes); nothing was recorded, try again later", b.of, b.Limit)
+		"the memory for %s is used up, by this caller or in total (limit %d bytes); nothing was recorded, try again later", b.of, b.Limit)
 }
 
 // fits reports whether a share can get n more bytes: its holder gets at most half of what is
@@ -242,7 +243,7 @@ func (m meter) Read(p []byte) (int, error) {
 
 // Weight returns an upper bound of the memory that a part of a body needs while it is
 // processed: BodyCopies times its bytes, and ValueBytes for each value or name. It counts the
-// signs that come with each value or name, also within strings.
+// punctuation that each value or name has in JSON, even inside strings.
 func Weight(b []byte) int64 {
 	values := 0
 	for _, sign := range [...]string{",", ":", "[", "{"} {
@@ -252,8 +253,8 @@ func Weight(b []byte) int64 {
 }
 
 // BodyCopies is the memory that a body needs, in multiples of its length: for a buffer with
-// spare capacity, for the form that is hashed, and for what is committed. ValueBytes is the
-// memory of each decoded value, including spare capacity.
+// spare capacity, for the canonical form that is hashed, and for the entry and content that
+// are committed. ValueBytes is the memory of each decoded value, including spare capacity.
 const (
 	BodyCopies = 4
 	ValueBytes = 48

@@ -15,7 +15,7 @@ import (
 
 // budget returns a budget of this number of bytes.
 func budget(limit int64, wait time.Duration) *Budget {
-	return NewBudget(limit, wait, RefusedMemory, "bodies")
+	return NewBudget(limit, wait, RefusedBodyMemory, "bodies")
 }
 
 // Many small values take more memory than their bytes.
@@ -51,8 +51,8 @@ func TestShares(t *testing.T) {
 	new(Share).Release()
 }
 
-// A caller gets at most half of what is left. Another caller finds memory at once, and a
-// waiting caller delays no other.
+// A caller gets at most half of what is left. Another caller gets memory at once, and a
+// waiting caller delays no one else.
 func TestCallersShareMemory(t *testing.T) {
 	const size = 10
 	m := budget(100, time.Hour)

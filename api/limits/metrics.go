@@ -12,7 +12,8 @@ type Metrics struct {
 	Lines   *prometheus.CounterVec
 }
 
-// NewMetrics creates a series for every reason, so that rate() sees the first refusal.
+// NewMetrics creates a series for every reason, so that Prometheus' rate() counts the first
+// refusal.
 func NewMetrics() Metrics {
 	m := Metrics{
 		Refused: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -53,7 +54,7 @@ var (
 	spooled         = prometheus.NewDesc("colophon_spool_bytes", "Bytes of temporary files with results that clients have not read.", nil, nil)
 )
 
-// Collector exports what is in use.
+// Collector exports how many connections, batches, followers, and bytes are in use.
 type Collector struct{ Limits *Limits }
 
 // Describe implements prometheus.Collector.

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// rates has the token buckets of recently seen identities and addresses. Other buckets are
-// dropped, and are full when they are created again.
+// rates has the token buckets of recently seen identities and addresses. It drops all other
+// buckets; a bucket that is created again is full.
 type rates struct {
 	load Load
 
@@ -23,9 +23,8 @@ type rates struct {
 	addresses  RecentMap[netip.Prefix, *addressRates]
 }
 
-// identityRates has the buckets of one identity. Lines have a separate bucket, because a batch
-// waits for tokens, and must not take the tokens of single requests, which are refused
-// instead.
+// identityRates has the buckets of one identity. Lines have a separate bucket: a batch waits
+// for tokens, and must not take those of single requests, which are refused if they find none.
 type identityRates struct{ requests, lines *rate.Limiter }
 
 // addressRates has the buckets of one address. Invalid signatures have a separate bucket,
@@ -93,7 +92,8 @@ func (r *rates) CheckIdentity(name func() string) error {
 	return nil
 }
 
-// spend takes a token and returns 0, or returns the time until there is a token.
+// spend takes a token and returns 0. If there is no token, it returns the time until there is
+// one.
 func spend(l *rate.Limiter) time.Duration {
 	now := time.Now()
 	r := l.ReserveN(now, 1)
@@ -104,8 +104,8 @@ func spend(l *rate.Limiter) time.Duration {
 	return wait
 }
 
-// LinesAtOnce returns how many lines of a batch wait for tokens together: the lines of one
-// second, but at most most.
+// LinesAtOnce returns how many lines of a batch wait for tokens together: as many as the limit
+// allows per second, but never more than most.
 func (r *rates) LinesAtOnce(most int) int {
 	if perSecond := r.load.RequestRate; perSecond > 0 && perSecond < float64(most) {
 		return max(1, int(perSecond))
@@ -159,8 +159,8 @@ func guessing(wait time.Duration) error {
 	return Refuse(RefusedCredentials, http.StatusTooManyRequests, wait, "too many invalid credentials came from this address; try again later")
 }
 
-// HoldBad waits before the answer to a bad request, if its address has sent too many. Others
-// wait neither for it nor because of it. The wait ends early when ctx is done.
+// HoldBad delays the answer to a bad request if its address has sent too many. It does not
+// delay other requests. The wait ends early when ctx is done.
 func (r *rates) HoldBad(ctx context.Context, address func() netip.Prefix) {
 	if wait := r.holdBad(address(), time.Now()); wait > 0 {
 		timer := time.NewTimer(wait)
@@ -177,7 +177,7 @@ func (r *rates) holdBad(a netip.Prefix, now time.Time) time.Duration {
 	token := r.address(a).bad.ReserveN(now, 1)
 	wait := token.DelayFrom(now)
 	if wait > r.load.BadHold {
-		token.CancelAt(now) // requests that are held together do not add up
+		token.CancelAt(now) // concurrent requests wait at the same time, not one after the other
 		return r.load.BadHold
 	}
 	return wait
@@ -196,8 +196,8 @@ func AddressExtractor(trusted []*net.IPNet) echo.IPExtractor {
 	return echo.ExtractIPFromXFFHeader(options...)
 }
 
-// RecentMap is a map of at most twice limit entries. Whenever half of it is full, it drops the
-// entries that were not used since the last time.
+// RecentMap is a map of at most twice limit entries. Whenever limit entries have been used, it
+// drops those that have not been used since the previous time.
 type RecentMap[K comparable, V any] struct {
 	limit             int
 	Current, previous map[K]V

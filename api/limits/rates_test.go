@@ -49,8 +49,8 @@ func TestRecentMap(t *testing.T) {
 	})
 }
 
-// An address that sends too many bad requests waits for the answers to more, each for at most
-// BadHold, however many there are.
+// If an address sends too many bad requests, the answers to further ones are delayed, but none
+// by more than BadHold.
 func TestBadRequestsAreHeld(t *testing.T) {
 	load := Load{BadRate: 2, RateBurst: 2 * time.Second}.WithDefaults()
 	r := newRates(load)

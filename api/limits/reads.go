@@ -14,12 +14,13 @@ import (
 //
 // A read computes in turns. It ends its turn before it waits for memory, the index, or its
 // client. While no write is in progress, as many turns run as there are cores. While a write
-// is in progress, one core is left to writes, and the other cores rest from reads after each
-// turn, for as long as the turn took for each further write. Callers take turns in rotation,
-// so that a caller with many requests delays each of the others by one turn.
+// is in progress, one core is left to writes, and after each turn, its core rests from reads
+// for as long as the turn took, times the number of further writes in progress. Callers take
+// turns in rotation, so that a caller with many requests delays each of the others by one
+// turn.
 //
-// make hostile shows the effect: beside the attack, writes keep 0.86 of the control's speed
-// with turns, and 0.64 without (docs/performance.md).
+// make hostile shows the effect: during the attack, writes reach 86 % of their usual speed
+// with turns, and 64 % without them (docs/performance.md).
 type ReadTurns struct {
 	cores int
 	wait  time.Duration // longest wait of a request for its turn
@@ -37,18 +38,18 @@ type ReadTurns struct {
 }
 
 // mostRest limits the rest of a core after a turn, as a multiple of the turn; longestRest
-// limits it in time. Writes count as in progress until lull after the last one, because
-// clients that write one record after the other pause for less than that.
+// limits it in time. After the last write, a write still counts as in progress for the time
+// lull, because a client that writes one record after the other pauses for less than that.
 const (
 	mostRest    = 3
 	longestRest = time.Second
 	lull        = 2 * time.Millisecond
 )
 
-// longestTurn is how long a turn takes at most if the work can rest in between.
+// longestTurn is the longest time of a turn whose work can be interrupted (see ReadTurn.Rest).
 const longestTurn = 10 * time.Millisecond
 
-// readCaller is a caller whose requests wait, the oldest first.
+// readCaller is a caller whose requests wait. The oldest request comes first.
 type readCaller struct {
 	who   Holder
 	queue []*readWaiter
@@ -57,7 +58,7 @@ type readCaller struct {
 // readWaiter is a request that waits for its turn.
 type readWaiter struct {
 	ready chan struct{} // closed when its turn begins
-	gone  bool          // it no longer waits
+	gone  bool          // the request no longer waits
 }
 
 // NewReadTurns returns turns on this number of cores.
@@ -65,8 +66,8 @@ func NewReadTurns(cores int, wait time.Duration) *ReadTurns {
 	return &ReadTurns{cores: cores, wait: wait, start: time.Now().Add(-lull), callers: make(map[Holder]*readCaller)}
 }
 
-// BeginWrite notes that a write is in progress: its body has arrived, and it is not answered
-// yet.
+// BeginWrite notes that a write is in progress: its body has arrived, but its answer has not
+// begun.
 func (t *ReadTurns) BeginWrite() { t.writes.Add(1) }
 
 // EndWrite reverses BeginWrite.
@@ -75,7 +76,7 @@ func (t *ReadTurns) EndWrite() {
 	t.writes.Add(-1)
 }
 
-// writing reports whether a write is in progress, or was less than lull ago.
+// writing reports whether a write is in progress, or ended less than lull ago.
 func (t *ReadTurns) writing(now time.Time) bool {
 	return t.writes.Load() > 0 || now.Sub(t.start)-time.Duration(t.ended.Load()) < lull
 }
@@ -114,7 +115,7 @@ func (t *ReadTurns) begin(now time.Time) {
 	}
 }
 
-// next removes and returns the request whose turn is next. The caller holds mu.
+// next removes the request that is next in rotation, and returns it. The caller holds mu.
 func (t *ReadTurns) next() *readWaiter {
 	caller := t.waiting[0]
 	t.waiting = t.waiting[1:]
@@ -143,7 +144,7 @@ func (t *ReadTurns) join(who Holder) *readWaiter {
 	return w
 }
 
-// leave ends the wait of a request. It reports whether the request's turn had not begun.
+// leave ends the wait of a request. It returns true if the request's turn had not begun.
 func (t *ReadTurns) leave(w *readWaiter) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -185,13 +186,13 @@ func (t *ReadTurns) InUse() int {
 }
 
 // ReadTurn is the turn of one request. It belongs to the goroutine of the request. The zero
-// ReadTurn is not held.
+// ReadTurn holds no turn.
 type ReadTurn struct {
 	turns *ReadTurns // nil while no turn is held
 	began time.Time
 }
 
-// try begins a turn if it need not wait. It reports whether a turn is held.
+// try begins a turn if one is free. It reports whether s holds a turn afterwards.
 func (s *ReadTurn) try(t *ReadTurns) bool {
 	if s.turns != nil {
 		return true
@@ -207,7 +208,7 @@ func (s *ReadTurn) try(t *ReadTurns) bool {
 	return true
 }
 
-// Take waits for a turn until ctx ends. who returns the caller; it is called only if the
+// Take waits for a turn until ctx ends. who returns the caller; Take calls it only if the
 // request must wait.
 func (s *ReadTurn) Take(ctx context.Context, t *ReadTurns, who func() Holder) error {
 	if s.try(t) {

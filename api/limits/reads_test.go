@@ -25,7 +25,7 @@ func work(ctx context.Context, turns *ReadTurns, name string, begun chan<- strin
 	turn.Release()
 }
 
-// Reads use all cores, and leave one to writes while there are any.
+// Reads use all cores. While a write is in progress, they leave one core to writes.
 func TestReadsLeaveACoreToWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := NewReadTurns(3, time.Hour)
@@ -51,7 +51,8 @@ func TestReadsLeaveACoreToWrites(t *testing.T) {
 	})
 }
 
-// After a turn, reads rest as long as it took for each write beyond the first, up to a bound.
+// After a turn, reads rest for as long as the turn took, times the number of writes beyond the
+// first, up to a limit.
 func TestReadsRestBesideWrites(t *testing.T) {
 	for writes, rest := range map[int]time.Duration{0: 0, 1: 0, 2: 10 * time.Millisecond, 3: 20 * time.Millisecond, 100: mostRest * 10 * time.Millisecond} {
 		t.Run(strconv.Itoa(writes), func(t *testing.T) {
@@ -74,7 +75,7 @@ func TestReadsRestBesideWrites(t *testing.T) {
 	}
 }
 
-// The turn of a caller with one request comes after one of each other caller.
+// A caller with one request waits for at most one turn of each other caller.
 func TestTurnsRotate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := NewReadTurns(1, time.Hour)
@@ -97,7 +98,7 @@ func TestTurnsRotate(t *testing.T) {
 	})
 }
 
-// Long work that rests lets another caller compute, once its turn has taken long.
+// Work that calls Rest lets another caller compute once its own turn has lasted longestTurn.
 func TestLongTurnsRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := NewReadTurns(1, time.Hour)
@@ -128,7 +129,7 @@ func TestLongTurnsRest(t *testing.T) {
 	})
 }
 
-// A request that gives up leaves its place to the next.
+// A request that gives up no longer delays the next one.
 func TestTurnsAreWaitedForWithin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := NewReadTurns(1, time.Second)

@@ -2,7 +2,7 @@ package limits
 
 import "sync"
 
-// slots limits how many of something are in progress at the same time.
+// slots limits how many operations of one kind are in progress at the same time.
 type slots struct {
 	limit int
 

@@ -20,7 +20,7 @@ func newTurns(wait time.Duration) *turns {
 }
 
 // Take waits until no redaction of the ledger runs. After Load.Wait, it returns a 503 Refusal.
-// The ledger must exist. done ends the turn.
+// The ledger must exist. The caller must call done at the end of the redaction.
 func (t *turns) Take(ctx context.Context, name string) (done func(), err error) {
 	turn := t.at(name)
 	switch taken, err := takeToken(ctx, turn, t.wait); {
@@ -45,7 +45,7 @@ func (t *turns) at(name string) chan struct{} {
 }
 
 // takeToken adds a token to tokens and returns true. If there is no room, it waits; after wait
-// it returns false. If there is room at once, it never returns false, however short wait is.
+// it returns false. If there is room at once, it returns true even if wait is 0.
 func takeToken(ctx context.Context, tokens chan<- struct{}, wait time.Duration) (taken bool, err error) {
 	select {
 	case tokens <- struct{}{}:

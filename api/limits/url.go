@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Limits for a URL. The longest useful URL has several names of 1 KiB, and each of their bytes
-// can need three bytes when escaped.
+// Limits for a URL. The longest useful URL has several names of 1 KiB, and percent-encoding
+// can triple their length.
 const (
 	MaxURL        = 16 << 10 // bytes of path and query
-	MaxParameters = 64       // of the query
+	MaxParameters = 64       // largest number of parameters of the query
 )
 
 // CheckURL returns a 414 Refusal if a URL is too long.

@@ -34,8 +34,9 @@ func NewWriter(w http.ResponseWriter, limit time.Duration, head bool, metrics Me
 // IsHead reports whether the request is HEAD, so that the body is not sent.
 func (w *Writer) IsHead() bool { return w.head }
 
-// Stream prepares the writer for a response that is sent while the body is read. limit
-// replaces the time for each piece, and the body is not drained before the response.
+// Stream prepares the writer for a response that is sent while the body is read. The client
+// then has at most limit to read each piece, and the writer does not drain the body before the
+// response.
 func (w *Writer) Stream(limit time.Duration) { w.limit, w.body = limit, nil }
 
 // ReleaseSlot releases the slot for heavy work and ends the turn, if the request holds one.
@@ -60,7 +61,7 @@ func (w *Writer) EndWrite() {
 	}
 }
 
-// MaxWrite is the size of a piece in bytes.
+// MaxWrite is the size, in bytes, of the pieces for which a Writer gives the client time.
 const MaxWrite = 64 << 10
 
 // WriterOf returns the Writer of a request, or nil if the response does not go through one.
@@ -74,7 +75,7 @@ func WriterOf(c echo.Context) *Writer {
 func (w *Writer) renew() {
 	if now := time.Now(); now.Sub(w.renewed) > w.limit/8 {
 		w.renewed = now
-		// The ResponseWriter of a test might not support deadlines.
+		// A ResponseWriter in a test might not support deadlines.
 		_ = w.controller.SetWriteDeadline(now.Add(w.limit))
 	}
 }

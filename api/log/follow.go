@@ -33,7 +33,7 @@ func (h *Handlers) followEvents(c *call.Call, l *ledger.Ledger) error {
 	who := c.Caller()
 	if !h.Limits.Followers.TakeShare(who) {
 		return limits.Refuse(limits.RefusedFollowers, http.StatusServiceUnavailable, h.Limits.Load.Heartbeat,
-			"too many event streams are open: the server allows %d, and each caller a share of them; close some, or try again later", h.Limits.Load.Followers)
+			"too many event streams are open: the server allows %d in total, and each caller only a share of them; close some, or try again later", h.Limits.Load.Followers)
 	}
 	defer h.Limits.Followers.Release(who)
 	header := c.Response().Header()
@@ -100,7 +100,7 @@ type follower struct {
 // The reasons why a follower's stream ends.
 var (
 	// errUnread means that the client has disconnected or reads too slowly.
-	errUnread = errors.New("the follower does not read")
+	errUnread = errors.New("the client has disconnected or reads too slowly")
 	// errEnding means that the server is shutting down.
 	errEnding = errors.New("the server is shutting down; connect again with Last-Event-ID")
 )

@@ -77,7 +77,8 @@ func TestFramesAreShared(t *testing.T) {
 	require.EqualValues(t, 101, b.next, "as it was encoded")
 }
 
-// A block has no more bytes than a follower can get at once, or one event.
+// A block has at most the bytes that a follower can get at once, unless it is a single larger
+// event.
 func TestFramesAreBounded(t *testing.T) {
 	l, _ := open(t)
 	subject := `{"subject":"s","citations":[` + strings.Repeat(`{"chunk_hash":"sha256:`+strings.Repeat("0", 64)+`","source_id":"s","weight":1},`, 300)
@@ -112,7 +113,8 @@ func TestDamageIsNotCached(t *testing.T) {
 	require.NotEmpty(t, f.blocks.Current)
 }
 
-// A commit without waiting followers costs nothing; one with many costs one timer.
+// A commit without waiting followers costs nothing; a commit with many waiting followers costs
+// one timer.
 func TestCommitsWithoutFollowers(t *testing.T) {
 	quiet := new(stream)
 	require.Zero(t, testing.AllocsPerRun(1000, quiet.committed))

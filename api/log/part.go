@@ -73,7 +73,7 @@ func (p *part) prove(r *proofs.Receipt) (*proofs.Nested, error) {
 	case p.citationGiven:
 		citations := e.CitationSet().Citations
 		if p.citation >= uint64(len(citations)) {
-			return nil, problem.New(http.StatusNotFound, "event %d has no citation %d; its citations have the numbers 0 to %d", r.Seq, p.citation, len(citations)-1)
+			return nil, problem.New(http.StatusNotFound, "event %d has no citation %d; its citations are numbered 0 to %d", r.Seq, p.citation, len(citations)-1)
 		}
 		nested.Citation = &proofs.NestedCitation{Index: p.citation, ChunkHash: string(citations[p.citation].ChunkHash)}
 	default:

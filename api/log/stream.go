@@ -45,9 +45,9 @@ func (s *streams) stream(l *ledger.Ledger) *stream {
 type stream struct {
 	mu         sync.Mutex // guards the fields below
 	changes    chan struct{}
-	announcing bool      // a timer will close changes
+	announcing bool      // a timer is running that will close changes
 	announced  time.Time // the time of the last notification
-	frozen     bool      // no more events will follow
+	frozen     bool      // no more events follow
 }
 
 const announceEvery = 100 * time.Millisecond

@@ -63,7 +63,7 @@ func (h *Handlers) Content(c *call.Call) error {
 		return fmt.Errorf("parsing event %d: %w", seq, err)
 	}
 	named, ok := event.Record.Content[name]
-	within := "" // the content that contains the answer as a member; "" if none does
+	within := "" // name of the content that contains the answer as a member; "" if the answer is content of its own
 	if !ok && name == "answer_text" {
 		for _, within = range [...]string{"inputs", "reject_inputs"} {
 			if named, ok = event.Record.Content[within]; ok {
@@ -78,9 +78,9 @@ func (h *Handlers) Content(c *call.Call) error {
 	if err != nil {
 		return fmt.Errorf("event %d, content %q: %w", seq, name, err)
 	}
-	memory := 3 * h.MaxContent() // the bytes in the store, and a copy
+	memory := 3 * h.MaxContent() // for the bytes in the store, and a copy
 	if within != "" {
-		memory *= 4 // for parsing the bytes
+		memory *= 4 // parsing the bytes takes memory too
 	}
 	if err := c.BeginAnswer(memory); err != nil {
 		return err

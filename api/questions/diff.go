@@ -15,8 +15,8 @@ import (
 	"colophon/proofs"
 )
 
-// figuresOf returns the source of figures about texts for an answer that holds held bytes
-// besides. The answer shows content, so caches must not keep it.
+// figuresOf returns the source of figures about texts for an answer that already holds this
+// many bytes. The answer shows content, so caches must not keep it.
 func (h *Handlers) figuresOf(c *call.Call, l *ledger.Ledger, held int64) *figures.Texts {
 	const copies = 2 // one in the store, one in the answer
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")

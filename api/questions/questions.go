@@ -80,7 +80,7 @@ func (h *Handlers) openView(c *call.Call, q *query.Question, elements query.Para
 		return nil, nil, err
 	}
 	view.Log, view.Totals = logAt{l, l.Head()}, &h.totals // the head is read after the view, so that it covers the view
-	if request.Figures && c.AlsoNeeds(access.Content) == nil {
+	if request.Figures && c.RequireScope(access.Content) == nil {
 		view.Texts = h.figuresOf(c, l, memory)
 	}
 	return request, view, nil

@@ -49,7 +49,7 @@ func (o Options) withQuery(c *call.Call) (Options, error) {
 	}
 	if o.Derive {
 		// Derived facts reveal other records.
-		if err := c.AlsoNeeds(access.Read); err != nil {
+		if err := c.RequireScope(access.Read); err != nil {
 			return o, err
 		}
 	}

@@ -19,7 +19,7 @@ import (
 // Outcome is the result of writing one record.
 type Outcome struct {
 	Record  *record.Record // nil for a verb
-	Refused bool           // refused because of a mismatch
+	Refused bool           // a mismatch made the ledger refuse the record
 	Minimal bool
 	Derive  bool
 	Key     string // the Idempotency-Key; if empty, the run_id of the record is its key

@@ -22,7 +22,7 @@ var Page []byte
 // them.
 const Policy = "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Script is RapiDoc, as its project publishes it. `make rapidoc` renews it.
+// Script is RapiDoc, as its project publishes it. `make rapidoc` updates it.
 //
 //go:embed rapidoc/rapidoc-min.js
 var Script []byte

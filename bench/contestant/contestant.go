@@ -47,8 +47,8 @@ type Measurement struct {
 	Verified int `json:"verified_answers"`
 }
 
-// Measure makes a Measurement from what clients saw and what a process used, until everything
-// derived from the records was available.
+// Measure makes a Measurement from the results of the clients and from the resources that a
+// process used until everything derived from the records was available.
 func Measure(r *load.Result, elapsed time.Duration, use system.Use) Measurement {
 	n := float64(r.Records)
 	m := Measurement{
@@ -74,7 +74,7 @@ type Config struct {
 	Seed    uint64
 	Warm    time.Duration // duration before the measured time
 	Time    time.Duration // duration that is measured
-	// Tessera integrates after Batch entries, or when an entry is Age old.
+	// Tessera integrates entries when there are Batch of them, or when one of them is Age old.
 	Batch uint
 	Age   time.Duration
 	// Leaves is the size of the tree in which inclusion is proved.

@@ -81,7 +81,7 @@ type proverWork struct {
 	path   []proofs.Hash
 }
 
-// some makes several proofs between two readings of the clock.
+// some makes several proofs, and reads the clock only before and after them.
 func (w *proverWork) some(ctx context.Context, r *load.Result) (err error) {
 	const few = 16
 	begin := time.Now()
@@ -95,7 +95,7 @@ func (w *proverWork) some(ctx context.Context, r *load.Result) (err error) {
 	return nil
 }
 
-// fill appends small entries with many callers, until the log has the size to.
+// fill appends small entries with many callers, until the log has size to.
 func fill(ctx context.Context, from, to uint64, add func(ctx context.Context, i uint64) error) error {
 	const callers = 8192
 	var next atomic.Uint64

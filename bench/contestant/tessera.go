@@ -102,8 +102,9 @@ func Tessera(ctx context.Context, config Config) (Measurement, error) {
 	return m, errors.Join(err, t.close(ctx))
 }
 
-// ServeTessera runs a bare net/http handler in front of a log, like Tessera's own examples: it
-// adds the body, waits for its index, and returns the index. It runs until ctx is done.
+// ServeTessera runs a bare net/http handler in front of a log, like Tessera's own examples.
+// The handler adds the body, waits for its index, and returns the index. It runs until ctx is
+// done.
 func ServeTessera(ctx context.Context, config Config, out io.Writer) error {
 	t, err := openTessera(ctx, config)
 	if err != nil {

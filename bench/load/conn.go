@@ -92,8 +92,8 @@ func (c *Conn) Receive(dst []byte) (status int, all []byte, err error) {
 	return status, dst, err
 }
 
-// Begin reads the head of an answer. The caller must then read the whole body before anything
-// else.
+// Begin reads the head of an answer. The caller must then read the whole body before it uses
+// the connection for anything else.
 func (c *Conn) Begin() (status int, body Body, err error) {
 	body.from = c
 	line, err := c.line()
@@ -104,7 +104,7 @@ func (c *Conn) Begin() (status int, body Body, err error) {
 		return 0, body, fmt.Errorf("%.100q is not a status line", line)
 	}
 	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
-		return 0, body, fmt.Errorf("parse the status in %.100q: %w", line, err)
+		return 0, body, fmt.Errorf("parsing the status in %.100q: %w", line, err)
 	}
 	for {
 		if line, err = c.line(); err != nil {
@@ -117,7 +117,7 @@ func (c *Conn) Begin() (status int, body Body, err error) {
 		switch string(name) {
 		case "Content-Length":
 			if body.length, err = strconv.Atoi(string(value)); err != nil {
-				return 0, body, fmt.Errorf("parse the length of the answer: %w", err)
+				return 0, body, fmt.Errorf("parsing the length of the answer: %w", err)
 			}
 		case "Transfer-Encoding":
 			body.chunked = string(value) == "chunked"
@@ -145,7 +145,7 @@ func (b Body) Append(dst []byte) (all []byte, more bool, err error) {
 	}
 	size, err := strconv.ParseUint(string(line), 16, 31)
 	if err != nil {
-		return dst, false, fmt.Errorf("parse the size of a chunk: %w", err)
+		return dst, false, fmt.Errorf("parsing the size of a chunk: %w", err)
 	}
 	if dst, err = b.from.append(dst, int(size)); err != nil {
 		return dst, false, err

@@ -104,14 +104,30 @@ type Target struct {
 	Lines  int    // number of records in a batch; 0 if the body is one record
 }
 
-// Drive lets every connection send one request after another until ctx is done or the deck is
+// Client is a connection with the requests that it sends.
+type Client struct {
+	*Conn
+	Target
+}
+
+// Drive lets every client send one request after another until ctx is done or the deck is
 // empty. It checks the status of every answer.
-func Drive(ctx context.Context, connections []*Conn, target Target, deck *Deck) (*Result, error) {
-	work := func(c *Conn, r *Result) (bool, error) { return c.single(target, deck, r) }
-	if target.Lines > 0 {
-		work = func(c *Conn, r *Result) (bool, error) { return c.batch(target, deck, r) }
+func Drive(ctx context.Context, clients []Client, deck *Deck) (*Result, error) {
+	return Each(ctx, clients, func(c Client, r *Result) (bool, error) {
+		if c.Lines > 0 {
+			return c.batch(c.Target, deck, r)
+		}
+		return c.single(c.Target, deck, r)
+	})
+}
+
+// Clients returns a client for each connection. All send the same requests.
+func Clients(connections []*Conn, target Target) []Client {
+	clients := make([]Client, len(connections))
+	for i, c := range connections {
+		clients[i] = Client{c, target}
 	}
-	return Each(ctx, connections, work)
+	return clients
 }
 
 // single posts one record.

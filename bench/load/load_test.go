@@ -27,7 +27,7 @@ func drive(t *testing.T, handler http.HandlerFunc, connections, records, lines i
 	opened, err := load.DialAll(server.Listener.Addr().String(), connections)
 	require.NoError(t, err)
 	target := load.Target{Head: load.Post("/add", "X-Kind: test"), Status: http.StatusCreated, Lines: lines}
-	r, err := load.Drive(t.Context(), opened, target, &load.Deck{Bodies: bodies})
+	r, err := load.Drive(t.Context(), load.Clients(opened, target), &load.Deck{Bodies: bodies})
 	_ = load.CloseAll(opened) // a connection that failed is already closed
 	return r, bodies, err
 }

@@ -26,7 +26,7 @@ var fsyncEvents = map[string]string{
 type fsyncCounter struct{ counters []int }
 
 // countFsyncs starts to count. It returns nil if the kernel does not allow this, because
-// tracefs is not mounted or only root may count.
+// tracefs is not mounted or only root is allowed to count.
 func countFsyncs(pid int, folder string) (*fsyncCounter, error) {
 	event, ok := fsyncEvents[Filesystem(folder)]
 	if !ok {

@@ -33,7 +33,7 @@ func UsageOf(pid int) (Usage, error) {
 	}
 	memory, err := counters(folder + "status")
 	if err != nil {
-		return u, fmt.Errorf("reading the use of memory: %w", err)
+		return u, fmt.Errorf("reading the memory usage: %w", err)
 	}
 	u.Peak, u.Memory = memory["VmHWM"]<<10, memory["VmRSS"]<<10
 	disk, err := counters(folder + "io")
@@ -44,8 +44,8 @@ func UsageOf(pid int) (Usage, error) {
 	return u, nil
 }
 
-// ChildrenCPU returns the time that the children of a process have used, those included that
-// have ended.
+// ChildrenCPU returns the time that the children of a process have used, including children
+// that have ended.
 func ChildrenCPU(pid int) (total time.Duration, err error) {
 	own, err := statOf(pid)
 	if err != nil {
@@ -64,7 +64,7 @@ func ChildrenCPU(pid int) (total time.Duration, err error) {
 			continue
 		}
 		fields, err := statOf(child)
-		if err != nil { // it has ended
+		if err != nil { // the process has ended
 			continue
 		}
 		if parent, err := strconv.Atoi(fields[statParent]); err != nil || parent != pid {
@@ -83,13 +83,13 @@ func ChildrenCPU(pid int) (total time.Duration, err error) {
 const (
 	statParent = 1
 	statOwn    = 11 // time of the process, user and system
-	statEnded  = 13 // of its children that have ended, likewise
+	statEnded  = 13 // field with the time of children that have ended
 )
 
 func statOf(pid int) ([]string, error) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return nil, fmt.Errorf("reading the use of processor time: %w", err)
+		return nil, fmt.Errorf("reading the processor time: %w", err)
 	}
 	// The name of the program, in parentheses, can contain spaces.
 	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])), nil
@@ -100,7 +100,7 @@ func cpuOf(fields []string) (used time.Duration, err error) {
 	for _, field := range fields[:2] {
 		ticks, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
-			return 0, fmt.Errorf("parsing the use of processor time: %w", err)
+			return 0, fmt.Errorf("parsing the processor time: %w", err)
 		}
 		used += time.Duration(ticks) * clockTick
 	}
@@ -110,7 +110,7 @@ func cpuOf(fields []string) (used time.Duration, err error) {
 // ForgetPeak resets the recorded peak of a process's memory to its current memory.
 func ForgetPeak(pid int) error {
 	if err := os.WriteFile("/proc/"+strconv.Itoa(pid)+"/clear_refs", []byte("5"), 0); err != nil {
-		return fmt.Errorf("resetting the peak of memory: %w", err)
+		return fmt.Errorf("resetting the memory peak: %w", err)
 	}
 	return nil
 }

@@ -159,7 +159,7 @@ type EffectPair struct {
 // Rerun is a generation that was run again. Output or OutputHash is required. Members that are
 // omitted are taken from the record, except Environment.
 type Rerun struct {
-	Seq              uint64          `json:"seq"`               // of the IPC record
+	Seq              uint64          `json:"seq"`               // seq of the IPC record
 	Payload          json.RawMessage `json:"payload,omitempty"` // an object
 	PayloadSchema    string          `json:"payload_schema,omitempty"`
 	InputHash        string          `json:"input_hash,omitempty"`

@@ -101,7 +101,7 @@ type Version struct {
 type HashList struct {
 	AsOf       uint64   `json:"as_of"` // size of the tree to which the proof leads
 	Hashes     []string `json:"hashes"`
-	Checkpoint string   `json:"checkpoint,omitempty"` // of that tree; only if the tree is the head's and the server sends it
+	Checkpoint string   `json:"checkpoint,omitempty"` // checkpoint of that tree; only if the tree is the head's and the server sends it
 }
 
 // ProducerRow describes what a producer has delivered. Its Seq is that of the latest record.

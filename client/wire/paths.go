@@ -46,7 +46,7 @@ type PathVersion struct {
 	PathStatus
 	Route  []string `json:"route,omitempty"`
 	Build  *string  `json:"build,omitempty"`
-	Reason *string  `json:"reason,omitempty"` // only of a validation
+	Reason *string  `json:"reason,omitempty"` // set only for a validation
 }
 
 // Build has the numbers of the paths of a build. Its Seq is that of the build's first record.
@@ -63,7 +63,7 @@ type Build struct {
 	// Incomparable is the number of records whose hash version differs from that of the record
 	// with which they are compared, if one of the two has no digest of its content.
 	Incomparable uint64 `json:"incomparable,omitempty"`
-	HashVersion  string `json:"hash_version,omitempty"` // of its first record; "" is adr-004
+	HashVersion  string `json:"hash_version,omitempty"` // hash_version of its first record; "" is adr-004
 	Gone         uint64 `json:"gone"`                   // number of paths of the base that this build lacks
 	Paths        uint64 `json:"paths"`
 	OtherBases   uint64 `json:"other_bases"` // number of records that name another base or branch
@@ -74,7 +74,7 @@ type PathDifference struct {
 	Row
 	PathID       string    `json:"path_id"`
 	Route        []string  `json:"route"`
-	Status       string    `json:"status"` // of B compared with A: new, modified, unchanged, incomparable, or gone
+	Status       string    `json:"status"` // status of B compared with A: new, modified, unchanged, incomparable, or gone
 	LinksChanged bool      `json:"links_changed"`
 	A            *PathSide `json:"a"` // A and B are nil if that build lacks the path
 	B            *PathSide `json:"b"`

@@ -216,7 +216,7 @@ type PathFingerprint struct {
 	Content               *string  `json:"content,omitempty"`
 	PathID                string   `json:"path_id,omitempty"`                 // claim; 8 or more hexadecimal digits
 	ContentFingerprint    string   `json:"content_fingerprint,omitempty"`     // claim; 8 hexadecimal digits, or up to 64 with another HashVersion
-	RawContentFingerprint string   `json:"raw_content_fingerprint,omitempty"` // as ContentFingerprint
+	RawContentFingerprint string   `json:"raw_content_fingerprint,omitempty"` // has the form of ContentFingerprint
 	HashVersion           string   `json:"hash_version,omitempty"`            // "" is adr-004; any other requires ContentFingerprint, which stays an unchecked claim
 }
 
@@ -356,7 +356,7 @@ type StateChanges struct {
 	Already      uint64     `json:"already"`       // number of records that already had the state
 	WithoutState uint64     `json:"without_state"` // number of events of kinds that have no state
 	FirstSeqs    []uint64   `json:"first_seqs"`
-	Receipts     []*Receipt `json:"receipts,omitempty"` // of the first changes
+	Receipts     []*Receipt `json:"receipts,omitempty"` // receipts of the first changes
 }
 
 // Note states something about a record, for example a review or a step of a workflow.
@@ -418,7 +418,7 @@ type Redaction struct {
 	FirstSeqs            []uint64        `json:"first_seqs"`
 	FirstAlreadyRedacted []RedactedEvent `json:"first_already_redacted"`
 	Events               *uint64         `json:"events,omitempty"`
-	Receipts             []*Receipt      `json:"receipts,omitempty"` // of the first events only; list the content_redacted events for all
+	Receipts             []*Receipt      `json:"receipts,omitempty"` // receipts of the first events only; list the content_redacted events for all
 }
 
 // ContentPieces is the number and size of pieces of content.
@@ -445,8 +445,8 @@ type Receipt struct {
 	LeafHash      string           `json:"leaf_hash"`
 	Hashes        Hashes           `json:"hashes"`
 	Checks        Checks           `json:"checks"`
-	Shape         string           `json:"shape,omitempty"`        // of run-DAGs only: quote, pointer, reject or unrecognised
-	FailureStage  Nullable[string] `json:"failure_stage,omitzero"` // of run-DAGs only: null, retrieval, context or answer
+	Shape         string           `json:"shape,omitempty"`        // only for run-DAGs: quote, pointer, reject or unrecognised
+	FailureStage  Nullable[string] `json:"failure_stage,omitzero"` // only for run-DAGs: null, retrieval, context or answer
 	Replayed      bool             `json:"replayed,omitempty"`     // the record was already posted with this idempotency key, and this is its first receipt
 	Derived
 	Imported   *Imported       `json:"imported,omitempty"` // only for a NativeLine

@@ -65,7 +65,7 @@ type ComparedSet struct {
 	Time    Time   `json:"time"`
 }
 
-// ChunkSources has the sources from which two sets cite a chunk.
+// ChunkSources has a chunk and, for each of two sets, the sources from which the set cites it.
 type ChunkSources struct {
 	ChunkHash string   `json:"chunk_hash"`
 	A         []string `json:"a"`

@@ -78,7 +78,7 @@ type TextDiff struct {
 // DiffedText is one of two compared texts.
 type DiffedText struct {
 	Seq    uint64 `json:"seq"`
-	SHA256 string `json:"sha256"` // of the text's bytes
+	SHA256 string `json:"sha256"` // SHA-256 of the text's bytes
 	TextLength
 }
 

@@ -106,7 +106,7 @@ type View struct {
 // Row holds the members that all rows of answers share.
 type Row struct {
 	Seq       uint64     `json:"seq"`                 // the event that the row describes
-	Inclusion *Inclusion `json:"inclusion,omitempty"` // of that event; only with proofs=true
+	Inclusion *Inclusion `json:"inclusion,omitempty"` // inclusion proof of that event; only with proofs=true
 }
 
 // Page is one page of a list.

@@ -24,7 +24,7 @@ import (
 // auditFlags holds the flags of audit, and the server and ledger that its URL names.
 type auditFlags struct {
 	server remote.Options
-	bucket string // URL of the bucket with the copy to audit; empty for one that is served by HTTP
+	bucket string // URL of the bucket with the copy to audit; empty for a copy that a web server serves
 	monitor.Options
 	key         string
 	against     []string
@@ -146,7 +146,7 @@ func (o *auditFlags) run(ctx context.Context, c *cli.Console) (err error) {
 	return explainAudit(ctx, o.Options, err)
 }
 
-// source returns where the log comes from.
+// source returns the source from which the audit reads the log.
 func (o *auditFlags) source(c *cli.Console) (fetch.Server, error) {
 	if o.bucket != "" {
 		return logurl.FetchFromBucket(o.bucket)
@@ -158,7 +158,7 @@ func (o *auditFlags) source(c *cli.Console) (fetch.Server, error) {
 	return fetchFrom(server), nil
 }
 
-// fetchFrom converts the server of the flags to the form that package fetch takes.
+// fetchFrom converts the server that the flags name to the form that package fetch needs.
 func fetchFrom(s *remote.Server) fetch.Server {
 	u, err := url.Parse(s.URL)
 	return fetch.Server{URL: s.URL, Token: s.Token, Transport: s.Transport, Compress: err == nil && !cli.Loopback(u.Hostname()), Explain: s.Explain}

@@ -123,7 +123,7 @@ func changeRows(change func(answerRows) answerRows) func(map[string]any) {
 }
 
 // If a server omits, adds, or changes anything in an answer, the audit names the query and the
-// row. COLOPHON_AUDIT_SEED is another seed.
+// row. COLOPHON_AUDIT_SEED sets another seed.
 func TestLiesAreNamed(t *testing.T) {
 	w := ledgertest.New(t, 60, 5, 60)
 	without := func(i int) func(map[string]any) {
@@ -140,8 +140,8 @@ func TestLiesAreNamed(t *testing.T) {
 	answer := func(query, row, message string) monitor.Finding {
 		return monitor.Finding{Kind: monitor.KindAnswer, Query: query, Row: row, Message: message}
 	}
-	// live selects queries as clients send them: without a size, in any order of rows, with
-	// bounds.
+	// live selects queries as clients send them: without a tree size, with any order of rows,
+	// and with limits.
 	live := func(wanted string, of ...string) func(path, query string) bool {
 		return func(path, query string) bool {
 			return onPath(wanted, of...)(path, query) && !strings.Contains(query, "as_of=") && !strings.Contains(query, "cursor=")

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The audit finds nothing wrong with an intact ledger that changes during the audit. The log
-// then already has the sizes at which the answers were given, rankings are for the head at the
-// time of their requests, and some records are redacted.
+// The audit finds nothing wrong with an intact ledger that changes during the audit. By the
+// time of the comparison, the log has every size for which an answer was given, rankings are
+// as of the head at the time of their requests, and some records have been redacted.
 func TestAuditOfABusyLedger(t *testing.T) {
 	w := ledgertest.NewForAnswers(t, 20)
 	ledger, stop := ledgertest.Serve(t, w.Copy(t))

@@ -95,8 +95,8 @@ func TestAuditStateContinues(t *testing.T) {
 	require.NotEmpty(t, s.CompactRange)
 }
 
-// If a server shows two clients different trees, a client that has the other's checkpoint or state
-// detects it.
+// If a server shows two clients different trees, a client that has the other client's
+// checkpoint or state detects it.
 func TestTwoClientsDetectTwoTrees(t *testing.T) {
 	w := ledgertest.New(t, 300, 0, 20)
 	other := w.Copy(t)

@@ -223,7 +223,7 @@ func (f *forge) keyOf(name string) storage.Hash {
 // rawServer serves what is stored without checking it, as a dishonest server would.
 type rawServer struct {
 	store storage.Reader
-	// instead is nil, or answers a request itself and then returns true.
+	// instead, if it is not nil, can answer a request itself; it then returns true.
 	instead func(http.ResponseWriter, *http.Request) bool
 }
 

@@ -32,7 +32,7 @@ func bomb(w http.ResponseWriter) {
 	_, _ = z.Write(make([]byte, 16<<20))
 	_ = z.Close()
 	w.Header().Set("Content-Encoding", "gzip")
-	endless(w, packed.Bytes()) // members of one stream
+	endless(w, packed.Bytes()) // gzip members of one stream
 }
 
 // Whatever a server sends, the audit ends, needs bounded memory, and reports what is wrong.
@@ -42,7 +42,7 @@ func TestHostileServersEndTheAudit(t *testing.T) {
 	zeros := make([]byte, 64<<10)
 	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	slowly := func(w http.ResponseWriter, r *http.Request) {
-		for r.Context().Err() == nil { // the next byte once the client has read the last one
+		for r.Context().Err() == nil { // sends the next byte once the client has read the previous one
 			_, _ = w.Write([]byte{0})
 			_ = http.NewResponseController(w).Flush()
 		}

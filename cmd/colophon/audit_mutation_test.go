@@ -23,15 +23,15 @@ type named struct {
 	kind audit.Kind
 	seq  uint64
 	tile string
-	name string // of content or a check; not compared if empty
+	name string // name of content or a check; not compared if empty
 }
 
 // auditMutation is one way to damage a ledger.
 type auditMutation struct {
 	name   string
 	change func(*forge)
-	// What must be reported by fsck on the folder, by audit on the served log, by audit
-	// --content, and by an audit that continues from a state from before the mutation.
+	// The expected reports: of fsck on the folder, of audit on the served log, of audit
+	// --content, and of an audit that continues from a state that is older than the mutation.
 	fsck, audit, content, again named
 }
 
@@ -78,7 +78,7 @@ func TestMutationsAreNamed(t *testing.T) {
 			again := filepath.Join(t.TempDir(), "state")
 			copyState(t, state, again)
 			requireAudit(t, w, url, m.again, "--state", again)
-			requireAudit(t, w, url, m.again, "--state", again) // the failed audit forgot nothing
+			requireAudit(t, w, url, m.again, "--state", again) // the failed audit has not changed the state
 		})
 	}
 }
@@ -250,7 +250,7 @@ func checkpointMutations(w *ledgertest.Ledger) []auditMutation {
 	return []auditMutation{
 		{"flip a byte in the signature", head(func(_ *forge, h *storage.Head) {
 			h.Checkpoint = bytes.Clone(h.Checkpoint)
-			digit := &h.Checkpoint[len(h.Checkpoint)-20] // a base64 digit before and after the change
+			digit := &h.Checkpoint[len(h.Checkpoint)-20] // the character is a base64 digit before and after the change
 			*digit = map[bool]byte{true: 'B', false: 'A'}[*digit == 'A']
 		}), at(audit.KindSignature, w.Size), at(audit.KindSignature, 0), at(audit.KindSignature, 0), at(audit.KindSignature, 0)},
 		{"sign with another key", func(f *forge) { signedBy(f.signer.Origin())(f) }, at(audit.KindSignature, w.Size), at(audit.KindSignature, 0), at(audit.KindSignature, 0), at(audit.KindSignature, 0)},
@@ -449,7 +449,7 @@ func checkMutations(w *ledgertest.Ledger) []auditMutation {
 		m.again = named{kind: audit.KindFork, seq: w.At[event]}
 		return m
 	}
-	// other replaces the hash that follows the text before.
+	// other replaces the hash that follows the text given as before.
 	other := func(name, event, field, before string) auditMutation {
 		return both(name, func(f *forge) {
 			f.rewrite(f.seq(event), before+hashAfter(f, event, before), before+ledgertest.ZeroHash)

@@ -44,7 +44,7 @@ func auditCommand(ctx context.Context, c *cli.Console, args ...string) int {
 	if err == nil {
 		return cli.ExitOK
 	}
-	exit := &cli.ExitError{Code: cli.ExitUsage, Err: err} // what fails before it has begun is the command line
+	exit := &cli.ExitError{Code: cli.ExitUsage, Err: err} // an error before the command starts is an error of the command line
 	errors.As(err, &exit)
 	if exit.Err != nil {
 		c.Say("%v", exit.Err)

@@ -19,8 +19,8 @@ import (
 	"colophon/proofs/audit"
 )
 
-// bundleAgain serves the first entry bundle unchanged the first good times, and calls
-// otherwise from then on.
+// bundleAgain serves the first entry bundle unchanged for the first good requests, and calls
+// otherwise for all later requests.
 func bundleAgain(s *rawServer, good int32, otherwise func(http.ResponseWriter, []byte)) {
 	var times atomic.Int32
 	s.instead = func(answer http.ResponseWriter, r *http.Request) bool {
@@ -103,9 +103,9 @@ func requireNamed(t *testing.T, code int, seq uint64, report auditReport, o outc
 	}
 }
 
-// The audit expects that redacted content is gone because an event that it checked says so,
-// whatever the server answers when the event is read again. Here a validation causes an
-// earlier read.
+// The audit expects redacted content to be gone if an event that it has checked says so. It
+// does not matter what the server answers when the audit reads the event again. Here a
+// validation causes an earlier read.
 func TestRedactionsFollowTheWalkedEvent(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	store := openRaw(t, w.Data)
@@ -162,7 +162,7 @@ func TestContentThatBecomesForbidden(t *testing.T) {
 // The audit reads no more bytes of a piece of content than the event states.
 func TestContentIsReadToItsSize(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
-	const maxContent = 64 << 20 // of a piece
+	const maxContent = 64 << 20 // largest size of a piece of content
 	var sent atomic.Int64
 	url := serveRaw(t, w.Data, func(answer http.ResponseWriter, r *http.Request) bool {
 		if !strings.Contains(r.URL.Path, "/records/"+cli.Decimal(w.At["other"])+"/content/") {

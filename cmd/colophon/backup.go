@@ -27,9 +27,10 @@ It has no index, because the index is derived from the log. It has no high-water
 because a server uses them to detect that an older state was restored.
 
 With --store, backup reads the log and the tokens from a PostgreSQL database, whose servers
-keep running. It makes a copy in the data folder first, which needs as much space as the
-log, and every backup copies everything. restore makes a data folder of it, and migrate
-moves that into a database. For large logs, use the database's own backups.
+keep running. It first makes a copy in the data folder, which needs as much space as the
+log, and every backup copies everything. restore creates a data folder from such a backup,
+and migrate moves that folder's ledgers into a database. For large logs, use the database's
+own backups.
 
 A backup still has content that is later erased from the ledger. To remove old backups,
 use --keep.

@@ -209,7 +209,7 @@ func TestBackupsAreVerified(t *testing.T) {
 	require.NoError(t, err)
 	first, err := good.Entry(t.Context(), 0)
 	require.NoError(t, err)
-	head.Size = 1 // an event of the other ledger, and the checkpoint of two
+	head.Size = 1 // the head of an event in the other ledger, with the checkpoint of two events
 	leaf := proofs.LeafHash(first)
 	require.NoError(t, bad.Commit(t.Context(), storage.Head{}, storage.Batch{
 		Head: head, Entries: [][]byte{first}, Tiles: []storage.Tile{{Hashes: leaf[:]}},

@@ -76,7 +76,7 @@ func TestSnapshotsServeOneBackup(t *testing.T) {
 	require.ErrorContains(t, err, "has its copy")
 	require.ErrorIs(t, copies.Sweep(), datadir.ErrSnapshotHeld)
 	require.DirExists(t, copies.Database())
-	require.NoError(t, held.Close()) // as when a backup is killed
+	require.NoError(t, held.Close()) // what happens when a backup is killed
 	require.NoError(t, copies.Sweep())
 	require.NoDirExists(t, copies.Database())
 }
@@ -145,9 +145,9 @@ func TestBackupsTrustNoStoredFile(t *testing.T) {
 			text, err := os.ReadFile(store.File(f.SHA256))
 			require.NoError(t, err)
 			text[len(text)/2] ^= 1
-			require.NoError(t, os.WriteFile(store.File(f.SHA256), text, 0o600)) // damage of the same length
+			require.NoError(t, os.WriteFile(store.File(f.SHA256), text, 0o600)) // damaged content of the same length
 			sum := sha256.Sum256(text)
-			m.Files[i].SHA256 = hex.EncodeToString(sum[:]) // and an exchange, under its own digest
+			m.Files[i].SHA256 = hex.EncodeToString(sum[:]) // a replaced file, which is stored under its own digest
 			require.NoError(t, os.WriteFile(store.File(m.Files[i].SHA256), text, 0o600))
 		}
 	})

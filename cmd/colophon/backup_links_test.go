@@ -95,7 +95,7 @@ func TestBackupStepsFollowNoLink(t *testing.T) {
 		for step, do := range steps {
 			t.Run(name+", "+step, func(t *testing.T) {
 				l := newLinked(t)
-				if step == "prune" { // of an older backup; the one that stays is read
+				if step == "prune" { // removes the files of an older backup; those of the remaining backup are still read
 					m := *l.manifest
 					m.Made = m.Made.Add(-time.Second)
 					_, err := l.store.Finish(&m)
@@ -135,7 +135,8 @@ func TestBackupsReplaceLinks(t *testing.T) {
 	require.Equal(t, l.before, l.found())
 }
 
-// The folder of stored files is swapped for a link while backups write to it and read it.
+// No backup follows a link that replaces the folder of stored files while backups write to it
+// and read it.
 func TestBackupsWhileFilesAreSwapped(t *testing.T) {
 	l := newLinked(t)
 	stored := l.manifest.Files[0]

@@ -164,7 +164,7 @@ func TestBackupsCopyWhatIsNew(t *testing.T) {
 	s.restore("--backup", names[0])
 	said = s.colophon(cli.ExitDamaged, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", s.key(),
 		"--backup", names[0], "--seen", datadir.Marks(s.data).Path(ledger.Default))
-	require.Contains(t, said, "it has signed 404 events, the store has 401")
+	require.Contains(t, said, "it has signed 404 events, but the store has 401")
 
 	// The second backup is still complete after the first is removed.
 	s.backup("--keep", "1")

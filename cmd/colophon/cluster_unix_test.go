@@ -23,14 +23,14 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// cluster is some servers on one database.
+// cluster is a number of servers on one database.
 type cluster struct {
 	*testing.T
 	store  string
 	posted atomic.Int64 // records that were acknowledged
 }
 
-// patience bounds what servers take to agree. It is no requirement.
+// patience limits how long servers can take to agree. It is not a requirement.
 const patience = time.Minute
 
 // TestServersOnOneStore runs several servers on one PostgreSQL database.
@@ -80,7 +80,7 @@ func (c *cluster) shareKeys(from, to string) {
 // two starts two servers that both have the keys; the first one writes the ledger default.
 func (c *cluster) two() (first, second *process) {
 	a, b := filepath.Join(c.TempDir(), "a"), filepath.Join(c.TempDir(), "b")
-	// The names decide which server is preferred for the ledger default: the first one.
+	// The names make the first server the preferred one for the ledger default.
 	c.name(a, "server-1")
 	c.name(b, "server-2")
 	first = c.start(a)
@@ -89,13 +89,14 @@ func (c *cluster) two() (first, second *process) {
 	return first, second
 }
 
-// name names a server before its first start.
+// name gives a server its ID before the server's first start.
 func (c *cluster) name(data, id string) {
 	require.NoError(c, os.MkdirAll(filepath.Join(data, "store"), 0o700))
 	require.NoError(c, os.WriteFile(filepath.Join(data, "store", "server"), []byte(id+"\n"), 0o600))
 }
 
-// ask sends a request, and returns its status and answer; 0 if there is none.
+// ask sends a request, and returns its status and answer. The status is 0 if there is no
+// answer.
 func (c *cluster) ask(method, url, body string) (int, http.Header, string) {
 	c.Helper()
 	request, err := http.NewRequestWithContext(c.Context(), method, url, strings.NewReader(body))
@@ -131,7 +132,7 @@ func (c *cluster) postRecord(p *process, ledger, record string) (int, http.Heade
 	return status, header, text
 }
 
-// mustPost posts a record until the server takes it, with one run_id.
+// mustPost posts a record, always with the same run_id, until the server accepts it.
 func (c *cluster) mustPost(p *process, ledger string) (receipt string) {
 	c.Helper()
 	record := fmt.Sprintf(`{"run_id":"run-%d","payload":{"n":1},"system_prompt":"s","output":"o","model":"m","temperature":0.5,"max_tokens":16}`, records.Add(1))
@@ -144,7 +145,7 @@ func (c *cluster) mustPost(p *process, ledger string) (receipt string) {
 		} else {
 			require.Contains(c, []int{0, http.StatusCreated, http.StatusOK}, status, text)
 		}
-		if status == http.StatusOK { // an earlier try was recorded without an answer
+		if status == http.StatusOK { // an earlier attempt recorded it, but its answer was lost
 			c.posted.Add(1)
 		}
 		return status == http.StatusCreated || status == http.StatusOK
@@ -190,8 +191,8 @@ func (c *cluster) requireAll(p *process, ledger string) {
 	require.Equal(c, http.StatusOK, status, text)
 }
 
-// A holder is killed. The other server takes the ledger; the first one comes back, and
-// forwards.
+// If the server that holds a ledger is killed, the other server takes the ledger. When the
+// first server comes back, it forwards writes.
 func killedHolder(c *cluster) {
 	a, b := c.two()
 	c.waitFor(a, "default")
@@ -210,7 +211,7 @@ func killedHolder(c *cluster) {
 	c.requireAll(b, "default")
 }
 
-// A holder is asked to end while clients write through the other server.
+// A server that holds a ledger can shut down while clients write through the other server.
 func cleanStop(c *cluster) {
 	a, b := c.two()
 	var writers sync.WaitGroup
@@ -233,7 +234,8 @@ func cleanStop(c *cluster) {
 	c.requireAll(b, "default")
 }
 
-// A holder is stopped, loses its ledger, and continues: it can commit nothing, and forwards.
+// A server that holds a ledger is suspended, loses the ledger, and continues. It then cannot
+// commit anything, and forwards writes.
 func pausedWriter(c *cluster) {
 	a, b := c.two()
 	c.mustPost(a, "default")
@@ -245,7 +247,7 @@ func pausedWriter(c *cluster) {
 			}
 			return c.holds(holder, "default")
 		}, patience, 20*time.Millisecond)
-		// The writer is stopped anywhere in a commit.
+		// The writer is suspended at a random moment of a commit.
 		var writers sync.WaitGroup
 		var stop atomic.Bool
 		for range 4 {
@@ -270,7 +272,7 @@ func pausedWriter(c *cluster) {
 	}
 }
 
-// A server without the signing key follows, and takes nothing.
+// A server without the signing key follows a ledger, and never takes it.
 func noKeyNoLease(c *cluster) {
 	a := c.start(filepath.Join(c.TempDir(), "a"))
 	b := c.start(filepath.Join(c.TempDir(), "b"))
@@ -295,7 +297,8 @@ func noKeyNoLease(c *cluster) {
 	c.requireAll(b, "default")
 }
 
-// All writes to a server that follows reach the holder, and the server shows them at once.
+// All writes to a server that follows the ledger reach the server that holds it. The following
+// server shows them at once.
 func forwarding(c *cluster) {
 	a, b := c.two()
 	require.False(c, c.holds(b, "default"))
@@ -312,7 +315,7 @@ func forwarding(c *cluster) {
 
 	status, _, _ = c.ask(http.MethodGet, b.url+"/v1/ledgers/default/records/1", "")
 	require.Equal(c, http.StatusOK, status)
-	// An older size needs a signature, which only the holder makes.
+	// A checkpoint of an older size needs a new signature, which only the holder can make.
 	status, _, text := c.ask(http.MethodGet, b.url+"/v1/ledgers/default/records/0/receipt?tree_size=1", "")
 	require.Equal(c, http.StatusOK, status, text)
 
@@ -331,7 +334,7 @@ func forwarding(c *cluster) {
 	require.Equal(c, 2000, strings.Count(string(text2), `"seq":`), "%.500s", text2)
 	require.Equal(c, 2002, c.size(b, "default"))
 
-	// A stream of events shows what comes through either server.
+	// A stream of events shows the records that are posted through either server.
 	stream, err := http.NewRequestWithContext(c.Context(), http.MethodGet, b.url+"/v1/ledgers/default/events?from=2002", nil)
 	require.NoError(c, err)
 	stream.Header.Set("Accept", "text/event-stream")
@@ -365,10 +368,10 @@ func forwarding(c *cluster) {
 	}
 }
 
-// Two servers share the ledgers, and each takes those of the other when that ends.
+// Two servers share the ledgers. When one of them ends, the other takes its ledgers.
 func spread(c *cluster) {
 	a, b := filepath.Join(c.TempDir(), "a"), filepath.Join(c.TempDir(), "b")
-	c.name(a, "server-1") // preferred for all but ledger-1
+	c.name(a, "server-1") // preferred for all ledgers except ledger-1
 	c.name(b, "server-2")
 	first := c.start(a)
 	names := []string{"default"}

@@ -159,7 +159,7 @@ func answerOf(url string) (status int, body string) {
 	}
 	defer response.Body.Close()
 	var text bytes.Buffer
-	_, _ = text.ReadFrom(response.Body) // what is missing is missed by the client
+	_, _ = text.ReadFrom(response.Body) // a missing part is detected by the client
 	return response.StatusCode, text.String()
 }
 
@@ -167,7 +167,7 @@ func answerOf(url string) (status int, body string) {
 func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
 	url, _ := exportedServer(t)
 	for name, c := range map[string]struct {
-		path     string // of the answer that is changed
+		path     string // path of the answer that the test changes
 		old, new string
 		says     string
 	}{
@@ -199,7 +199,7 @@ func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
 func TestExportsHaveTheRequestedRecordsOnly(t *testing.T) {
 	url, _ := exportedServer(t)
 	for name, c := range map[string]struct {
-		old, new string // in the paths that are asked for
+		old, new string // replaced in the requested paths
 		ledger   string
 		says     string
 	}{
@@ -252,7 +252,7 @@ func TestCursorCyclesEndCommands(t *testing.T) {
 	var asked atomic.Int32
 	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if asked.Add(1) > 100 {
-			w.WriteHeader(http.StatusTeapot) // the command would continue for ever
+			w.WriteHeader(http.StatusTeapot) // otherwise the command would continue for ever
 			return
 		}
 		next := map[string]string{"": "a", "a": "b", "b": "c", "c": "a"}
@@ -293,7 +293,7 @@ func TestFilesAreReplacedAtomically(t *testing.T) {
 	require.False(t, pack.IsPack(text))
 }
 
-// A proof is of the requested stage, even if a run has several stages with that name.
+// A proof is for the requested stage, even if a run has several stages with the same name.
 func TestProofsAreOfTheRequestedStage(t *testing.T) {
 	url, _ := exportedServer(t)
 	node := func(digit string) string { return `{"stage":"a","hash":"` + strings.Repeat(digit, 64) + `"}` }

@@ -100,7 +100,7 @@ func TestFoldersThatOthersCanChange(t *testing.T) {
 	} {
 		require.NoError(t, os.Chmod(dir, 0o777), "%s", dir)
 		for _, args := range commands {
-			if args[0] == "restore" { // into a folder of which nothing but keys and marks is left
+			if args[0] == "restore" { // restores into a folder that has only keys and marks
 				if dir != s.data && dir != datadir.Keys(s.data).Dir && dir != datadir.Marks(s.data).Dir {
 					continue
 				}
@@ -150,8 +150,8 @@ func TestKeysOfAnotherUser(t *testing.T) {
 	require.NoError(t, os.Chown(filepath.Join(datadir.Access(s.data), "tokens.json"), 0, 0))
 	s.colophon(cli.ExitOK, rotate...)
 
-	// The whole folder is allowed to belong to another user, for whom the administrator runs
-	// the command.
+	// The whole folder can belong to another user, for whom the administrator runs the
+	// command.
 	require.NoError(t, filepath.WalkDir(s.data, func(path string, _ os.DirEntry, err error) error {
 		require.NoError(t, err)
 		return os.Chown(path, stranger, stranger)
@@ -222,7 +222,7 @@ func TestNamedFilesThatOthersCanChange(t *testing.T) {
 	}{
 		{0o646, 0o600, 0o600, "anyone can write to "},
 		{0o644, 0o644, 0o600, "anyone can read or write "},
-		{0o644, 0o640, 0o600, "tls-cert"}, // which is not a certificate
+		{0o644, 0o640, 0o600, "tls-cert"}, // the file is not a certificate
 	} {
 		config := server.Config{TLSCert: write("cert", "x", c.cert), TLSKey: write("key", "x", c.key), TLSClientCA: write("ca", "x", c.ca)}
 		_, err := server.OpenTLS(config, slog.New(slog.DiscardHandler))

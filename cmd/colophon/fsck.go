@@ -25,9 +25,9 @@ import (
 // fsckOptions holds the flags of fsck.
 type fsckOptions struct {
 	data   string
-	store  string // URL of the database of the log; "" means the data folder
+	store  string // URL of the PostgreSQL database that holds the log; "" means the data folder
 	ledger string // "" means all
-	key    string // "" means the key file of each ledger
+	key    string // value of --key; "" means the key file of each ledger
 	json   bool
 }
 
@@ -52,7 +52,7 @@ created, and whether its log is public, so fsck cannot check this. The memory th
 needs does not grow with the ledger.
 
 Stop the server before you run fsck. With --store, fsck checks the log in a PostgreSQL
-database, and takes keys and marks from the data folder.
+database, with the keys and marks from the data folder.
 
 Exit codes: 0 no damage was found, 1 something is damaged, cannot be read, or is older
 than the folder's keys or marks, 2 bad arguments or no such folder, 4 another process
@@ -135,7 +135,7 @@ type finding struct {
 }
 
 // kindStorage is the kind of damage to files that prevents reading a ledger or the list of
-// ledgers. Damage that audit.Log finds has kinds of its own.
+// ledgers. Damage that audit.Log finds has other kinds.
 const kindStorage = "storage"
 
 // damage is the first damage of a ledger or of the folder.
@@ -145,7 +145,7 @@ type damage struct {
 	Tile    string `json:"tile,omitempty"`
 	Content string `json:"content,omitempty"`
 	Message string `json:"message"`
-	text    string // with kind and position, for people
+	text    string // names kind and position; for people
 }
 
 // unreadable returns the damage that an error of the storage reports.
@@ -196,9 +196,9 @@ func checkLedgers(ctx context.Context, c *cli.Console, o fsckOptions, database s
 	return checkEveryKey(ctx, c, database, findings, walked)
 }
 
-// checkEveryKey reads every key of the database. If a ledger has a key that does not follow from its
-// log, this becomes the damage of the ledger's finding, unless that has one. The error wraps
-// storage.ErrDamaged if a key belongs to no ledger.
+// checkEveryKey reads every key of the database. If a ledger has a key that does not follow
+// from its log, this becomes the damage of the ledger's finding, unless the finding already
+// has one. The error wraps storage.ErrDamaged if a key belongs to no ledger.
 func checkEveryKey(ctx context.Context, c *cli.Console, database storage.Database, findings []finding, walked map[string]*audit.Report) ([]finding, error) {
 	var expected uint64
 	for _, report := range walked {
@@ -233,7 +233,7 @@ func strayDamage(s *storage.Stray) *damage {
 	switch {
 	case s.Ledger == "":
 		position = ""
-	case s.Kind == storage.StrayDatabase || s.Kind == storage.StrayTile: // about no event
+	case s.Kind == storage.StrayDatabase || s.Kind == storage.StrayTile: // the stray does not concern an event
 		position = fmt.Sprintf("at size %d: ", s.Seq)
 	}
 	return &damage{Kind: string(s.Kind), Seq: s.Seq, Message: message, text: string(s.Kind) + ": " + position + message}
@@ -377,7 +377,7 @@ func reportFindings(c *cli.Console, o fsckOptions, findings []finding, folder *d
 		report := struct {
 			Clean   bool      `json:"clean"`
 			Ledgers []finding `json:"ledgers"`
-			Damage  *damage   `json:"damage,omitempty"` // of the folder
+			Damage  *damage   `json:"damage,omitempty"` // damage of the folder
 		}{clean, append([]finding{}, findings...), folder}
 		if err := cli.WriteJSON(c, report); err != nil {
 			return err

@@ -84,7 +84,7 @@ func fsckKeys(ctx context.Context, data string, all []pebbletest.KeyValue) (find
 	return findings, errors.Join(err, database.Close())
 }
 
-// damagesOf returns the damage in the findings, and the error, as texts.
+// damagesOf returns the damage in the findings, and the error, as text.
 func damagesOf(findings []finding, err error) (said []string) {
 	for _, f := range findings {
 		if f.Damage != nil {
@@ -232,7 +232,7 @@ func TestEveryKeyIsChecked(t *testing.T) {
 	for _, family := range []string{"format", "place", "reference", "content", "entry", "head", "info", "claim", "last", "name", "redaction", "setting", "tile", "erasure"} {
 		require.Positive(t, families[family], family)
 	}
-	const most = 4 // keys of a family
+	const most = 4 // largest number of tested keys of a family
 	dice := rand.New(rand.NewPCG(1, 2))
 	tried, allowed := 0, 0
 	for i, kv := range all {
@@ -318,9 +318,9 @@ func TestFsckNamesStrays(t *testing.T) {
 		}
 		return k
 	}
-	var size, secret, plain uint64 // of the ledger; a redacted record; another one
+	var size, secret, plain uint64 // size of the ledger; a redacted record; a record that is not redacted
 	var event []byte
-	var held, digest storage.Hash // of the plain record
+	var held, digest storage.Hash // content and digest of the plain record
 	ledgertest.WithStore(t, data, func(store storage.Reader) {
 		head, err := store.Head(t.Context())
 		require.NoError(t, err)

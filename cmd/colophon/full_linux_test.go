@@ -59,7 +59,7 @@ type served struct {
 	*testing.T
 	url  string
 	said *spoken
-	stop func() int // ends it, and returns its exit code
+	stop func() int // ends the server and returns its exit code
 }
 
 func startFull(t *testing.T, data string, args ...string) *served {
@@ -176,7 +176,7 @@ func TestServersStartOnAFullDisk(t *testing.T) {
 					require.GreaterOrEqual(t, status, 400, "%s: %s", write.path, text)
 					continue
 				}
-				if !strings.HasSuffix(write.path, "/batch") { // which says so of each line
+				if !strings.HasSuffix(write.path, "/batch") { // a batch reports this for each line
 					require.Equal(t, http.StatusServiceUnavailable, status, "%s: %s", write.path, text)
 				}
 				require.Contains(t, text, "the server is short of disk space; nothing was written, try again when there is room", write.path)

@@ -31,7 +31,7 @@ type importOptions struct {
 	retries    int    // failed attempts in a row, without an answered line, before import gives up
 	maxLine    size.Bytes
 
-	// Describe files of other systems; empty for files with lines of a batch.
+	// These describe files of other systems. They are empty for files with lines of a batch.
 	format, zone, project, subject, report string
 	dryRun                                 bool
 }
@@ -227,7 +227,7 @@ func printTally(c *cli.Console, t *importer.Tally) error {
 	for _, m := range t.Members {
 		colon := ""
 		if m.Fate == formats.Left {
-			colon = ":" // the reasons follow
+			colon = ":" // reasons follow after the colon
 		}
 		fmt.Fprintf(&table, "%10d  %s: %s%s %s\n", m.Count, m.Pattern, m.Fate, colon, m.As)
 	}

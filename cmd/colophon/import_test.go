@@ -69,11 +69,11 @@ func TestImportContinuesAfterInterruptions(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lines.ndjson")
 	require.NoError(t, os.WriteFile(name, file.Bytes(), 0o600))
 	server := answering(t,
-		func(w http.ResponseWriter, _ *http.Request) { // no room at all
+		func(w http.ResponseWriter, _ *http.Request) { // the server has no space at all
 			w.Header().Set("Retry-After", "0")
 			http.Error(w, `{"detail":"no room"}`, http.StatusServiceUnavailable)
 		},
-		func(w http.ResponseWriter, r *http.Request) { // no room after three lines
+		func(w http.ResponseWriter, r *http.Request) { // the server has no space after three lines
 			lines := duplex(t, w, r)
 			receipts(t, w, lines, 1, 3, "run-0")
 			_, _ = io.WriteString(w, `{"status":503,"title":"Service Unavailable","detail":"no room"}`+"\n")

@@ -26,7 +26,7 @@ type keysCommand struct {
 	server remote.Options
 	data   string // "" means that the server is used
 	url    storeFlag
-	key    string // of --key; "" means none
+	key    string // value of --key; "" if the flag is not given
 	json   bool
 }
 

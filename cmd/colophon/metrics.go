@@ -31,9 +31,10 @@ func newMetrics(c *cli.Console) *cobra.Command {
 from it. The lines equal those that a server of this version exports for the ledger at
 that size. With this you can check the numbers of a server or of its monitoring.
 
-Stop the server before you run metrics. With --store, the log is read from a PostgreSQL
-database, and other servers on it can continue. The command does not change the data folder. It
-builds its own index in the folder for temporary files, and removes it.
+Stop the server before you run metrics. With --store, metrics reads the log from a
+PostgreSQL database, and the servers that use the database can keep running. The command
+does not change the data folder. It builds its own index in the folder for temporary
+files, and removes it.
 
 Exit codes: 0 the metrics are printed, 1 the log could not be read, 2 bad arguments or
 no such folder, 4 another process uses the folder.`,

@@ -16,20 +16,20 @@ func newMigrate(c *cli.Console) *cobra.Command {
 checkpoints, content, idempotency keys, redactions, and settings. Content that was erased
 is not copied. The copy is verified as fsck does, and has the same signed head.
 
-Stop the server first. No server starts on the copy until it is complete and the source
-is marked as moved; from then on none starts on the source. If migrate is interrupted, run
-it again with the same arguments: it continues.
+Stop the server first. No server starts on the copy until the copy is complete and the
+source is marked as moved; from then on, no server starts on the source. If migrate is
+interrupted, run it again with the same arguments to continue.
 
-From a folder, the log is kept as db.moved in it. Tokens move along. Keys, marks, and the
-index stay in the folder, which serve then uses with --store. To a folder, name the data
-folder that the server used with the database: it has the keys. A new folder needs a copy
-of that folder's keys and marks.
+If the source is a folder, it keeps its log as db.moved. The tokens move too. Keys, marks,
+and the index stay in the folder, which serve then uses with --store. If the target is a
+folder, name the data folder that the server used with the database, because it has the
+keys. A new folder needs a copy of that folder's keys and marks.
 
---undo makes the source valid again, if nothing was written to the target. A password of
-the database belongs into the variable PGPASSWORD, not on the command line.
+--undo makes the source valid again, if nothing was written to the target. Put the
+password of the database into the variable PGPASSWORD, not on the command line.
 
-Exit codes: 0 the ledgers are moved, 1 they are not, 2 bad arguments, or the folder or the
-database is not one that fits, 4 another process uses the folder, 5 the source is damaged.`,
+Exit codes: 0 the ledgers are moved, 1 they are not, 2 bad arguments, or an unsuitable
+folder or database, 4 another process uses the folder, 5 the source is damaged.`,
 		Example: `  colophon migrate --from ./data --to postgres://colophon@db.example.org/colophon
   colophon migrate --from postgres://colophon@db.example.org/colophon --to ./data
   colophon migrate --undo --from ./data --to postgres://colophon@db.example.org/colophon`,

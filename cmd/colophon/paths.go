@@ -26,7 +26,7 @@ type pathsCommand struct {
 	server          *remote.Server // set by connect
 	ledger, project string
 	build           string
-	branch, base    string // of check
+	branch, base    string // flags of check
 }
 
 func newPaths(c *cli.Console) *cobra.Command {

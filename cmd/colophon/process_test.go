@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// spoken collects the output of a command.
+// spoken collects the output of a process.
 type spoken struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -37,8 +37,8 @@ type process struct {
 	cmd    *exec.Cmd
 	said   *spoken
 	url    string
-	up     bool          // it answered; otherwise it has ended
-	exited chan struct{} // closed when it has ended
+	up     bool          // the server answered; false if it has ended instead
+	exited chan struct{} // closed when the server has ended
 }
 
 // startProcess starts a server on a data folder and waits until it answers or has exited.
@@ -51,7 +51,7 @@ func startProcess(t *testing.T, data string, args ...string) *process {
 	}
 	args = append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0"}, args...)
 	p := &process{cmd: exec.CommandContext(t.Context(), program, args...), said: new(spoken), exited: make(chan struct{})}
-	p.cmd.Args[0] = "colophon" // as TestMain knows it
+	p.cmd.Args[0] = "colophon" // TestMain recognises the name
 	p.cmd.Stdout, p.cmd.Stderr = p.said, p.said
 	if err := p.cmd.Start(); err != nil {
 		t.Error(err)
@@ -60,7 +60,7 @@ func startProcess(t *testing.T, data string, args ...string) *process {
 	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
 	go func() {
 		defer close(p.exited)
-		_ = p.cmd.Wait() // its code says the rest
+		_ = p.cmd.Wait() // the exit code tells the rest
 	}()
 	for range 6000 {
 		if found := servedAt.FindStringSubmatch(p.said.String()); found != nil {

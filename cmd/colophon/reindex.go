@@ -19,7 +19,7 @@ import (
 // offlineOptions holds the flags of commands that open a data folder without a server.
 type offlineOptions struct {
 	data   string
-	store  string // URL of the database of the log; empty: in the data folder
+	store  string // URL of the PostgreSQL database that holds the log; empty if the data folder holds it
 	ledger string
 }
 
@@ -39,9 +39,10 @@ the index is wrong. A missing index needs no reindex: the server builds it at st
 The ledgers do not change. If reindex is interrupted, the next start of the server
 rebuilds the index.
 
-Stop the server before you run reindex. With --store, the log is read from a PostgreSQL
-database, and other servers on it can continue: each has an index of its own. It takes more memory than a server: up to 2 GiB,
-but at most a quarter of the available memory.
+Stop the server before you run reindex. With --store, reindex reads the log from a
+PostgreSQL database, and other servers that use the database can keep running, because each
+has an index of its own. reindex takes more memory than a server: up to 2 GiB, but at most
+a quarter of the available memory.
 
 Exit codes: 0 the index is built, 1 it could not be built, 2 bad arguments or no such
 folder, 4 another process uses the folder.`,

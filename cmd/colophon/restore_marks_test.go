@@ -54,7 +54,7 @@ func TestRestoresKeepTheHighestMark(t *testing.T) {
 			}
 			args := []string{"restore", "--from", s.backups, "--data", data, "--key", key}
 			if k.seen != "" {
-				file := filepath.Join(t.TempDir(), "seen,of,all.txt") // a comma parts no names
+				file := filepath.Join(t.TempDir(), "seen,of,all.txt") // the comma must not separate names
 				require.NoError(t, os.WriteFile(file, []byte(k.seen), 0o600))
 				args = append(args, "--seen", file)
 			}

@@ -151,8 +151,8 @@ type feedProcess struct {
 	command *exec.Cmd
 	stdin   io.WriteCloser
 	output  *bytes.Buffer
-	rest    []byte     // lines that it was not given yet
-	given   chan error // receives the outcome of giving the first lines
+	rest    []byte     // lines that the import has not been given yet
+	given   chan error // receives the result of giving it the first lines
 }
 
 // scriptFeed imports a file in two parts:
@@ -185,7 +185,7 @@ func scriptFeed(ts *testscript.TestScript, neg bool, args []string) {
 	} else {
 		_ = f.stdin.Close()
 	}
-	_ = f.command.Wait() // the exit code is looked at below
+	_ = f.command.Wait() // the exit code is checked below
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]+".out"), f.output.Bytes(), 0o600))
 	if code := strconv.Itoa(f.command.ProcessState.ExitCode()); code != args[2] {
 		ts.Fatalf("exit code %s, want %s; output:\n%s", code, args[2], f.output)

@@ -171,7 +171,7 @@ func damageOf(ctx context.Context, what string, store storage.Reader, seq uint64
 	case "content":
 		digest, err := contentOf(entry[proofs.HashSize:])
 		return func(t *pebbletest.Tamper) error { return t.SetContent(digest, []byte("other")) }, err
-	case "redaction": // by the event that is the last
+	case "redaction": // by the last event
 		head, err := store.Head(ctx)
 		return func(t *pebbletest.Tamper) error { return t.SetRedaction(seq, head.Size-1) }, err
 	case "reference":

@@ -37,8 +37,8 @@ only on loopback, unless you give --insecure.
 
 --publish keeps a copy of every public log in a folder or in an S3 bucket, with the
 paths of the server. audit reads the copy without the server, and other tools for
-tlog-tiles read it too. The server never changes what is there: it refuses the copy of
-another log.
+tlog-tiles read it too. The server never changes entries that the copy already has, and it
+does not write into the copy of another log.
 
 --read-only serves without writing or signing. With --store it serves the ledgers of a
 database that other servers write. With --from it follows a published copy of one

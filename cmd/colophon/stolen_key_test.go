@@ -24,7 +24,7 @@ import (
 // stolenKey has a ledger whose first key was retired and then stolen, and a log that the thief
 // has forged with that key and the same origin.
 type stolenKey struct {
-	url, forged string // of the two ledgers
+	url, forged string // URLs of the two ledgers
 	first, now  string // verifier keys
 	history     *proofs.KeyHistory
 	old         string // a receipt that only the first key has signed
@@ -110,7 +110,7 @@ func (s *stolenKey) liar(t *testing.T, keys string) (address string) {
 }
 
 // With a key that was stolen after its retirement, a thief cannot deceive an auditor who
-// trusts the current key, whatever the server says about its keys.
+// trusts the current key, no matter what the server says about its keys.
 func TestStolenRetiredKeyForgesNoLog(t *testing.T) {
 	s := newStolenKey(t)
 	for name, change := range map[string]func(map[string]any){"the keys as they are": nil, "a key that was never retired": neverRetired} {
@@ -144,7 +144,7 @@ func TestStolenRetiredKeyForgesNoLog(t *testing.T) {
 }
 
 // A thief of the retired key can deceive an auditor who still trusts that key, unless the
-// auditor's state remembers the newer one.
+// auditor's state remembers the newer key.
 func TestStateRemembersTheNewerKey(t *testing.T) {
 	s := newStolenKey(t)
 	lies := s.liar(t, s.keysFile(t, nil))
@@ -158,8 +158,8 @@ func TestStateRemembersTheNewerKey(t *testing.T) {
 	require.NotZero(t, report.Code, "%s%s", o.stdout, o.stderr)
 }
 
-// The audit compares the server's list of keys with the log. It reports a retired key that is
-// listed with other bounds or as a current key.
+// The audit compares the server's list of keys with the log. It reports a retired key that the
+// server lists with a wrong range of sizes or as a current key.
 func TestKeysThatTheLogDoesNotShow(t *testing.T) {
 	s := newStolenKey(t)
 	honest := strings.TrimSuffix(s.url, remote.LedgerPath("default"))
@@ -281,7 +281,8 @@ func TestStateFromBeforeARotation(t *testing.T) {
 }
 
 // A checkpoint that only an older key has signed does not count while a newer key signs. The
-// audit does not remember it and reports no fork because of it, whichever key is given.
+// audit does not remember it and reports no fork because of it, no matter which key the
+// auditor gives.
 func TestCheckpointsOfAnOlderKeyAlone(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 0)
 	old, err := datadir.Keys(w.Data).Load("default")

@@ -23,8 +23,9 @@ func (s *storeFlag) bind(flags *pflag.FlagSet, what string) {
 	flags.StringVar(&s.url, "store", "", "`URL` of the PostgreSQL database of the "+what+", as for serve, or COLOPHON_STORE; default the data folder")
 }
 
-// value returns the URL; it is empty if the data folder is meant. The variable is not the
-// default of the flag, which help prints: it may contain a password.
+// value returns the URL, or "" if the log is in the data folder. The environment variable is
+// not the default of the flag, because help prints defaults and the variable can contain a
+// password.
 func (s *storeFlag) value(c *cli.Console, command *cobra.Command) string {
 	if !command.Flags().Changed("store") {
 		return c.Environment("COLOPHON_STORE", "")
@@ -32,9 +33,10 @@ func (s *storeFlag) value(c *cli.Console, command *cobra.Command) string {
 	return s.url
 }
 
-// openDatabase opens the ledgers of a stopped server for a command: in its data folder, or at url
-// if that is not empty. The folder is locked in both cases. If readOnly is true, other servers on
-// a database continue; otherwise the command takes their ledgers over.
+// openDatabase opens the ledgers of a stopped server for a command: in its data folder, or at
+// url if that is not empty. The folder is locked in both cases. If readOnly is true, the
+// servers that use a PostgreSQL database continue; otherwise the command takes over their
+// ledgers.
 func openDatabase(ctx context.Context, c *cli.Console, data, url string, readOnly bool) (storage.Database, error) {
 	switch {
 	case url == "" && readOnly:
@@ -48,7 +50,7 @@ func openDatabase(ctx context.Context, c *cli.Console, data, url string, readOnl
 	if err := datadir.CheckUsedElsewhere(data); err != nil {
 		return nil, err
 	}
-	lock, err := folderlock.Take(datadir.Store(data))
+	lock, err := folderlock.Take(datadir.StoreMarker(data))
 	if err != nil {
 		return nil, datadir.ExplainOpen(err, data)
 	}
@@ -59,7 +61,7 @@ func openDatabase(ctx context.Context, c *cli.Console, data, url string, readOnl
 	return lockedDatabase{database, lock}, nil
 }
 
-// lockedDatabase is a database that is used with a locked data folder.
+// lockedDatabase is a PostgreSQL database together with the lock on the data folder.
 type lockedDatabase struct {
 	storage.Database
 	lock io.Closer

@@ -52,7 +52,7 @@ func (t *tokenCommand) withStore(command *cobra.Command, f func(tokenStore) erro
 	return f(store)
 }
 
-// place names the store of the tokens for people.
+// place describes the store of the tokens for messages.
 func (t *tokenCommand) place(store tokenStore) string {
 	if store.database != nil {
 		return store.database.Place()

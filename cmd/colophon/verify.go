@@ -48,11 +48,11 @@ Exit codes:
   13  broken chain link: event, prev_event_hash, event_hash and leaf_hash disagree
   14  broken inclusion: the event is not in the signed tree
   15  a field disagrees with the event
-  16  wrong record: the record does not hash to the event
+  16  wrong record: the record is not the one in the event
   17  a minimal receipt, or a .tlog-proof without entry: nothing to prove
   18  wrong checks: the event's values differ from those computed from the record
   19  broken path: the stage is not in the tree of its run
-  20  wrong text: it does not hash to the stage or the citation
+  20  wrong text: it does not match the hash of the stage or the citation
   21  wrong content: the content in the pack is not the content that the event names
   22  replaced key: signed only with a key that has been replaced; try --later
   23  not in the later tree: --later or --copy shows another tree than the one that was signed`

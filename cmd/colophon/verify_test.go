@@ -76,7 +76,7 @@ func TestSigningKeysAreNotShown(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("a.b")
 	require.NoError(t, err)
 	secret := signer.Secret()
-	seed := strings.SplitN(secret, "+", 5)[4] // the seed itself can contain a plus
+	seed := strings.SplitN(secret, "+", 5)[4] // splits at most this often, because the seed itself can contain a plus
 	for _, text := range []string{secret, "signing key (secret)  " + secret, "\ufeff" + secret, secret + secret, secret[1:], secret[len("PRIVATE+KEY+"):], seed, "x\n" + seed + "\n"} {
 		file := write(t, text)
 		for _, given := range []string{file, text} {

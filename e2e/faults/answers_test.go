@@ -169,7 +169,7 @@ func (o *oracle) naive(f *index.Follower) error {
 	return errors.Join(o.naiveView(v, runs), v.Close())
 }
 
-// sameCounts compares counters. A counter that is 0 may be missing.
+// sameCounts compares counters. A counter with the value 0 can be missing.
 func sameCounts(a, b map[string]uint64) bool {
 	nonzero := func(m map[string]uint64) map[string]uint64 {
 		m = maps.Clone(m)

@@ -39,11 +39,11 @@ func (t *tally) sum() (n int) {
 	return n
 }
 
-// round injects some faults into a new world, and asks the oracle after each. An error is
-// something that must never happen.
+// round injects some faults into a new world, and asks the oracle after each. An error means
+// that something happened that must never happen.
 type round func(t *testing.T, r *rand.Rand, name string) (tally, error)
 
-// lanes is the number of concurrent rounds.
+// lanes is the number of rounds that run concurrently.
 const lanes = 2
 
 // campaign runs rounds until enough faults were injected.

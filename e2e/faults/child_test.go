@@ -43,11 +43,11 @@ type childMessage struct {
 // childMain is the main function of a child.
 func childMain() int {
 	asked := json.NewDecoder(os.Stdin)
-	var mu sync.Mutex // keeps lines whole
+	var mu sync.Mutex // prevents lines from being mixed
 	say := func(s childMessage) {
 		mu.Lock()
 		defer mu.Unlock()
-		_ = json.NewEncoder(os.Stdout).Encode(s) // the parent notices a missing line
+		_ = json.NewEncoder(os.Stdout).Encode(s) // the parent notices if a line is missing
 	}
 	for {
 		var s session

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// patience is how long a request may take while the server is alive.
+// patience is the longest time of a request while the server is alive.
 const patience = 30 * time.Second
 
 // client sends the requests of a history, from several goroutines.
@@ -22,7 +22,7 @@ type client struct {
 	history *history
 	url     string // URL of the ledger
 	http    *http.Client
-	// mayHang means that the server may leave clients without an answer.
+	// mayHang means that the server is allowed to leave clients without an answer.
 	mayHang bool
 }
 
@@ -113,7 +113,7 @@ func (c *client) noteTimeout(method, path string, err error) {
 	}
 }
 
-// post sends an attempt, and reports whether the answer says that it is in the log.
+// post sends an attempt, and reports whether the answer says that the attempt is in the log.
 func (c *client) post(ctx context.Context, a *attempt) bool {
 	var headers []string
 	if a.key != "" {
@@ -211,8 +211,8 @@ func (c *client) lines(list []*attempt, answers io.Reader) {
 	}
 }
 
-// read requests something that was acknowledged earlier. The request may fail, but an answer
-// must agree with the acknowledgement.
+// read requests something that was acknowledged earlier. The request is allowed to fail, but
+// an answer must agree with the acknowledgement.
 func (c *client) read(ctx context.Context) {
 	of := c.history.some()
 	if of == nil {

@@ -52,8 +52,8 @@ func (c *clock) read() time.Time {
 func clockRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	w := &storeWorld{history: newHistory(name, r.Uint64()), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
 	for range 4 {
-		// After a session at the end of time, all events would have that time, which would
-		// hide later faults.
+		// A session with a clock at the end of time would give all later events that time,
+		// which would hide later faults.
 		course := courses[r.IntN(len(courses)-1)]
 		if r.IntN(20) == 0 {
 			course = courses[len(courses)-1]

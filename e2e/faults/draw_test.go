@@ -31,8 +31,8 @@ type attempt struct {
 	// validation is the build in which the path of a record is validated; empty for other
 	// kinds.
 	validation string
-	// target is the event that a change refers to, and targets are the events of a change of
-	// several.
+	// target is the event that a change refers to, and targets are the events that a change of
+	// several records refers to.
 	target  uint64
 	targets []uint64
 
@@ -75,7 +75,7 @@ func drawRecord(r *rand.Rand, world string, id, length int) *attempt {
 	case record.IPCRecord:
 		payload := map[string]any{"question": r.IntN(20)}
 		switch r.IntN(6) {
-		case 0: // no seed
+		case 0: // leave out the seed
 		case 1:
 			members["seed"] = r.IntN(4)
 		default:
@@ -121,7 +121,7 @@ func drawRecord(r *rand.Rand, world string, id, length int) *attempt {
 		if r.IntN(2) == 0 {
 			members["branch"] = fmt.Sprintf("branch-%d", r.IntN(2))
 		}
-		if r.IntN(3) == 0 { // a base other than the build itself
+		if r.IntN(3) == 0 { // choose a base other than the build itself
 			members["base"] = fmt.Sprintf("build-%d", (build+1+r.IntN(builds-1))%builds)
 		}
 		passage := fmt.Sprintf("Passage %d", r.IntN(12))

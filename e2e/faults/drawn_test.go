@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// never holds the kinds of events that histories leave out: the ledger writes the first event
-// by itself, nothing is refused, keys do not change, and only a registered source can be
+// never holds the kinds of events that histories leave out: the ledger itself writes the first
+// event, no record is refused, keys do not change, and only a registered source can be
 // revoked.
 var never = map[record.Kind]bool{record.LedgerCreated: true, record.RecordRefused: true, record.KeyRotated: true, record.SourceRevoked: true}
 

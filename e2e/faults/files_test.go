@@ -80,8 +80,8 @@ type fileWorld struct {
 }
 
 // session lets a child serve while clients use it, and waits for the end of the session or of
-// the child. ended is the number of processes that ended. The child may hang only if files
-// fail for ever, because writers, opening, and closing wait until tables can be written.
+// the child. ended is the number of processes that ended. The child is allowed to hang only if
+// files fail for ever, because writers, opening, and closing wait until tables can be written.
 func (w *fileWorld) session(ctx context.Context, s session) (ended int, err error) {
 	w.counted = make(map[string]int)
 	if w.child == nil {
@@ -109,7 +109,7 @@ func (w *fileWorld) session(ctx context.Context, s session) (ended int, err erro
 			return 0, nil
 		}
 	}
-	w.end() // either closing reports the fault, or the fault ends the child
+	w.end() // if closing the files fails, either close reports the fault, or the fault ends the child
 	if errors.Is(err, errSilent) && !lasts {
 		return 1, err
 	}

@@ -12,8 +12,8 @@ import (
 // history is what the clients of one world know: their requests and the answers to them.
 type history struct {
 	world string
-	// smallest and largest bound the lengths of the records' texts, in bytes. Few texts are
-	// long, unless smallest is large.
+	// smallest and largest are the limits for the lengths of the records' texts, in bytes. Few
+	// texts are long, unless smallest is large.
 	smallest, largest int
 	// complete means that every request was answered.
 	complete bool
@@ -149,7 +149,7 @@ func (h *history) some() *ack {
 }
 
 // until returns a copy of the history with only the first acks receipts. It keeps all
-// attempts, because any of them can have been sent by then.
+// attempts, because any of them could have been sent by then.
 func (h *history) until(acks int) *history {
 	h.mu.Lock()
 	defer h.mu.Unlock()

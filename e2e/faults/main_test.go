@@ -1,5 +1,5 @@
 // Package faults_test injects faults into everything that a ledger depends on, and compares
-// what is left with the answers that clients got. Each kind of fault has a test:
+// the data that is left with the answers that clients got. Each kind of fault has a test:
 //
 //	go test ./e2e/faults                             a few faults of each kind
 //	FAULTS=1000 go test ./e2e/faults -v -timeout 2h  at least this many of each kind

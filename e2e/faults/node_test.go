@@ -28,7 +28,7 @@ type nodeConfig struct {
 	indexFiles vfs.FS
 	indexDir   string
 	keys       ledger.Keys
-	marks      ledger.Marks // nil if none are kept
+	marks      ledger.Marks // nil if there are no high-water marks
 	clock      func() time.Time
 	// fatal is ledger.Config.Fatal.
 	fatal func(error)

@@ -37,7 +37,7 @@ func (s spoilt) Commit(ctx context.Context, old storage.Head, b storage.Batch) e
 	return s.by.commit(ctx, s.Store, old, b)
 }
 
-// usedBy returns a world with these commits, after clients have used it.
+// usedBy returns a world with this implementation of commits, after clients have used it.
 func usedBy(t *testing.T, commit func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error) *storeWorld {
 	t.Helper()
 	w := &storeWorld{history: newHistory(t.Name(), 1), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
@@ -56,7 +56,7 @@ func soundly(ctx context.Context, s storage.Store, old storage.Head, b storage.B
 	return s.Commit(ctx, old, b)
 }
 
-// forgetting acknowledges all commits after the tenth without making them, like a disk that
+// forgetting acknowledges all commits after the tenth but does not make them, like a disk that
 // lies about syncs.
 func forgetting() func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
 	var commits atomic.Int64

@@ -52,9 +52,9 @@ type event struct {
 	}
 }
 
-// check returns nil if everything that must hold does: everything that clients were told is
-// there, and everything else is there either as a whole or not at all. It sends a few requests
-// itself and adds them to the history.
+// check returns nil if nothing was lost or damaged: everything that clients got an
+// acknowledgement for is there, and everything else is there either as a whole or not at all.
+// It sends a few requests itself and adds them to the history.
 //
 // If a server has shut down in an orderly way, without interrupting a request (h.complete),
 // then everything that is there was also answered.
@@ -147,7 +147,7 @@ func (o *oracle) read(entry storage.Entry) error {
 	return nil
 }
 
-// attempt returns the attempt that led to an event. of is false if none did.
+// attempt returns the attempt that led to an event. of is false if there is no such attempt.
 func (o *oracle) attempt(e event) (id int, of bool) {
 	if label, labelled := e.body.Record.Labels["attempt"]; labelled {
 		id, err := strconv.Atoi(label)
@@ -323,9 +323,9 @@ func (o *oracle) contents() error {
 // most is the number of the most recent attempts that are sent again.
 const most = 4
 
-// again sends some attempts again. An acknowledged one must get its event, any other must be
-// in the log exactly once afterwards, and another record must not get its key. This also shows
-// that the ledger accepts writes.
+// again sends some attempts again. An acknowledged attempt must get its event. Any other
+// attempt must be in the log exactly once afterwards. A different record must not get the key
+// of an attempt. This also shows that the ledger accepts writes.
 func (o *oracle) again() error {
 	var told, untold int
 	acked := make(map[int]bool)

@@ -8,8 +8,8 @@ import (
 	"colophon/storage/faulty"
 )
 
-// target is a kind of call and about how often a session makes it, on files of the log and on
-// files of the index. 0 means never.
+// target is a kind of call, and the approximate number of times that a session makes it on
+// files of the log and on files of the index. 0 means never.
 type target struct {
 	call, path string
 	log, index int
@@ -35,7 +35,7 @@ var targets = []target{
 	{faulty.Stat, "", 12, 6}, {faulty.List, "", 5, 3}, {faulty.Lock, "", 1, 1}, {faulty.MkdirAll, "", 2, 2}, {faulty.Usage, "", 16, 16},
 }
 
-// callsOf maps a mode to the calls that can fail in it; nil means all.
+// callsOf maps a mode to the calls that can fail in it; nil means all calls.
 var callsOf = map[faulty.Mode][]string{
 	faulty.Lie: {faulty.Create, faulty.Compact, faulty.Rename, faulty.Reuse, faulty.Remove, faulty.MkdirAll, faulty.Write, faulty.Sync, faulty.SyncPart, faulty.Close},
 	faulty.NoSpace: {faulty.Create, faulty.Compact, faulty.Rename, faulty.Reuse, faulty.MkdirAll, faulty.Write, faulty.Sync,

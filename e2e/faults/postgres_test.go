@@ -31,7 +31,7 @@ func TestPostgres(t *testing.T) {
 	campaign(t, postgresRound)
 }
 
-// postgresWorld is a data folder and a database that servers use, one after the other.
+// postgresWorld is a data folder and a database that one server after another uses.
 type postgresWorld struct {
 	processWorld
 	base *postgrestest.Server
@@ -93,8 +93,8 @@ func postgresRound(t *testing.T, r *rand.Rand, name string) (done tally, err err
 	return done, nil
 }
 
-// killBase kills the database under load and starts it again. The server continues, and ends in
-// order.
+// killBase kills the database under load and starts it again. The server continues, and later
+// shuts down in an orderly way.
 func (w *postgresWorld) killBase(ctx context.Context, s *server, after time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -126,7 +126,7 @@ func (w *postgresWorld) inspect(ctx context.Context) error {
 }
 
 // thereAndBack moves the ledger into the data folder, uses it there, and moves it into another
-// schema. The migrations are killed at first.
+// schema. The first attempts of each migration are killed.
 func (w *postgresWorld) thereAndBack(t *testing.T, r *rand.Rand, done *tally) error {
 	if err := w.migrate(t.Context(), r, w.url, w.data(), done); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (w *postgresWorld) thereAndBack(t *testing.T, r *rand.Rand, done *tally) er
 		return errors.Join(err, s.command.Process.Kill())
 	}
 	w.killUnderLoad(t.Context(), s, time.Duration(1+r.IntN(50))*time.Millisecond)
-	if err := w.processWorld.inspect(t.Context()); err != nil { // of a copy
+	if err := w.processWorld.inspect(t.Context()); err != nil { // inspects a copy
 		return err
 	}
 	w.url = w.base.URL("search_path", w.base.Schema(t))
@@ -149,7 +149,7 @@ func (w *postgresWorld) thereAndBack(t *testing.T, r *rand.Rand, done *tally) er
 	return errors.Join(os.RemoveAll(filepath.Join(w.data(), "db.moved")), w.inspect(t.Context()))
 }
 
-// migrate moves the ledger. It is killed a few times, and then ends.
+// migrate moves the ledger. The migration is killed a few times, and then runs to its end.
 func (w *postgresWorld) migrate(ctx context.Context, r *rand.Rand, from, to string, done *tally) error {
 	for attempt := 0; ; attempt++ {
 		command := exec.CommandContext(ctx, settings.binary, "migrate", "--from", from, "--to", to)

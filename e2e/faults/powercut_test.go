@@ -17,7 +17,7 @@ import (
 
 func TestPowerCut(t *testing.T) { campaign(t, powerRound) }
 
-// cut is what a power failure left, and the answers that clients had got by then.
+// cut is the data that a power failure left, and the answers that clients had got by then.
 type cut struct {
 	files     *pebbletest.Crashable
 	acks      int

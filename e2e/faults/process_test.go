@@ -30,7 +30,7 @@ type server struct {
 	waited bool // under mu
 }
 
-// whileItIs calls do with the process id, unless the process has been waited for.
+// whileItIs calls do with the process id, unless wait has already returned for the process.
 func (s *server) whileItIs(do func(pid int) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func newProcessWorld(dir, name string, seed uint64) *processWorld {
 func (w *processWorld) data() string { return filepath.Join(w.dir, "data") }
 
 // remembers requires that a restarted server has every acknowledged event at its seq with its
-// hash, for all receipts after the first from.
+// hash, for all receipts except the first from.
 func (w *processWorld) remembers(ctx context.Context, s *server, from int) error {
 	for _, a := range w.history.acks[from:] {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/v1/ledgers/default/records/%d", s.url, a.seq), nil)

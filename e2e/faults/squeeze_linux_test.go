@@ -20,7 +20,7 @@ import (
 )
 
 // A real server runs short of file descriptors, memory, or disk space while clients use it. It
-// must continue when there is enough again, or end and be restarted.
+// must either continue when there is enough again, or end, so that it can be restarted.
 
 func TestDescriptorsRunOut(t *testing.T) { campaign(t, descriptorRound) }
 
@@ -191,7 +191,7 @@ func memoryLimitRound(t *testing.T, r *rand.Rand, name string) (done tally, err 
 	})
 }
 
-// memory returns the number of bytes that a server's runtime holds, which GOMEMLIMIT bounds.
+// memory returns the number of bytes that a server's runtime holds, which GOMEMLIMIT limits.
 func (s *server) memory(ctx context.Context) (float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/metrics", nil)
 	if err != nil {
@@ -263,7 +263,7 @@ func diskRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) 
 	w := newProcessWorld(dir, name, r.Uint64())
 	w.history.largest = 50_000
 	ballast := filepath.Join(dir, "ballast")
-	// With a tiny mark, the server refuses nothing until the disk itself is full.
+	// With a tiny mark, the server refuses no writes until the disk itself is full.
 	mark := []string{"8MiB", "1KiB"}[r.IntN(2)]
 	flags := []string{"--log-level", "error", "--min-free-space", mark}
 	return done, w.squeeze(t.Context(), &done, nil, flags, func(s *server) (string, error) {

@@ -98,7 +98,7 @@ func (w *storeWorld) session(ctx context.Context, faults *faulty.Faults) error {
 	return w.inspect(context.WithoutCancel(ctx))
 }
 
-// inspect opens what is left and asks the oracle.
+// inspect opens the store and asks the oracle.
 func (w *storeWorld) inspect(ctx context.Context) error {
 	n, err := openNode(ctx, w.config())
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// folded is an index that has read its whole log and was closed, and the log.
+// folded is a log, and the closed index of the whole log.
 type folded struct {
 	files vfs.FS
 	log   storage.Reader
@@ -81,7 +81,8 @@ func TestUnreadableIndexSaysNothingWrong(t *testing.T) {
 				failed++
 			}
 			for query, answer := range given {
-				// The counters are those of the new index that replaces a damaged one.
+				// A new index replaces the damaged one, so the counters are those of the new
+				// index.
 				if answer != "" && query != "counters" {
 					require.Equal(t, want[query], answer, "%s, read %d: %s", mode, skip, query)
 				}

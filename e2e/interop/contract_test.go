@@ -68,7 +68,7 @@ func edited(t testing.TB, document, old, replacement string) string {
 }
 
 // withoutLines returns a copy of the contract without the schemas of NDJSON lines. OpenAPI 3.0
-// cannot describe NDJSON: the contract describes an array, but Prism, which sees a text, would
+// cannot describe NDJSON: the contract describes an array, but Prism sees a string and would
 // refuse it. The server's tests check each line.
 func withoutLines(t testing.TB) string {
 	t.Helper()
@@ -82,7 +82,7 @@ func withoutLines(t testing.TB) string {
 	return path
 }
 
-// forgetLines replaces every NDJSON schema with a text and returns how many there were.
+// forgetLines removes the schema of every NDJSON body and returns how many there were.
 func forgetLines(node *yaml.Node) (count int) {
 	for i, child := range node.Content {
 		if node.Kind == yaml.MappingNode && i%2 == 1 && node.Content[i-1].Value == "application/x-ndjson" {
@@ -168,8 +168,8 @@ func TestProxyRefuses(t *testing.T) {
 	}
 }
 
-// The whole life of a ledger passes a proxy that allows only what the contract describes:
-// imports by our command, and one request for every route.
+// Every request in the life of a ledger passes a proxy that allows only what the contract
+// describes: imports by our command, and one request for every route.
 func TestContractHolds(t *testing.T) {
 	wantNode(t)
 	s := start(t)

@@ -11,7 +11,7 @@ import (
 type request struct {
 	route, path, body string
 	status            int
-	past              string // the reason why the request bypasses the proxy
+	past              string // why the request bypasses the proxy; "" if it does not
 }
 
 const (
@@ -72,7 +72,7 @@ var writes = []request{
 	{route: "PUT " + ofLedger + "/visibility", path: "~/visibility", body: `{"log":"public"}`, status: 200},
 	{route: "PUT " + ofLedger + "/unregistered-sources", path: "~/unregistered-sources", body: `{"unregistered_sources":"accept"}`, status: 200},
 	{route: "POST " + ofLedger + "/keys", path: "~/keys", body: `{"step":"rotate"}`, status: 201},
-	{route: "POST " + ofLedger + "/keys", path: "~/keys", body: `{"step":"rotate"}`, status: 409}, // while both keys sign
+	{route: "POST " + ofLedger + "/keys", path: "~/keys", body: `{"step":"rotate"}`, status: 409}, // refused, because both keys still sign
 	{route: "POST /v1/snapshots", path: "/v1/snapshots", status: 409},                             // no backup is waiting
 	{route: "POST /v1/compute/{kind}", path: "/v1/compute/ipc_record", body: ipc, status: 200},
 	{route: "POST /v1/compute/cache-key", path: "/v1/compute/cache-key", body: dimensions, status: 200},

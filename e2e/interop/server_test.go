@@ -39,7 +39,7 @@ func start(t testing.TB) *server {
 	return s
 }
 
-// protect creates a token. Without it, only a public log can be read from then on.
+// protect creates a token. From then on, clients without the token can read only a public log.
 func (s *server) protect() {
 	s.t.Helper()
 	made, err := exec.Command(tools.colophon, "token", "create", "--data", s.data, "--name", "all", "--ledger", "*",

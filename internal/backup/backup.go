@@ -25,7 +25,7 @@ import (
 // Options holds the flags of backup.
 type Options struct {
 	Data, To string
-	Store    string // URL of the database of the log; empty: in the data folder
+	Store    string // URL of the database that holds the log; empty if the data folder holds it
 	Server   remote.Options
 	Keys     bool
 	Keep     int
@@ -71,7 +71,8 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	return store.Prune(o.Keep, made.counted, made.ignored)
 }
 
-// checkPlace refuses a folder that does not have what the options say.
+// checkPlace refuses a data folder that does not fit the options: one without a database or,
+// with Store, one whose log is not elsewhere.
 func (o Options) checkPlace() error {
 	if o.Store != "" {
 		return datadir.CheckUsedElsewhere(o.Data)
@@ -147,7 +148,7 @@ type madeBackup struct {
 	copied   int64 // number of bytes copied
 	shared   int   // files that the store already had
 
-	counted, ignored []string // the earlier backups in the folder
+	counted, ignored []string // names of the earlier backups that count, and of those that do not
 }
 
 // writeBackup copies a snapshot and the other files of a backup. It writes the manifest last: an

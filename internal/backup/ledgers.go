@@ -49,7 +49,7 @@ func inspectLedger(ctx context.Context, database *pebble.Database, info storage.
 		return state, err
 	}
 	keys, err := ledger.StoredKeys(ctx, store)
-	if err != nil || keys == nil { // keys is nil if the ledger has no event, and then nothing is signed
+	if err != nil || keys == nil { // keys is nil if the ledger has no event; such a ledger has signed nothing
 		return state, err
 	}
 	if err := ledger.CheckMark(ctx, store, head.Checkpoint, keys.Verifiers()...); err != nil {

@@ -31,7 +31,7 @@ func (o RestoreOptions) closes(m *Manifest) bool {
 }
 
 // takes reports whether a file of the backup is restored. A staged key of an unauthenticated
-// backup is not: an attacker may have put it there, and the ledger would sign with it later.
+// backup is not: an attacker may have put it there, and the ledger would later sign with it.
 func (o RestoreOptions) takes(f StoredFile) bool {
 	switch folder, base := path.Split(f.Name); folder {
 	case "access/":

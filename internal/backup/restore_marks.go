@@ -116,8 +116,9 @@ func checkOlder(ctx context.Context, data, name string, database *pebble.Databas
 }
 
 // raiseMark makes a checkpoint that one of the keys signed the mark of its ledger. It keeps a
-// mark that is at least as high. It also keeps a mark that the keys do not open, because that
-// could be higher; with such a mark or an unreadable one, the ledger accepts no writes.
+// mark that is at least as high. It also keeps a mark that the keys cannot verify, because
+// that mark could be higher. With such a mark, or with an unreadable one, the ledger accepts
+// no writes.
 func raiseMark(marks keystore.Marks, s seenCheckpoint, keys []*proofs.Verifier) error {
 	seen, err := proofs.OpenCheckpoint(s.text, keys...)
 	if errors.Is(err, proofs.ErrWrongKey) {

@@ -62,7 +62,8 @@ func (m *Manifest) Sign(keys ledger.RotatingKeys) (unsigned []string, err error)
 	return unsigned, err
 }
 
-// ErrNoAnchor means that neither the flags nor the data folder have a trusted key of a ledger.
+// ErrNoAnchor means that there is a ledger for which neither the flags nor the data folder
+// have a trusted key.
 var ErrNoAnchor = errors.New("there is no trusted key")
 
 // Authenticate checks that a trusted key of every ledger with events signed the manifest. One
@@ -116,8 +117,8 @@ func (o RestoreOptions) givenKeys(c *cli.Console) (list []*proofs.Verifier, err 
 
 // keptKeys returns, for each ledger in the backup, the verifier key of the newest signing key
 // in the data folder. An older key in that folder may be stolen, so it counts only if --key
-// names it. During a rotation both keys sign, so the newest is enough. Keys in the backup do
-// not count.
+// names it. During a rotation both keys sign, so checking the newest is enough. Keys in the
+// backup do not count.
 func keptKeys(c *cli.Console, data string, m *Manifest) (list []*proofs.Verifier, err error) {
 	kept := datadir.SigningKeys(c, data)
 	for _, l := range m.Ledgers {

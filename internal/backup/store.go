@@ -25,9 +25,9 @@ import (
 // ManifestVersion is the version of the backup format.
 const ManifestVersion = 1
 
-// Manifest describes one backup. It is NAME.json in the folder of backups. The folder "files"
-// beside it has each file under its SHA-256, so that backups share equal files. A backup
-// exists as soon as its manifest does.
+// Manifest describes one backup. It is stored as NAME.json in the folder of backups. The
+// folder "files" beside it holds each file under its SHA-256, so that backups share equal
+// files. A backup exists as soon as its manifest does.
 type Manifest struct {
 	Version int          `json:"version"`
 	Made    time.Time    `json:"made"`
@@ -141,8 +141,8 @@ func (b Store) Make() error {
 	return nil
 }
 
-// Names returns the names of the backups, oldest first. It returns none if the folder does not
-// exist.
+// Names returns the names of the backups, oldest first. It returns no names if the folder does
+// not exist.
 func (b Store) Names() ([]string, error) {
 	root, err := b.open()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -165,7 +165,7 @@ func (b Store) Names() ([]string, error) {
 const maxAhead = 24 * time.Hour
 
 // Counted returns the names of the backups that count. Another user could add a file with a
-// future time, which would stay the newest backup for ever. Counted therefore ignores files
+// future time, which would remain the newest backup for ever. Counted therefore ignores files
 // whose names are not backup names. It also ignores backups whose times are more than maxAhead
 // in the future, unless their manifest is authentic.
 func (b Store) Counted(now time.Time, authentic func(*Manifest) bool) (counted, ignored []string, err error) {
@@ -235,7 +235,7 @@ func (b Store) Read(name string) (*Manifest, error) {
 	if m.Version != ManifestVersion {
 		return nil, fmt.Errorf("%s has the format version %d, but this program reads %d; use the version of colophon that wrote it", name, m.Version, ManifestVersion)
 	}
-	if m.Name() != name { // a copy of another backup, for example an older one
+	if m.Name() != name { // the file is a copy of another manifest, for example of an older one
 		return nil, fmt.Errorf("%s is damaged: its content is for %s", name, m.Name())
 	}
 	for _, f := range m.Files {

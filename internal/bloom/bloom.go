@@ -11,11 +11,11 @@ import (
 // the filter uses them directly and does not hash again.
 type Key = [16]byte
 
-// Memory reserves bytes until release is called. ok is false if too few are left.
-type Memory func(bytes int64) (release func(), ok bool)
+// ReserveFunc reserves bytes until release is called. ok is false if fewer bytes are left.
+type ReserveFunc func(bytes int64) (release func(), ok bool)
 
 // Within reserves memory from spare, a number of bytes that several filters can share.
-func Within(spare *atomic.Int64) Memory {
+func Within(spare *atomic.Int64) ReserveFunc {
 	return func(bytes int64) (func(), bool) {
 		if spare.Add(-bytes) < 0 {
 			spare.Add(bytes)
@@ -25,16 +25,17 @@ func Within(spare *atomic.Int64) Memory {
 	}
 }
 
-// Filter reports every key that was added as present, and at most seven in a thousand of all
-// other keys. It grows with the keys until memory runs out. It then releases its memory, and
-// MayContain returns true for every key. It is not safe for concurrent use.
+// Filter reports every added key as present. Of all other keys, it wrongly reports at most
+// seven in a thousand. It grows with the keys until memory runs out. It then releases its
+// memory, and MayContain returns true for every key. It is not safe for concurrent use.
 type Filter struct {
-	memory Memory
+	memory ReserveFunc
 	layers []layer // each for four times as many keys as the previous one, if memory allows
 	blind  bool    // memory ran out, so keys are missing
 }
 
-// layer is a blocked Bloom filter: all bits of a key are in one block, one cache line.
+// layer is a blocked Bloom filter: all bits of a key are in one block, which is one cache
+// line.
 type layer struct {
 	blocks  []block // their number is a power of two
 	room    int     // number of keys that can still be added
@@ -51,7 +52,7 @@ const (
 )
 
 // New makes an empty filter.
-func New(memory Memory) *Filter { return &Filter{memory: memory} }
+func New(memory ReserveFunc) *Filter { return &Filter{memory: memory} }
 
 // Add adds a key.
 func (f *Filter) Add(k Key) {

@@ -50,8 +50,8 @@ func wanted(invalid *pflag.InvalidValueError) error {
 	return invalid.Unwrap()
 }
 
-// NegativeNumber returns the argument that was taken for an unknown flag if the argument is a
-// number.
+// NegativeNumber returns the argument that the parser mistook for an unknown flag, if that
+// argument is a number.
 func NegativeNumber(err error) (number string, found bool) {
 	unknown := (*pflag.NotExistError)(nil)
 	if !errors.As(err, &unknown) {

@@ -2,8 +2,8 @@ package cli
 
 import "net"
 
-// Loopback reports whether only this machine can reach a host. Of all names this is true only
-// of localhost, because other names can resolve to any address.
+// Loopback reports whether only this machine can reach a host. The only name for which it
+// returns true is localhost, because other names can resolve to any address.
 func Loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

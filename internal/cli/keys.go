@@ -49,8 +49,8 @@ func (c *Console) ReadTrusted(given string) (TrustedKeys, error) {
 }
 
 // ParseKeys parses verifier keys, one per line, or the keys of a log in the form of GET
-// /log/key. Its errors call the text where. They never quote it, because the user may have
-// given a signing key.
+// /log/key. Its errors name the text by where. They never quote the text, because the user may
+// have given a signing key.
 func ParseKeys(text, where string) (TrustedKeys, error) {
 	if strings.Contains(text, "PRIVATE+KEY") {
 		return TrustedKeys{}, Exitf(ExitUsage, "%s: this is a signing key, which must stay secret; give the verifier key", where)

@@ -14,8 +14,8 @@ type Progress struct {
 	bar     *progressbar.ProgressBar // nil without a terminal
 }
 
-// NewProgress starts a bar that is full after total steps. A total of -1 means that their
-// number is not known.
+// NewProgress starts a bar that is full after total steps. A total of -1 means that the number
+// of steps is not known.
 func NewProgress(c *Console, total int64, what string, options ...progressbar.Option) *Progress {
 	file, ok := Unfiltered(c.Err).(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {

@@ -1,8 +1,8 @@
 // Package cluster decides which of several servers on one database writes which ledger, and
-// lets the others follow. Each ledger is written by the server that holds its lease
-// (postgres.Leases). A server takes a lease that is free if it has the ledger's signing key.
-// Of several it is the one that rendezvous hashing prefers, and the holder passes the lease to
-// that one.
+// lets the others follow. The server that holds a ledger's lease writes the ledger
+// (postgres.Leases). A server can take a free lease if it has the ledger's signing key. If
+// several servers have the key, rendezvous hashing chooses one of them, and any other holder
+// passes the lease to that server.
 package cluster
 
 import (
@@ -23,64 +23,68 @@ const (
 	// roundPause is the longest time between two looks at the database: the lag of a follower
 	// that the database does not notify.
 	roundPause = 200 * time.Millisecond
-	// beatPause is the time between two renewals.
+	// beatPause is the time between two renewals of the leases.
 	beatPause = postgres.LeaseTime / 6
 	// grace is how long a free lease waits for the preferred server.
 	grace = time.Second
-	// settle is how long another server is preferred before a ledger is passed to it, so that a
-	// server that keeps failing gets none.
+	// settle is how long another server is preferred before a ledger is passed to it, so that
+	// a server that keeps failing gets no ledger.
 	settle = 5 * time.Second
-	// followTime bounds one attempt to follow a ledger.
+	// followTime is the longest time of one attempt to follow a ledger.
 	followTime = 10 * time.Second
-	// keysFor is how long the result of looking for a ledger's keys is used.
+	// keysFor is how long the server relies on its last check whether it has a ledger's
+	// signing key.
 	keysFor = 10 * time.Second
-	// unfitFor is how long a server does not try again to hold a ledger that it could not write.
+	// unfitFor is how long a server waits before it tries again to take a ledger that it could
+	// not write.
 	unfitFor = time.Minute
 )
 
-// Cluster is this server among those on one database. If the database is open for reading only,
-// the server takes no ledger, and the others do not see it. Its methods are safe for concurrent use.
+// Cluster represents this server among the servers that share one database. If the database is
+// open for reading only, this server takes no lease, and the others do not see it. Its methods are
+// safe for concurrent use.
 type Cluster struct {
 	leases *postgres.Leases
 	host   *ledger.Host
 	log    *slog.Logger
 	pause  time.Duration // between two rounds that nothing wakes
-	wake   chan struct{} // holds a token when the next round is to begin at once
+	wake   chan struct{} // holds a token when the next round must start at once
 
 	stop    context.CancelFunc
 	running sync.WaitGroup // the two loops, and Listen
-	steps   sync.WaitGroup // what decide has begun
-	leaving atomic.Bool    // takes no more leases
-	lost    atomic.Bool    // the last round failed
+	steps   sync.WaitGroup // the steps that decide has started
+	leaving atomic.Bool    // the server takes no more leases
+	failed  atomic.Bool    // the last round failed
 
 	mu      sync.Mutex
-	settled bool              // begins no more steps; under mu
-	places  map[string]*place // by name of the ledger; under mu
-	servers []postgres.Live   // as of the last complete look; under mu
-	heard   map[string]bool   // ledgers of which the database has notified since the last round; under mu
-	missed  bool              // changes may have been missed since the last round; under mu
-	next    time.Time         // when the next complete look is due; under mu
+	settled bool              // no more steps start; guarded by mu
+	places  map[string]*place // by name of the ledger; guarded by mu
+	servers []postgres.Live   // as of the last complete round; guarded by mu
+	heard   map[string]bool   // ledgers of which the database has notified this server since the last round; guarded by mu
+	missed  bool              // notifications may have been lost since the last round; guarded by mu
+	next    time.Time         // when the next complete round is due; guarded by mu
 }
 
-// place is what this server knows of a ledger.
+// place is what this server knows about a ledger.
 type place struct {
 	postgres.State           // as of the last round
-	busy           bool      // a change is under way
-	again          bool      // what that change leaves is to be looked at as soon as it has ended
-	lost           bool      // this server has held it, and resumes no earlier lease
-	free           time.Time // since when the lease is free; zero while it is not
-	preferred      string    // the server that was preferred at the last round
+	busy           bool      // a step for this ledger is running
+	stale          bool      // it has changed since it was read: two changes can lead to the same Version
+	again          bool      // a round found the ledger busy, so the end of the step starts another round
+	lost           bool      // this server has held the ledger since it started, so it no longer resumes a lease of an earlier run
+	free           time.Time // when the lease became free; zero while it is taken
+	preferred      string    // ID of the server that was preferred in the last round
 	since          time.Time // since when
-	followed       string    // Version that was published last
+	followed       string    // the State.Version up to which this server has followed
 	failing        bool      // following failed last
-	able           bool      // this server can sign
-	looked         time.Time // when able was found out
-	unfit          time.Time // until when this server does not take it
-	changes        uint64    // of the epoch, seen by this server
+	able           bool      // this server can sign for the ledger
+	looked         time.Time // when able was determined
+	unfit          time.Time // this server does not take the ledger before this time
+	changes        uint64    // number of changes of the epoch that this server has seen
 }
 
 // Start begins to share the ledgers of a database. When it returns, this server has taken the
-// leases that were free for it, or its own of an earlier run.
+// leases that it was able to take, including its own from an earlier run.
 func Start(ctx context.Context, database *postgres.Database, host *ledger.Host, log *slog.Logger) (*Cluster, error) {
 	return start(ctx, database, host, log, roundPause)
 }
@@ -89,7 +93,8 @@ func start(ctx context.Context, database *postgres.Database, host *ledger.Host, 
 	leases := database.Leases()
 	c := &Cluster{leases: leases, host: host, log: log, pause: pause, wake: make(chan struct{}, 1), places: make(map[string]*place), heard: make(map[string]bool)}
 	c.leaving.Store(leases.ReadOnly())
-	// Twice: the keys of the ledgers are known after the first round.
+	// Two rounds are necessary: only after the first does the server know for which ledgers it
+	// has keys.
 	for range 2 {
 		if err := c.look(ctx); err != nil {
 			return nil, err
@@ -117,7 +122,7 @@ func (c *Cluster) Wake() {
 }
 
 // hear notes that the database has notified this server of a change of a ledger. An empty name
-// says that changes may have been missed.
+// means that notifications may have been lost.
 func (c *Cluster) hear(name string) {
 	if c.leases.Held(name) { // the change is most likely this server's
 		return
@@ -132,8 +137,8 @@ func (c *Cluster) hear(name string) {
 	c.Wake()
 }
 
-// every calls f after each pause, or when it is woken, until ctx is done. It logs when f begins
-// to fail and succeeds again.
+// every calls f after each pause, and when it is woken, until ctx is done. It logs when f starts to
+// fail and when it succeeds again.
 func (c *Cluster) every(ctx context.Context, pause time.Duration, wake <-chan struct{}, f func(context.Context) error) {
 	failing := false
 	for ctx.Err() == nil {
@@ -143,7 +148,7 @@ func (c *Cluster) every(ctx context.Context, pause time.Duration, wake <-chan st
 		switch {
 		case ctx.Err() != nil:
 		case err != nil && !failing:
-			c.log.Warn("the leases of ledgers cannot be read or renewed: another server may take this one's ledgers", "error", err)
+			c.log.Warn("the leases of ledgers cannot be read or renewed: another server can take over this server's ledgers", "error", err)
 		case err == nil && failing:
 			c.log.Info("the leases of ledgers can be read and renewed again")
 		}
@@ -161,7 +166,7 @@ func (c *Cluster) every(ctx context.Context, pause time.Duration, wake <-chan st
 	}
 }
 
-// beat renews the leases, and says that this server runs.
+// beat renews the leases, and records that this server is running.
 func (c *Cluster) beat(ctx context.Context) error {
 	if err := c.leases.Renew(ctx); err != nil {
 		return err
@@ -190,7 +195,7 @@ func (c *Cluster) able(ctx context.Context) (names []string) {
 		c.mu.Lock()
 		p := c.places[name]
 		if p.able != (err == nil) || p.looked.IsZero() && err != nil {
-			c.log.Info("the signing keys of a ledger were looked for", "ledger", name, "found", err == nil, "reason", err)
+			c.log.Info("looked for the signing keys of a ledger", "ledger", name, "found", err == nil, "reason", err)
 		}
 		p.able, p.looked = err == nil, time.Now()
 		c.mu.Unlock()
@@ -210,6 +215,11 @@ func (c *Cluster) able(ctx context.Context) (names []string) {
 func (c *Cluster) round(ctx context.Context) error {
 	c.mu.Lock()
 	names := slices.Collect(maps.Keys(c.heard))
+	for _, name := range names {
+		if p := c.places[name]; p != nil {
+			p.stale = true
+		}
+	}
 	clear(c.heard)
 	if c.missed || !time.Now().Before(c.next) {
 		names = nil
@@ -217,7 +227,7 @@ func (c *Cluster) round(ctx context.Context) error {
 	c.missed = false
 	c.mu.Unlock()
 	err := c.look(ctx, names...)
-	c.lost.Store(err != nil)
+	c.failed.Store(err != nil)
 	if err == nil {
 		c.decide(ctx)
 	}
@@ -227,7 +237,7 @@ func (c *Cluster) round(ctx context.Context) error {
 // Following returns why this server may not show the newest state of a ledger that another one
 // writes. The error names no ledger.
 func (c *Cluster) Following() error {
-	if c.lost.Load() {
+	if c.failed.Load() {
 		return errors.New("the database does not answer; the server's log says why")
 	}
 	c.mu.Lock()
@@ -281,7 +291,7 @@ func (c *Cluster) look(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// decide begins what is to be done for each ledger.
+// decide starts the next step for each ledger.
 func (c *Cluster) decide(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -309,7 +319,8 @@ func (c *Cluster) decide(ctx context.Context) {
 	}
 }
 
-// step returns what is to be done for a ledger; nil if nothing is. The caller holds c.mu.
+// step returns the next step for a ledger, or nil if there is nothing to do. The caller holds
+// c.mu.
 func (c *Cluster) step(p *place) func(context.Context, string, *place) {
 	held, role := c.leases.Held(p.Name), c.host.Role(p.Name)
 	switch self := c.leases.Self().ID; {
@@ -320,25 +331,25 @@ func (c *Cluster) step(p *place) func(context.Context, string, *place) {
 			return c.pass
 		}
 		return nil
-	case held: // it was lost and taken again, or could not be opened
+	case held: // the lease was lost and taken again, or the ledger could not be opened
 		return c.lead
 	case role == ledger.Writer, role == ledger.Closed: // the lease is lost
 		return c.follow
 	case c.mayTake(p, self):
 		return c.take
-	case p.Size > 0 && (role == ledger.Absent || p.failing || p.followed != p.Version):
+	case p.Size > 0 && (role == ledger.Absent || p.failing || p.stale || p.followed != p.Version):
 		return c.follow
 	}
 	return nil
 }
 
-// mayTake reports whether this server is to take the lease. The caller holds c.mu.
+// mayTake reports whether this server should take the lease. The caller holds c.mu.
 func (c *Cluster) mayTake(p *place, self string) bool {
 	if !p.able || time.Now().Before(p.unfit) || c.leaving.Load() {
 		return false
 	}
 	if p.Holder != nil {
-		return p.Holder.ID == self && (!p.Taken || !p.lost) // offered, or of an earlier run
+		return p.Holder.ID == self && (!p.Taken || !p.lost) // the lease was offered to this server, or is from its earlier run
 	}
 	return p.preferred == self || p.preferred == "" || time.Since(p.free) > grace
 }
@@ -351,7 +362,7 @@ func (c *Cluster) take(ctx context.Context, name string, p *place) {
 	resume := !p.lost
 	c.mu.Unlock()
 	if err := c.leases.Take(limited, name, resume); err != nil {
-		c.log.Debug("a ledger was not taken", "ledger", name, "error", err)
+		c.log.Debug("this server could not take the lease of a ledger", "ledger", name, "error", err)
 		return
 	}
 	c.mu.Lock()
@@ -360,8 +371,8 @@ func (c *Cluster) take(ctx context.Context, name string, p *place) {
 	c.lead(ctx, name, p)
 }
 
-// lead opens a ledger that this server holds. If it cannot be written here, another server may
-// take it.
+// lead opens a ledger that this server holds. If this server cannot write the ledger, it gives
+// up the lease, so that another server can take it.
 func (c *Cluster) lead(ctx context.Context, name string, p *place) {
 	l, err := c.host.Reopen(ctx, name)
 	switch {
@@ -371,18 +382,18 @@ func (c *Cluster) lead(ctx context.Context, name string, p *place) {
 	case err == nil:
 		err = l.Writable(ctx)
 	case !errors.Is(err, ledger.ErrDamaged):
-		c.log.Warn("this server has taken a ledger and cannot open it yet; it tries again", "ledger", name, "error", err)
+		c.log.Warn("this server has taken a ledger but cannot open it yet; trying again", "ledger", name, "error", err)
 		time.Sleep(beatPause)
 		return
 	}
-	c.log.Error("this server has taken a ledger that it cannot write, and gives it up", "ledger", name, "error", err)
+	c.log.Error("this server has taken a ledger but cannot write it; giving it up", "ledger", name, "error", err)
 	c.mu.Lock()
 	p.unfit = time.Now().Add(unfitFor)
 	c.mu.Unlock()
 	c.give(ctx, name, p, nil)
 }
 
-// pass lets the preferred server write a ledger.
+// pass hands a ledger to the preferred server.
 func (c *Cluster) pass(ctx context.Context, name string, p *place) {
 	c.mu.Lock()
 	to := serverOf(c.servers, p.preferred)
@@ -402,23 +413,26 @@ func serverOf(servers []postgres.Live, id string) *postgres.Server {
 	return nil
 }
 
-// give commits what a ledger has accepted, gives it up, and follows it.
+// give commits the records that a ledger has accepted, gives up the ledger, and then follows
+// it.
 func (c *Cluster) give(ctx context.Context, name string, p *place, to *postgres.Server) {
 	c.host.StepDown(name)
 	limited, cancel := context.WithTimeout(ctx, postgres.LeaseTime)
 	defer cancel()
 	if err := c.leases.Pass(limited, name, to); err != nil {
-		c.log.Warn("the lease of a ledger was not given up, and expires", "ledger", name, "error", err)
+		c.log.Warn("the lease of a ledger could not be given up; another server can take the ledger when the lease expires", "ledger", name, "error", err)
 	} else if to != nil {
-		c.log.Info("another server is to write the ledger", "ledger", name, "server", to.Address)
+		c.log.Info("passed the ledger to another server", "ledger", name, "server", to.Address)
 	}
 	c.follow(ctx, name, p)
 }
 
-// follow opens a ledger that another server writes, or brings it up to date.
+// follow opens a ledger that another server writes. If the ledger is already open, follow
+// brings it up to date.
 func (c *Cluster) follow(ctx context.Context, name string, p *place) {
 	c.mu.Lock()
 	version := p.Version
+	p.stale = false // before anything is read
 	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, followTime)
 	defer cancel()
@@ -427,7 +441,7 @@ func (c *Cluster) follow(ctx context.Context, name string, p *place) {
 	case ledger.Reader:
 		err = c.host.Refresh(ctx, name)
 	case ledger.Writer, ledger.Closed:
-		c.log.Info("this server no longer writes the ledger, and follows it", "ledger", name)
+		c.log.Info("this server no longer writes the ledger; it follows the server that does", "ledger", name)
 		fallthrough
 	default:
 		_, err = c.host.Reopen(ctx, name)
@@ -436,7 +450,7 @@ func (c *Cluster) follow(ctx context.Context, name string, p *place) {
 	defer c.mu.Unlock()
 	if err != nil {
 		if !p.failing {
-			c.log.Error("a ledger that another server writes cannot be followed: its reads are of an older state", "ledger", name, "error", err)
+			c.log.Error("cannot follow a ledger that another server writes: reads here return an older state", "ledger", name, "error", err)
 		}
 		p.failing = true
 		return
@@ -445,8 +459,8 @@ func (c *Cluster) follow(ctx context.Context, name string, p *place) {
 }
 
 // Holder returns the address of the server that writes a ledger, if this one does not. ok is
-// false if this server writes it, or does not know the ledger. The address is empty if there is
-// no such server now.
+// false if this server writes it, or does not know the ledger. The address is empty if no
+// server writes the ledger now.
 func (c *Cluster) Holder(name string) (address string, ok bool) {
 	if role := c.host.Role(name); role == ledger.Writer || role == ledger.Absent {
 		return "", false
@@ -460,8 +474,8 @@ func (c *Cluster) Holder(name string) (address string, ok bool) {
 	return p.Holder.Address, true
 }
 
-// HandOver lets other running servers write the ledgers that this one writes, as far as they
-// have the keys. This server takes no more ledgers.
+// HandOver passes the ledgers that this server writes to other running servers that have their
+// keys. This server takes no more ledgers.
 func (c *Cluster) HandOver(ctx context.Context) {
 	c.leaving.Store(true)
 	c.mu.Lock()
@@ -486,8 +500,8 @@ func (c *Cluster) HandOver(ctx context.Context) {
 	}
 }
 
-// Settle lets each ledger stay what it is here. The leases are still renewed. It must be called
-// before the host is closed.
+// Settle ends all changes: each ledger keeps its role on this server, and the server still
+// renews its leases. It must be called before the host is closed.
 func (c *Cluster) Settle() {
 	c.mu.Lock()
 	c.settled = true
@@ -495,8 +509,8 @@ func (c *Cluster) Settle() {
 	c.steps.Wait()
 }
 
-// Close ends the sharing. The host must be closed, so that nothing is written any more. The
-// leases are free afterwards.
+// Close stops sharing the ledgers and frees the leases. The caller must close the host first,
+// so that nothing is written any more.
 func (c *Cluster) Close() error {
 	c.leaving.Store(true)
 	c.stop()
@@ -506,7 +520,7 @@ func (c *Cluster) Close() error {
 	for _, l := range c.host.Ledgers() {
 		if c.leases.Held(l.Name()) {
 			if err := c.leases.Pass(ctx, l.Name(), nil); err != nil {
-				c.log.Warn("the lease of a ledger was not given up, and expires", "ledger", l.Name(), "error", err)
+				c.log.Warn("the lease of a ledger could not be given up; another server can take the ledger when the lease expires", "ledger", l.Name(), "error", err)
 			}
 		}
 	}

@@ -7,8 +7,8 @@ import (
 )
 
 var (
-	held    = prometheus.NewDesc("colophon_lease_held", "1 if this server writes the ledger, 0 if another one or none does.", []string{"ledger"}, nil)
-	epoch   = prometheus.NewDesc("colophon_lease_epoch", "Epoch of the ledger's head: each change of its server raises it.", []string{"ledger"}, nil)
+	held    = prometheus.NewDesc("colophon_lease_held", "1 if this server writes the ledger, 0 if another server or no server does.", []string{"ledger"}, nil)
+	epoch   = prometheus.NewDesc("colophon_lease_epoch", "Epoch of the ledger's head. It increases each time another server becomes the writer.", []string{"ledger"}, nil)
 	changes = prometheus.NewDesc("colophon_lease_changes_total", "Changes of the ledger's epoch that this server has seen.", []string{"ledger"}, nil)
 	lag     = prometheus.NewDesc("colophon_follower_lag_events", "Events of the ledger in the store that this server does not show yet.", []string{"ledger"}, nil)
 )

@@ -21,8 +21,8 @@ import (
 	"colophon/ledger/record/formats"
 )
 
-// Values that both flags and arguments can have: what runs are grouped by, and the variables
-// of effects.
+// Values that both flags and arguments can have: the names by which runs are grouped, and the
+// variables of effects.
 var (
 	Groupings = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "label:"}
 	Variables = []string{"input", "input_hash", "system_prompt_hash", "model", "temperature", "max_tokens", "seed", "label:"}
@@ -102,7 +102,7 @@ func First(complete Func) Func {
 	}
 }
 
-// Time bounds how long the shell waits for values from the server.
+// Time is how long the shell waits at most for values from the server.
 const Time = time.Second
 
 // Ledgers completes the name of a ledger on the server that the flags or the environment name.

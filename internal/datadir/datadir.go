@@ -25,14 +25,14 @@ func Resolve(path string) string {
 // Database returns the folder of the storage engine, which holds the log.
 func Database(data string) string { return filepath.Join(data, "db") }
 
-// Store returns the folder that marks a data folder whose log is in another database. Its lock
-// is the lock of the data folder.
-func Store(data string) string { return filepath.Join(data, "store") }
+// StoreMarker returns the folder whose presence means that the log of the data folder is in
+// another database. The lock on this folder is then the lock on the data folder.
+func StoreMarker(data string) string { return filepath.Join(data, "store") }
 
 // Copy returns the folder of the log that a server with --from has loaded.
 func Copy(data string) string { return filepath.Join(data, "copy") }
 
-// Incoming returns the folder of a database that migrate is making.
+// Incoming returns the folder of a database into which migrate copies ledgers.
 func Incoming(data string) string { return filepath.Join(data, "incoming") }
 
 // Moved returns the folder of a database whose ledgers migrate has moved elsewhere.
@@ -74,8 +74,8 @@ func SigningKeys(c *cli.Console, data string) keystore.Variables {
 	return keystore.Variables{Files: Keys(data), Lookup: c.Env}
 }
 
-// Marks returns the high-water marks. Backups do not include them, because they serve to
-// detect a restore.
+// Marks returns the high-water marks. Backups do not include them, because marks serve to
+// detect that a backup was restored.
 func Marks(data string) keystore.Marks {
 	return keystore.Marks{Dir: filepath.Join(data, "marks")}
 }

@@ -31,7 +31,7 @@ func HasDatabase(data string) bool {
 
 // IsElsewhere reports whether the log of a data folder is in another database.
 func IsElsewhere(data string) bool {
-	_, err := os.Stat(Store(data))
+	_, err := os.Stat(StoreMarker(data))
 	return err == nil
 }
 
@@ -60,7 +60,7 @@ func ElsewhereError(data string) error {
 		"To undo the move before anything is written there: colophon migrate --undo --from %s --to URL. To move the log back later: colophon migrate --from URL --to %s", data, data, data)
 }
 
-// CheckElsewhere refuses a folder with a log of its own, for a server with --store.
+// CheckElsewhere refuses a folder that has its own log. A server with --store calls it.
 func CheckElsewhere(data string) error {
 	if HasDatabase(data) {
 		return cli.Exitf(cli.ExitUsage, "the folder %s has its own log; name another folder with --data, omit --store, or move the log into the database with colophon migrate", data)
@@ -68,7 +68,7 @@ func CheckElsewhere(data string) error {
 	return nil
 }
 
-// CheckUsedElsewhere refuses a folder that is not that of a server with --store.
+// CheckUsedElsewhere refuses a folder that does not belong to a server with --store.
 func CheckUsedElsewhere(data string) error {
 	if err := CheckElsewhere(data); err != nil {
 		return err
@@ -94,8 +94,8 @@ func CheckForeign(data string) error {
 		return cli.Refused("data: %w", err)
 	}
 	ours := []string{
-		filepath.Base(Database(data)), // another server may be starting
-		filepath.Base(Store(data)), filepath.Base(Copy(data)), filepath.Base(Incoming(data)), filepath.Base(Moved(data)),
+		filepath.Base(Database(data)), // another server may be starting and have created it
+		filepath.Base(StoreMarker(data)), filepath.Base(Copy(data)), filepath.Base(Incoming(data)), filepath.Base(Moved(data)),
 		filepath.Base(Index(data)), filepath.Base(Spool(data)), filepath.Base(SnapshotsOf(data).Dir), filepath.Base(Restoring(data)),
 		filepath.Base(Keys(data).Dir), filepath.Base(Marks(data).Dir), filepath.Base(Access(data)), "lost+found",
 	}

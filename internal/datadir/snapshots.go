@@ -18,8 +18,8 @@ import (
 
 // Snapshots is the folder for the copy of the database that a backup makes. It is on the same
 // file system as the database, so that the copy can consist of links. A running backup locks
-// the folder, which then holds at most one copy. If the folder is not locked, its files are
-// left over.
+// the folder, which then holds at most one copy. Files in a folder that is not locked are left
+// over from an earlier backup.
 type Snapshots struct{ Dir string }
 
 // SnapshotsOf returns the snapshot folder of a data folder.
@@ -36,10 +36,11 @@ func (s Snapshots) Folder() string { return filepath.Join(s.Dir, snapshotName) }
 // Database returns the path of the database in the copy.
 func (s Snapshots) Database() string { return filepath.Join(s.Folder(), "db") }
 
-// ErrSnapshotHeld means that a copy stays because a backup is reading it.
+// ErrSnapshotHeld means that a copy was not removed, because a backup is reading it.
 var ErrSnapshotHeld = errors.New("a running backup is reading a copy of the database, which may still hold erased content; the copy is removed when the backup ends")
 
-// errNoBackup means that no backup is waiting, so nothing would remove the requested copy.
+// errNoBackup means that no backup is waiting, so nothing would ever remove the requested
+// copy.
 var errNoBackup = fmt.Errorf("%w: no colophon backup on this machine is waiting for it", admin.ErrNoSnapshot)
 
 // Lock creates the folder if needed, locks it for a backup, and removes left-over copies. The

@@ -17,7 +17,7 @@ import (
 
 // fileSystem describes the file system that the database is on.
 type fileSystem struct {
-	where    string // the absolute path of the database, or of the data folder if there is none
+	where    string // the absolute path of the database, or of the data folder if there is no database
 	kind     string // such as ext4; empty if not known
 	readOnly bool
 
@@ -25,7 +25,7 @@ type fileSystem struct {
 	usageErr error // set if usage is not known
 
 	sync    time.Duration // median time of a small write and its sync
-	syncErr error         // set if it was not timed
+	syncErr error         // why the sync was not timed; nil if it was
 }
 
 // inspectDisk looks at the file system of the database, or of the data folder if there is no
@@ -58,8 +58,8 @@ func mountOf(path string) (kind string, readOnly bool) {
 	return findMount(mounts, path)
 }
 
-// findMount finds the deepest mount point that contains a path. If several are equally deep,
-// the last one covers the others.
+// findMount finds the deepest mount point that contains a path. If a path is mounted several
+// times, the last mount hides the earlier ones.
 func findMount(mounts []disk.PartitionStat, path string) (kind string, readOnly bool) {
 	deepest := -1
 	for _, m := range mounts {
@@ -116,11 +116,11 @@ func checkFileSystem(d *deployment) []Finding {
 	case kind == "":
 		return finding(NotChecked, "make sure that it is a local disk", "this system does not report the type of the file system")
 	case hasAnyPrefix(kind, temporaryFileSystems):
-		return finding(Wrong, "put the data folder on a disk; in a container, on a volume", "%s is on %s, so it is gone after a restart", d.disk.where, kind)
+		return finding(Wrong, "put the data folder on a disk; in a container, on a volume", "%s is on %s, so its data is lost at the next restart", d.disk.where, kind)
 	case hasAnyPrefix(kind, networkFileSystems):
 		return finding(Wrong, "put the data folder on a local disk or a block volume", "%s is on %s, over the network, so its locks and syncs are not reliable", d.disk.where, kind)
 	case hasAnyPrefix(kind, userSpaceFileSystems):
-		return finding(Advice, "make sure that a sync reaches the disk behind it, or use a local disk", "%s is on %s, a file system that runs outside the kernel", d.disk.where, kind)
+		return finding(Advice, "make sure that this file system syncs to the underlying disk, or use a local disk", "%s is on %s, a file system that runs outside the kernel", d.disk.where, kind)
 	default:
 		return finding(OK, "", "%s", kind)
 	}
@@ -155,7 +155,7 @@ func checkSpace(d *deployment) []Finding {
 	days, known := d.daysLeft(mark)
 	switch {
 	case u.Free < mark:
-		list = finding(Wrong, makeRoom, "%s: the server accepts no writes", have)
+		list = finding(Wrong, makeRoom, "%s: too little, so the server accepts no writes", have)
 	case known && days < daysWrong:
 		list = finding(Wrong, makeRoom, "%s: enough for %.1f days at last week's growth", have, days)
 	case known && days < daysAdvice:
@@ -172,12 +172,12 @@ func checkSpace(d *deployment) []Finding {
 	return orOK(list, "%s", have)
 }
 
-// minEvents is the minimum number of events from which growth is computed. With fewer, most of
-// the files' length is that of an empty database.
+// minEvents is the minimum number of events from which growth is computed. With fewer events,
+// most of the files' length comes from the empty database.
 const minEvents = 1000
 
-// daysLeft returns how long the space above the mark is enough if the server's ledgers grow as
-// in the last week.
+// daysLeft returns for how many days the space above the mark is enough if the ledgers keep
+// growing as in the last week.
 func (d *deployment) daysLeft(mark uint64) (days float64, known bool) {
 	events, recent := uint64(0), 0.0
 	for _, l := range d.server.ledgers {
@@ -218,8 +218,8 @@ func freeMark(set, total uint64) uint64 {
 
 func inGiB(bytes uint64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
 
-// A sync that is faster than the first bound cannot have reached a disk. One that is slower
-// than the second makes every client wait.
+// A sync that is faster than the first limit cannot have reached a disk. A sync that is slower
+// than the second limit makes every client wait noticeably.
 const (
 	syncTooFast = 20 * time.Microsecond
 	syncSlow    = 20 * time.Millisecond

@@ -22,8 +22,8 @@ func TestCheckFileSystem(t *testing.T) {
 	}
 	runCheckCases(t, checkFileSystem, []checkCase{
 		{"local", on("ext4"), OK, "ext4"},
-		{"memory", on("tmpfs"), Wrong, "gone after a restart"},
-		{"layer of a container", on("overlay"), Wrong, "gone after a restart"},
+		{"memory", on("tmpfs"), Wrong, "lost at the next restart"},
+		{"layer of a container", on("overlay"), Wrong, "lost at the next restart"},
 		{"network", on("nfs4"), Wrong, "over the network"},
 		{"network by FUSE", on("fuse.sshfs"), Wrong, "over the network"},
 		{"FUSE", on("fuse.ntfs"), Advice, "outside the kernel"},

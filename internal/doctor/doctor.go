@@ -40,8 +40,8 @@ func Examine(ctx context.Context, console *cli.Console, o Options) (Report, erro
 	return newReport(d.runChecks()), nil
 }
 
-// deployment is what is known about a deployment. It is collected before the checks, which
-// judge it and also read small files of the data folder.
+// deployment is what is known about a deployment. It is collected before the checks run. The
+// checks judge it, and also read small files of the data folder.
 type deployment struct {
 	console  *cli.Console
 	version  string // version of this program
@@ -51,7 +51,7 @@ type deployment struct {
 	disk     fileSystem // file system of the database
 	server   serverAnswers
 	own      bool  // the queried server is the one at the address in the settings
-	store    error // why the log's database cannot be used; nil if it can, or if it is in the data folder
+	store    error // why the PostgreSQL database of the log cannot be used; nil if it can, or if the log is in the data folder
 	shared   sharedTokens
 	issuers  map[string]error // why an issuer in the access file does not answer, by URL; nil if it does
 }

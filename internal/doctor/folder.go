@@ -14,7 +14,7 @@ import (
 )
 
 // asOwner is the advice if only the owner can read a file.
-const asOwner = "run this as the owner of the data folder, or as root"
+const asOwner = "run the doctor as the owner of the data folder, or as root"
 
 // checkFolder checks that the data folder exists and that only its owner can open it.
 func checkFolder(d *deployment) []Finding {
@@ -61,9 +61,9 @@ func checkOwner(d *deployment) []Finding {
 	}
 	if others > 0 {
 		return finding(Wrong, fmt.Sprintf("run: chown -R %d %s", owner, d.data()),
-			"%s, such as %s, do not belong to user %d, the owner of the folder", cli.Counted(others, "file"), example, owner)
+			"%s, such as %s, do not belong to user %d, who owns the folder", cli.Counted(others, "file"), example, owner)
 	}
-	return finding(OK, "", "everything belongs to user %d", owner)
+	return finding(OK, "", "all files belong to user %d", owner)
 }
 
 // filesOfOthers counts the files and folders in a data folder that belong to other users.
@@ -107,7 +107,7 @@ func checkKeys(d *deployment) []Finding {
 		if _, err := os.Stat(datadir.Database(d.data())); err == nil {
 			return finding(Wrong, "restore the keys from a backup; a ledger cannot continue without its key", "there is a database but no key in %s", dir)
 		}
-		return finding(OK, "", "there are none yet; the first start creates one")
+		return finding(OK, "", "there are no keys yet; the first start creates one")
 	}
 	var list []Finding
 	if info, err := os.Stat(dir); err == nil && hasModes && info.Mode().Perm()&0o077 != 0 {
@@ -124,7 +124,7 @@ func checkKeys(d *deployment) []Finding {
 		case errors.Is(err, fs.ErrPermission):
 			list = append(list, finding(NotChecked, asOwner, "%v", err)...)
 		case err != nil:
-			list = append(list, finding(Wrong, "follow the message, or restore the file from a backup", "%v", err)...)
+			list = append(list, finding(Wrong, "do what the message says, or restore the file from a backup", "%v", err)...)
 		default:
 			good = append(good, name)
 		}
@@ -174,7 +174,7 @@ func checkOtherFile(d *deployment, file string) []Finding {
 		return finding(NotChecked, asOwner, "%v", err)
 	}
 	if err != nil {
-		return finding(Wrong, "follow the message, or remove the file", "%v", err)
+		return finding(Wrong, "do what the message says, or remove the file", "%v", err)
 	}
 	return finding(Advice, "create the ledger (colophon ledger create "+name+"), or remove the file", "%s is the key of a ledger with the origin %s, which does not exist yet", path, signer.Origin())
 }

@@ -51,7 +51,7 @@ func TestCheckOwner(t *testing.T) {
 	skipWithoutModes(t)
 	d := newDeployment(t)
 	makeKey(t, d.data(), "default")
-	requireFinding(t, checkOwner(d), OK, "everything belongs to user")
+	requireFinding(t, checkOwner(d), OK, "all files belong to user")
 	another := os.Getuid() + 1
 	count, example, err := filesOfOthers(d.data(), another)
 	require.NoError(t, err)
@@ -64,7 +64,7 @@ func TestCheckOwner(t *testing.T) {
 func TestCheckKeys(t *testing.T) {
 	skipWithoutModes(t)
 	d := newDeployment(t)
-	requireFinding(t, checkKeys(d), OK, "there are none yet")
+	requireFinding(t, checkKeys(d), OK, "there are no keys yet")
 	requireFinding(t, checkKeyCopy(d), OK, "no key")
 	require.NoError(t, os.Mkdir(datadir.Database(d.data()), 0o700))
 	requireFinding(t, checkKeys(d), Wrong, "a database but no key")

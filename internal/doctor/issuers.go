@@ -15,7 +15,7 @@ import (
 	"colophon/internal/cli"
 )
 
-// Bounds of an issuer's answer.
+// Limits of an issuer's answer.
 const (
 	issuerTimeout   = 5 * time.Second
 	issuerMaxAnswer = 1 << 20 // in bytes

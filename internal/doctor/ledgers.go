@@ -43,10 +43,10 @@ func checkServer(d *deployment) []Finding {
 	}
 	var list []Finding
 	if a.ready != nil {
-		list = append(list, finding(Wrong, "follow the message", "the server is not ready: %v", a.ready)...)
+		list = append(list, finding(Wrong, "do what the message says", "the server is not ready: %v", a.ready)...)
 	}
 	if a.version != d.version {
-		list = append(list, finding(Advice, "use the same version of both", "the server is %s, this command is %s", cli.Plain(a.version), d.version)...)
+		list = append(list, finding(Advice, "use the same version for both", "the server is %s, this command is %s", cli.Plain(a.version), d.version)...)
 	}
 	return orOK(list, "%s at %s is ready", a.version, a.url)
 }
@@ -63,9 +63,9 @@ func checkAuthentication(d *deployment) []Finding {
 	case d.server.open && required:
 		return finding(Wrong, "make sure that these settings are those of the server, then restart it", "the server answers without credentials, but the settings say that it should not")
 	case d.server.open:
-		return finding(OK, "", "the server asks for no credentials, which agrees with the settings")
+		return finding(OK, "", "the server requires no credentials, as the settings say")
 	}
-	return finding(OK, "", "the server asks for credentials")
+	return finding(OK, "", "the server requires credentials")
 }
 
 // checkLedgerKeys checks that every ledger has its key in the folder and every key its ledger,
@@ -156,7 +156,7 @@ func checkLog(d *deployment) []Finding {
 }
 
 // verifierOf returns the key with which to verify a ledger's checkpoints: the key in the
-// folder, or the key that the server names if that one cannot be read.
+// folder, or, if that key cannot be read, the key that the server names.
 func (d *deployment) verifierOf(l ledgerAnswers) (key, whose string) {
 	if signer, err := datadir.Keys(d.data()).Load(l.Name); err == nil {
 		return signer.Verifier().String(), "the key in the folder"
@@ -217,7 +217,8 @@ func checkPublic(d *deployment) []Finding {
 	return finding(OK, "", "anyone can read the events, but not the texts, of %s without credentials", strings.Join(public, ", "))
 }
 
-// indexLagging is the number of events from which a lag of the index is reported.
+// indexLagging is the number of events by which an index must lag before the doctor reports
+// it.
 const indexLagging = 10_000
 
 // checkIndex checks that the index of each ledger is running and not far behind.
@@ -274,5 +275,5 @@ func (d *deployment) noMetrics() []Finding {
 	case d.server.metricsErr != nil:
 		return finding(NotChecked, "", "%v", d.server.metricsErr)
 	}
-	return finding(NotChecked, "use the same version of both", "the server does not show that metric")
+	return finding(NotChecked, "use the same version for both", "the server does not show that metric")
 }

@@ -49,8 +49,8 @@ func TestCheckAuthentication(t *testing.T) {
 	}
 	runCheckCases(t, checkAuthentication, []checkCase{
 		{"no server", func(*deployment) {}, NotChecked, "no server"},
-		{"none", withServer(func(*serverAnswers) {}), OK, "asks for no credentials, which agrees with the settings"},
-		{"asks", withToken(false), OK, "asks for credentials"},
+		{"none", withServer(func(*serverAnswers) {}), OK, "requires no credentials, as the settings say"},
+		{"asks", withToken(false), OK, "requires credentials"},
 		{"does not ask", withToken(true), Wrong, "answers without credentials"},
 	})
 }

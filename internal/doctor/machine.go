@@ -49,7 +49,7 @@ func checkFileLimit(d *deployment) []Finding {
 		return finding(Advice, "raise it (LimitNOFILE=65536 for systemd), or lower --max-connections",
 			"%s may open %d files, but with %d connections it may need %d", whose, have, config.Connections, need)
 	}
-	return finding(OK, "", "%s may open %d, and needs at most %d", whose, have, need)
+	return finding(OK, "", "%s may open %d files and needs at most %d", whose, have, need)
 }
 
 // otherMemory estimates the memory that no setting bounds, such as the database's memory
@@ -76,7 +76,7 @@ func (d *deployment) memoryLimits() (limits memory.Limits, config server.Config)
 	}
 	config = d.settings.config.WithCaches(limits.Usable())
 	if show && limits.Runtime != 0 {
-		// The server subtracts what the index keeps outside the runtime's memory.
+		// The server subtracts the memory that the index keeps outside the Go heap.
 		limits.Runtime += uint64(index.OffHeapBytes(int64(config.IndexCache)))
 	}
 	return limits, config
@@ -98,9 +98,9 @@ func checkMemory(d *deployment) []Finding {
 	case have == 0:
 		return finding(NotChecked, "", "this system does not report the size of its memory")
 	case have < need:
-		return finding(Wrong, "lower "+lower+", or give the server more memory", "caches, bodies, and answers may take %d MiB, but there are only %d MiB", inMiB(need), inMiB(have))
+		return finding(Wrong, "lower "+lower+", or give the server more memory", "caches, bodies, and answers may take %d MiB, but only %d MiB of memory are available", inMiB(need), inMiB(have))
 	case limits.Runtime > have:
-		return finding(Wrong, "set GOMEMLIMIT to nine tenths of the available memory", "GOMEMLIMIT is %d MiB, but there are only %d MiB", inMiB(limits.Runtime), inMiB(have))
+		return finding(Wrong, "set GOMEMLIMIT to nine tenths of the available memory", "GOMEMLIMIT is %d MiB, but only %d MiB of memory are available", inMiB(limits.Runtime), inMiB(have))
 	case limits.Runtime != 0 && limits.Runtime < need:
 		return finding(Advice, "raise GOMEMLIMIT, or lower "+lower, "GOMEMLIMIT is %d MiB, but caches, bodies, and answers may take %d MiB: near the limit, the garbage collector takes most of the time", inMiB(limits.Runtime), inMiB(need))
 	case limits.Runtime == 0 && limits.Container != 0:

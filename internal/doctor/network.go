@@ -33,11 +33,11 @@ func checkAddress(d *deployment) []Finding {
 	case local && required:
 		return finding(OK, "", "only this machine can reach %s, with credentials", config.Listen)
 	case local:
-		return finding(OK, "", "only this machine can reach %s; every user of this machine may do anything", config.Listen)
+		return finding(OK, "", "only this machine can reach %s, but every user of this machine can read, write, and erase everything", config.Listen)
 	case !required && !config.Insecure:
 		return finding(Wrong, makeToken, "other machines can reach %s, but the server asks for no credentials: serve refuses to start", config.Listen)
 	case !required:
-		return finding(Wrong, makeToken+", and omit --insecure", "anyone who can reach %s may write, read, and erase everything", config.Listen)
+		return finding(Wrong, makeToken+", and omit --insecure", "anyone who can reach %s can write, read, and erase everything", config.Listen)
 	case config.Insecure:
 		return finding(Advice, "omit --insecure", "other machines can reach %s with credentials; --insecure lets the server start even if the tokens were lost", config.Listen)
 	case !encrypted && len(config.TrustedProxies) == 0:
@@ -48,7 +48,8 @@ func checkAddress(d *deployment) []Finding {
 	return finding(OK, "", "other machines can reach %s with credentials, over TLS", config.Listen)
 }
 
-// authentication reports whether the settings and the data folder ask for credentials.
+// authentication reports whether, by the settings and the data folder, the server requires
+// credentials.
 func (d *deployment) authentication() (required bool, err error) {
 	if d.settings.config.AccessFile != "" {
 		return true, nil
@@ -67,12 +68,12 @@ func (d *deployment) authentication() (required bool, err error) {
 func checkProxies(d *deployment) []Finding {
 	for _, network := range d.settings.config.TrustedProxies {
 		if ones, _ := network.Mask.Size(); ones == 0 {
-			return finding(Wrong, "name only the addresses of the proxies with --trusted-proxies", "the server trusts X-Forwarded-For from every address: a client can claim any number of addresses, so no limit bounds it")
+			return finding(Wrong, "name only the addresses of the proxies with --trusted-proxies", "the server trusts X-Forwarded-For from every address: a client can claim any number of addresses and so escape every limit")
 		}
 	}
 	if c := d.settings.config; len(c.TrustedProxies) == 0 && len(c.AllowHost) > 0 {
 		if host, _, err := net.SplitHostPort(c.Listen); err == nil && cli.Loopback(host) {
-			return finding(Advice, "set --trusted-proxies 127.0.0.1 if a proxy on this machine passes requests on", "only this machine can reach %s, but --allow-host has other names: all requests that a proxy passes on count as from one address", c.Listen)
+			return finding(Advice, "set --trusted-proxies 127.0.0.1 if a proxy on this machine passes requests on", "only this machine can reach %s, but --allow-host has other names: all requests that a proxy passes on count as coming from one address", c.Listen)
 		}
 	}
 	return finding(OK, "", "the server trusts X-Forwarded-For from %s", cli.Counted(uint64(len(d.settings.config.TrustedProxies)), "network"))
@@ -84,7 +85,7 @@ func checkRates(d *deployment) []Finding {
 	host, _, _ := net.SplitHostPort(config.Listen)
 	switch {
 	case config.RequestRate > 0 || config.AddressRate > 0:
-		return finding(OK, "", "requests are limited")
+		return finding(OK, "", "a rate limit is set")
 	case cli.Loopback(host):
 		return finding(OK, "", "no rate limit is set, and only this machine can reach %s", config.Listen)
 	}
@@ -103,7 +104,7 @@ func checkCertificate(d *deployment) []Finding {
 	}
 	pair, err := tls.LoadX509KeyPair(config.TLSCert, config.TLSKey)
 	if errors.Is(err, fs.ErrPermission) {
-		return finding(NotChecked, "run this as the user of the server", "%v", err)
+		return finding(NotChecked, "run the doctor as the user that runs the server", "%v", err)
 	}
 	if err != nil {
 		return finding(Wrong, "provide a certificate and its own key in these files", "%s, %s: %v", config.TLSCert, config.TLSKey, err)

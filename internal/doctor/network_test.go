@@ -33,8 +33,8 @@ func TestCheckAddress(t *testing.T) {
 	}
 	const local, everywhere = "127.0.0.1:8080", "0.0.0.0:8080"
 	runCheckCases(t, checkAddress, []checkCase{
-		{"local", with(local, false, false, false), OK, "every user of this machine may do anything"},
-		{"local, TLS", with(local, false, false, true), OK, "every user of this machine may do anything"},
+		{"local", with(local, false, false, false), OK, "every user of this machine can read, write, and erase everything"},
+		{"local, TLS", with(local, false, false, true), OK, "every user of this machine can read, write, and erase everything"},
 		{"local, token", with(local, false, true, false), OK, "with credentials"},
 		{"local, token, TLS", with(local, false, true, true), OK, "with credentials"},
 		{"local, insecure", with(local, true, false, false), Advice, "only this machine"},
@@ -49,8 +49,8 @@ func TestCheckAddress(t *testing.T) {
 			require.NoError(t, d.settings.config.TrustedProxies.UnmarshalText([]byte("10.0.0.1")))
 		}, Advice, "tokens travel unencrypted from the proxy to the server"},
 		{"open, token, TLS", with(everywhere, false, true, true), OK, "over TLS"},
-		{"open, insecure", with(everywhere, true, false, false), Wrong, "may write, read, and erase everything"},
-		{"open, insecure, TLS", with(everywhere, true, false, true), Wrong, "may write, read, and erase everything"},
+		{"open, insecure", with(everywhere, true, false, false), Wrong, "can write, read, and erase everything"},
+		{"open, insecure, TLS", with(everywhere, true, false, true), Wrong, "can write, read, and erase everything"},
 		{"open, insecure, token", with(everywhere, true, true, false), Advice, "even if the tokens were lost"},
 		{"open, insecure, token, TLS", with(everywhere, true, true, true), Advice, "even if the tokens were lost"},
 		{"nonsense", with("nonsense", false, false, false), NotChecked, "not an address"},
@@ -68,8 +68,8 @@ func TestCheckRates(t *testing.T) {
 	runCheckCases(t, checkRates, []checkCase{
 		{"local", with("127.0.0.1:8080", 0, 0), OK, "only this machine"},
 		{"open", with("0.0.0.0:8080", 0, 0), Advice, "no rate"},
-		{"open, of an identity", with("0.0.0.0:8080", 10, 0), OK, "limited"},
-		{"open, of an address", with("0.0.0.0:8080", 0, 10), OK, "limited"},
+		{"open, of an identity", with("0.0.0.0:8080", 10, 0), OK, "a rate limit is set"},
+		{"open, of an address", with("0.0.0.0:8080", 0, 10), OK, "a rate limit is set"},
 	})
 }
 
@@ -95,7 +95,7 @@ func TestCheckProxies(t *testing.T) {
 		{"one", with("10.0.0.0/8"), OK, "1 network"},
 		{"everybody", with("10.0.0.0/8,0.0.0.0/0"), Wrong, "from every address"},
 		{"everybody of IPv6", with("::/0"), Wrong, "from every address"},
-		{"a proxy on this machine", withConfig(func(c *server.Config) { c.AllowHost = server.HostNames{"ledger.example.org"} }), Advice, "count as from one address"},
+		{"a proxy on this machine", withConfig(func(c *server.Config) { c.AllowHost = server.HostNames{"ledger.example.org"} }), Advice, "count as coming from one address"},
 		{"a proxy on this machine, trusted", func(d *deployment) {
 			with("127.0.0.0/8")(d)
 			d.settings.config.AllowHost = server.HostNames{"ledger.example.org"}

@@ -85,7 +85,7 @@ func (d *deployment) askServer(ctx context.Context, o remote.Options) error {
 }
 
 // trustOwnCertificate makes the client of a server on this machine accept the certificate that
-// the settings name, whichever authority signed it and whatever name it is for. If the
+// the settings name, no matter which authority signed it and for which name. If the
 // certificate cannot be read, it changes nothing; checkCertificate reports that.
 func (s settings) trustOwnCertificate(to *remote.Server) {
 	text, err := os.ReadFile(s.config.TLSCert)
@@ -181,7 +181,7 @@ func askLedgers(ctx context.Context, s *remote.Server, now time.Time) ([]ledgerA
 		l.LedgerDescription = description
 		if l.TreeSize > 0 {
 			if l.lastEvent, err = l.LastEvent.Parse(); err != nil {
-				return nil, fmt.Errorf("read the last event of ledger %q: %w", l.Name, err)
+				return nil, fmt.Errorf("reading the last event of ledger %q: %w", l.Name, err)
 			}
 		}
 		if l.logErr = l.askLog(ctx, s); l.logErr == nil {
@@ -239,7 +239,7 @@ func (l *ledgerAnswers) growth(ctx context.Context, s *remote.Server, now time.T
 	since := now.AddDate(0, 0, -7)
 	created, err := l.Created.Parse()
 	if err != nil {
-		return 0, fmt.Errorf("read the creation of ledger %q: %w", l.Name, err)
+		return 0, fmt.Errorf("reading the creation of ledger %q: %w", l.Name, err)
 	}
 	if created.After(since) {
 		since = created

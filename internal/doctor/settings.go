@@ -17,7 +17,7 @@ import (
 
 // settings are the settings with which serve would run.
 type settings struct {
-	config server.Config // as far as the settings can be read
+	config server.Config // the settings that can be read
 	file   string        // the configuration file; empty if there is none
 	named  bool          // the user named the data folder
 	err    error         // why serve would refuse the settings
@@ -101,9 +101,9 @@ func checkWritable(path string) []Finding {
 	case err != nil || !hasModes:
 		return nil // the check that reads the file reports this
 	case info.Mode().Perm()&0o002 != 0:
-		return finding(Wrong, "run: chmod o-w "+path, "every user of this machine can change %s", path)
+		return finding(Wrong, "run: chmod o-w "+path, "every user of this machine can write to %s", path)
 	case info.Mode().Perm()&0o020 != 0:
-		return finding(Advice, "run: chmod g-w "+path, "a group can change %s", path)
+		return finding(Advice, "run: chmod g-w "+path, "the members of a group can write to %s", path)
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func checkAccessFile(d *deployment) []Finding {
 	}
 	rules, err := access.ReadRules(config.AccessFile)
 	if errors.Is(err, fs.ErrPermission) {
-		return finding(NotChecked, "run this as the user of the server", "%v", err)
+		return finding(NotChecked, "run the doctor as the user that runs the server", "%v", err)
 	}
 	if err != nil {
 		return finding(Wrong, "correct it; serve does not start with this file", "%s: %v", config.AccessFile, err)
@@ -137,7 +137,7 @@ func checkAccessFile(d *deployment) []Finding {
 		list = append(list, finding(Wrong, "set both, or neither", "--tls-client-ca is set, but %s has no rules for client certificates", config.AccessFile)...)
 	}
 	if len(rules.OIDC)+len(rules.MTLS) == 0 {
-		list = append(list, finding(Wrong, "write rules into it, or omit --access-file; serve does not start with such a file", "there is no rule in %s", config.AccessFile)...)
+		list = append(list, finding(Wrong, "write rules into it, or omit --access-file; serve does not start with such a file", "%s has no rules", config.AccessFile)...)
 	}
 	return orOK(list, "%s: %s, %s for client certificates", config.AccessFile,
 		cli.Counted(uint64(len(rules.OIDC)), "issuer"), cli.Counted(uint64(len(rules.MTLS)), "rule"))

@@ -39,7 +39,7 @@ func TestCheckSettings(t *testing.T) {
 	if hasModes {
 		require.NoError(t, os.WriteFile(path, nil, 0o600))
 		require.NoError(t, os.Chmod(path, 0o666))
-		requireFinding(t, checkSettings(newDeployment(t, func(d *deployment) { d.settings.file = path })), Wrong, "can change")
+		requireFinding(t, checkSettings(newDeployment(t, func(d *deployment) { d.settings.file = path })), Wrong, "can write to")
 	}
 }
 
@@ -76,7 +76,7 @@ func TestCheckAccessFile(t *testing.T) {
 		require.NoError(t, os.Chmod(path, 0o666))
 		requireFinding(t, checkAccessFile(d), Wrong, "run: chmod o-w")
 		require.NoError(t, os.Chmod(path, 0o660))
-		requireFinding(t, checkAccessFile(d), Advice, "a group can change")
+		requireFinding(t, checkAccessFile(d), Advice, "the members of a group can write to")
 	}
 	d.settings.config.AccessFile = ""
 	requireFinding(t, checkAccessFile(d), Wrong, "no rule grants them anything")

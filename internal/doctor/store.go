@@ -12,7 +12,7 @@ import (
 	"colophon/storage/postgres"
 )
 
-// storeTimeout bounds the time for querying the database of the log.
+// storeTimeout is the longest time for querying the database of the log.
 const storeTimeout = 5 * time.Second
 
 // askStore queries the database of the log, if it is not in the data folder.
@@ -34,7 +34,7 @@ type sharedTokens struct {
 	err    error
 }
 
-// readShared returns the tokens in a database; none if it has no tables yet.
+// readShared returns the tokens in a database. A database without tables has no tokens.
 func readShared(ctx context.Context, url string) ([]access.Listed, error) {
 	database, err := postgres.Open(ctx, postgres.Config{URL: url, ReadOnly: true, Logger: slog.New(slog.DiscardHandler)})
 	if errors.Is(err, storage.ErrNotFound) {
@@ -58,15 +58,18 @@ func (d *deployment) listTokens() ([]access.Listed, error) {
 // checkStore checks that the database of the log answers and does not lose commits.
 func checkStore(d *deployment) []Finding {
 	var setting *postgres.SettingError
+	var pooler *postgres.PoolerError
 	switch {
 	case d.settings.config.Store == "":
 		return finding(OK, "", "the log is in the data folder")
 	case errors.As(d.store, &setting):
-		return finding(Wrong, "set it to on; the server does not start otherwise", "%v", d.store)
+		return finding(Wrong, "set it to on; otherwise the server does not start", "%v", d.store)
+	case errors.As(d.store, &pooler):
+		return finding(Wrong, "do one of the two; otherwise the server does not start", "%v", d.store)
 	case errors.Is(d.store, storage.ErrFormat):
 		return finding(Wrong, "use the version of colophon that wrote it", "%v", d.store)
 	case d.store != nil:
 		return finding(Wrong, "start the database, or correct --store", "the database of the log: %v", d.store)
 	}
-	return finding(OK, "", "the database of the log answers, and its settings keep every commit")
+	return finding(OK, "", "the database of the log answers, and its settings make every commit durable")
 }

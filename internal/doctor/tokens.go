@@ -13,14 +13,15 @@ import (
 	"colophon/internal/datadir"
 )
 
-// A token that ends sooner, or has not been used for longer, is reported.
+// The doctor reports a token that expires sooner than the first, or that has not been used for
+// longer than the second.
 const (
 	tokenExpiresSoon = 14 * 24 * time.Hour
 	tokenUnused      = 30 * 24 * time.Hour
 )
 
 // checkTokens checks that only the owner can read the token file, that its tokens are used,
-// and that the tokens of administrators expire, but not soon.
+// and that tokens with the scope admin expire, but not soon.
 func checkTokens(d *deployment) []Finding {
 	tokens, err := d.listTokens()
 	if errors.Is(err, fs.ErrPermission) {
@@ -30,7 +31,7 @@ func checkTokens(d *deployment) []Finding {
 		return finding(NotChecked, "start the database, or correct --store", "the tokens are in the database of the log, which cannot be read")
 	}
 	if err != nil {
-		return finding(Wrong, "follow the message; until then the server accepts no token", "%v", err)
+		return finding(Wrong, "do what the message says; until then the server accepts no token", "%v", err)
 	}
 	if len(tokens) == 0 {
 		if _, err := os.Stat(datadir.Access(d.data())); err == nil && d.settings.config.Store != "" {
@@ -48,7 +49,7 @@ func checkTokens(d *deployment) []Finding {
 			active = append(active, t.Name)
 			list = append(list, checkToken(t, d.now)...)
 		case "expired":
-			list = append(list, finding(Advice, "create its successor if a client needs one, then run: colophon token revoke "+t.ID, "token %q expired on %s", t.Name, t.Expires.Format(time.DateOnly))...)
+			list = append(list, finding(Advice, "create a new token if a client still needs one, then run: colophon token revoke "+t.ID, "token %q expired on %s", t.Name, t.Expires.Format(time.DateOnly))...)
 		}
 	}
 	if len(active) == 0 && d.settings.config.AccessFile == "" {
@@ -60,17 +61,17 @@ func checkTokens(d *deployment) []Finding {
 // checkToken judges a valid token. Token names consist of letters, digits, and a few other
 // characters.
 func checkToken(t access.Listed, now time.Time) []Finding {
-	renew := fmt.Sprintf("create its successor, then run: colophon token revoke %s", t.ID)
+	renew := fmt.Sprintf("create a new token for its client, then run: colophon token revoke %s", t.ID)
 	var list []Finding
 	if !t.Expires.IsZero() && t.Expires.Sub(now) < tokenExpiresSoon {
 		list = append(list, finding(Advice, renew, "token %q expires on %s", t.Name, t.Expires.Format(time.DateOnly))...)
 	}
 	if t.Expires.IsZero() && scopesOf(t)&access.Admin != 0 {
-		list = append(list, finding(Advice, renew+"; let it expire with --expires", "token %q has the scope admin and never expires", t.Name)...)
+		list = append(list, finding(Advice, renew+"; give the new token an expiry time with --expires", "token %q has the scope admin and never expires", t.Name)...)
 	}
 	lastUse, used := t.LastUse, "was last used on "+t.LastUse.Format(time.DateOnly)
 	if lastUse.IsZero() {
-		lastUse, used = t.Created, "was never used, as far as is known"
+		lastUse, used = t.Created, "was never used, as far as the server knows"
 	}
 	if now.Sub(lastUse) > tokenUnused {
 		list = append(list, finding(Advice, "if no client needs it, run: colophon token revoke "+t.ID, "token %q (%s) %s", t.Name, scopesOf(t), used)...)

@@ -14,7 +14,7 @@ import (
 )
 
 // makeToken creates a token at a given time.
-func makeToken(t testing.TB, data string, at time.Time, name string, scopes access.Scopes, ledger string, expires time.Time) access.Made {
+func makeToken(t testing.TB, data string, at time.Time, name string, scopes access.Scopes, ledger string, expires time.Time) access.CreatedToken {
 	t.Helper()
 	store := access.Store{Dir: datadir.Access(data), Now: func() time.Time { return at }}
 	made, err := store.Create(access.NewToken{Name: name, Grants: []access.Grant{{Ledgers: []string{ledger}, Scopes: scopes}}, Expires: expires})

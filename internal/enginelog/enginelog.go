@@ -17,7 +17,7 @@ type Logger struct {
 
 // New makes a Logger. fatal must end the process and must not return, because Pebble would
 // then continue as if the failed write had succeeded. name is the name of fatal, for the panic
-// if it does return.
+// message in case it returns.
 func New(out *slog.Logger, name string, fatal func(msg string)) *Logger {
 	return &Logger{out: out, name: name, fatal: fatal}
 }
@@ -25,15 +25,15 @@ func New(out *slog.Logger, name string, fatal func(msg string)) *Logger {
 // Infof logs what the engine does, at debug level.
 func (l *Logger) Infof(format string, args ...any) { l.out.Debug(fmt.Sprintf(format, args...)) }
 
-// Errorf logs failures of background work. The engine repeats such work immediately for as
-// long as it fails, so at most one message per second is logged.
+// Errorf logs failures of background work. The engine retries failed work immediately and
+// without end, so Errorf logs at most one message per second.
 func (l *Logger) Errorf(format string, args ...any) {
 	if ok, skipped := l.failures.pass(time.Now()); ok {
 		l.out.Error(fmt.Sprintf(format, args...), "skipped_before", skipped)
 	}
 }
 
-// Fatalf ends the process: after such a failure the engine's state is unknown.
+// Fatalf ends the process, because the engine's state is unknown after such a failure.
 func (l *Logger) Fatalf(format string, args ...any) {
 	msg := fmt.Sprintf(format, args...)
 	l.fatal(msg)

@@ -29,11 +29,11 @@ type Options struct {
 	MaxContent     size.Bytes // limit of all content together; the client must accept answers of this size
 }
 
-// Make fetches records and their proofs, all for one tree size, and builds a pack. If filter
-// is nil, the records are those of seqs. Otherwise they are all records that match filter,
-// whose entries are parameters of GET /records. Make adds the events that erased content of
-// the records. It verifies the pack with the keys that the server names, and fails if it does
-// not verify. Its errors end the command.
+// Make fetches records and their proofs, all at one tree size, and builds a pack. If filter is
+// nil, the records are those of seqs. Otherwise they are all records that match filter, whose
+// entries are parameters of GET /records. Make adds the events that erased content of the
+// records. It verifies the pack with the keys that the server names, and fails if it does not
+// verify. Its errors end the command.
 func Make(ctx context.Context, c *cli.Console, server *remote.Server, o Options, seqs []uint64, filter map[string]string) (*pack.Pack, pack.Report, error) {
 	x := &exporter{Options: o, ctx: ctx, server: server, ledger: server.Ledger(o.Ledger),
 		redacted: make(map[uint64]*uint64), contents: make(map[string][]byte), state: pack.ContentIncluded}
@@ -55,7 +55,7 @@ type exporter struct {
 	ctx      context.Context
 	server   *remote.Server
 	ledger   *client.Ledger
-	redacted map[uint64]*uint64 // the event that erased a record's content, by record
+	redacted map[uint64]*uint64 // by seq of a record: the event that erased its content
 	contents map[string][]byte  // by digest
 	bytes    uint64             // total length of contents
 	state    string             // pack.ContentIncluded, or why the pack has no content
@@ -133,8 +133,8 @@ func (x *exporter) pack(seqs []uint64) (*pack.Pack, pack.Report, error) {
 	return p, report, nil
 }
 
-// record fetches the content of a record. It returns the digests of the content, or none if it
-// is erased.
+// record fetches the content of a record. It returns the digests of the content, or no digests
+// if the content is erased.
 func (x *exporter) record(seq uint64) (digests []string, err error) {
 	row, err := x.ledger.Records.Get(x.ctx, seq, nil)
 	if err != nil {
@@ -189,7 +189,7 @@ func (x *exporter) content(seq uint64, name string, named wire.ContentDigest) er
 	return nil
 }
 
-// prove fetches the receipts of events for the current tree size and builds the pack.
+// prove fetches the receipts of events at the current tree size, and builds the pack.
 func (x *exporter) prove(seqs []uint64) (*pack.Pack, error) {
 	history, err := x.ledger.Log.Keys(x.ctx)
 	if err != nil {

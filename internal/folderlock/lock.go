@@ -30,14 +30,14 @@ type Lock struct {
 func Take(dir string) (io.Closer, error) {
 	lock, err := TakeIn(vfs.Default, dir)
 	if err != nil {
-		return nil, err // a nil Closer, not one that holds a nil *Lock
+		return nil, err // returns a nil Closer, not a Closer that holds a nil *Lock
 	}
 	return lock, nil
 }
 
 // TakeIn locks a folder of any file system, like Take.
 func TakeIn(files vfs.FS, dir string) (*Lock, error) {
-	if vfs.Root(files) == vfs.Default { // the engine would empty the target of a link
+	if vfs.Root(files) == vfs.Default { // the engine's own Lock would follow a link and empty its target
 		if err := safefile.CheckRegular(filepath.Join(dir, "LOCK")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("locking %s: %w", dir, err)
 		}
@@ -73,8 +73,8 @@ func (l *Lock) Close() error {
 }
 
 // heldElsewhere reports whether taking a lock failed because it is held. POSIX allows fcntl to
-// return EAGAIN or EACCES. EACCES with a path means missing permissions instead. Only the text
-// of the engine's error tells that this process holds the lock.
+// return EAGAIN or EACCES. EACCES together with a path means missing permissions instead. That
+// this process itself holds the lock shows only in the text of the engine's error.
 func heldElsewhere(err error) bool {
 	var onPath *fs.PathError
 	switch {

@@ -12,11 +12,12 @@ import (
 )
 
 // Files is a file system that refuses to open a damaged manifest or write-ahead log. The
-// engine would read such a file up to the damage and take that for its end. With one changed
-// bit, it would delete tables that are in use, or continue from an older state and overwrite
-// acknowledged records. The engine gets the checked bytes from memory. Opening a damaged file
-// fails with an error that engine.IsCorruptionError recognises, and changes nothing. Value
-// files with a damaged footer are refused too, because the engine panics on them.
+// engine would read such a file up to the damage, and mistake that place for the end. With one
+// changed bit, it would delete tables that are in use, or continue from an older state and
+// overwrite acknowledged records. The engine gets the checked bytes from memory. Opening a
+// damaged file fails with an error that engine.IsCorruptionError recognises, and changes
+// nothing. Value files with a damaged footer are refused too, because the engine panics on
+// them.
 type Files struct{ vfs.FS }
 
 // Open implements vfs.FS.

@@ -24,7 +24,7 @@ const (
 	atNumber       = 7
 	atSynced       = 11
 	manifestHeader = 7
-	olderHeader    = 11 // in logs without the synced offset, such as the first of a new database, and in all trailers
+	olderHeader    = 11 // length in logs without the synced offset, such as the first log of a new database, and in all trailers
 	logHeader      = 19
 )
 

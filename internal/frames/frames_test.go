@@ -36,7 +36,7 @@ func writeLog(t *testing.T, number int, over []byte, sizes []int, ended bool) (t
 	f, err = files.ReuseForWrite("log", "again", vfs.WriteCategoryUnspecified)
 	require.NoError(t, err)
 	config := record.LogWriterConfig{WriteWALSyncOffsets: func() bool { return true },
-		WALFsyncLatency: prometheus.NewHistogram(prometheus.HistogramOpts{})} // otherwise none are written
+		WALFsyncLatency: prometheus.NewHistogram(prometheus.HistogramOpts{})} // otherwise the log has no synced offsets
 	w := record.NewLogWriter(f, earlier, config)
 	if number == later {
 		w = record.NewLogWriter(f, later, config)
@@ -147,7 +147,7 @@ func TestALogMayBeCutOff(t *testing.T) {
 }
 
 // Larger damage is detected if later data shows that a record was there. It is not detected in
-// the last block, where a lost header hides the rest.
+// the last block, where a lost header hides everything after it.
 func TestLostSectorsOfALog(t *testing.T) {
 	text, end := writeLog(t, later, nil, slices.Repeat([]int{400}, 300), false)
 	for at := 0; at+512 < end; at += 512 {
@@ -164,7 +164,7 @@ func TestLostSectorsOfALog(t *testing.T) {
 	require.Error(t, frames.CheckLog(damaged, later))
 }
 
-// A new database still writes logs without synced offsets.
+// The first log of a new database still has no synced offsets.
 func TestOlderLogs(t *testing.T) {
 	var text bytes.Buffer
 	w := record.NewLogWriter(&text, later, record.LogWriterConfig{WriteWALSyncOffsets: func() bool { return false }})

@@ -57,7 +57,7 @@ func readFooter(f vfs.File) (*valuesFile, error) {
 	return v, nil
 }
 
-// ReadAt implements io.ReaderAt. For the footer it returns the bytes that were checked.
+// ReadAt implements io.ReaderAt. It returns the footer from the bytes that were checked.
 func (v *valuesFile) ReadAt(p []byte, offset int64) (int, error) {
 	n, err := v.File.ReadAt(p, offset)
 	if from := v.at - offset; n > 0 && from < int64(n) {

@@ -16,7 +16,7 @@ import (
 
 // Options configures an import. Lines must be shorter than MaxLine bytes.
 type Options struct {
-	OnMismatch string // accept or reject; if empty, the ledger's setting counts
+	OnMismatch string // accept or reject; if empty, the ledger's setting applies
 	MaxLine    int
 	Stdin      io.Reader   // read for the file "-"
 	Read       func(n int) // called with the number of bytes read, from another goroutine
@@ -31,7 +31,7 @@ const (
 
 // Run posts every line of the files, and returns when all are answered. The error says why the
 // import stopped; it comes from client.RecordsService.Batch or from ctx. The tally has the
-// lines that were answered until then. A line without idempotency_key and run_id gets a key
+// lines that were answered before that. A line without idempotency_key and run_id gets a key
 // from its digest and its occurrence number, so that repeating an import adds nothing.
 func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Tally, error) {
 	counted, reader := newCounter(), new(answerReader)
@@ -72,7 +72,7 @@ func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Ta
 	return counted.tally(), counted.failed()
 }
 
-// change makes and counts the change of state or the validation that follows a record. It
+// change posts and counts the change of state, or the validation, that belongs to a record. It
 // returns an error only if the server cannot be reached or refuses temporarily.
 func change(ctx context.Context, to *client.Ledger, l *line, a answer, counted *counter) error {
 	c := l.entry.Change

@@ -38,8 +38,8 @@ type input struct {
 	read    func(n int) // called with the number of bytes read; may be nil
 }
 
-// lines yields the lines that are not blank. An error is yielded together with the line that
-// it is about. If the file can still be read, the sequence continues after an error.
+// lines yields the lines that are not blank. It yields an error together with the line that
+// the error is about. If the file can still be read, the sequence continues after an error.
 func (in *input) lines() iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {
 		at := line{file: in.name, number: 1}
@@ -88,7 +88,7 @@ func readLine(in *bufio.Reader, limit int) (line []byte, err error) {
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case tooLong && (err == nil || errors.Is(err, io.EOF)):
-			return nil, errTooLong // the next call returns io.EOF if this was the end
+			return nil, errTooLong // if the file ends here, the next call returns io.EOF
 		}
 		return line, err
 	}

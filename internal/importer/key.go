@@ -10,8 +10,8 @@ import (
 )
 
 // keyer adds idempotency keys to lines that have none (spec: Idempotency). A key consists of
-// the digest of the kind and record, and of the number of times they have occurred. It is not
-// safe for concurrent use.
+// the digest of the kind and record, and of the number of times that they have occurred. It is
+// not safe for concurrent use.
 type keyer struct {
 	document pyjson.Document
 	scratch  []byte

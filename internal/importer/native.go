@@ -37,11 +37,11 @@ func TakesFolders(f formats.Format) bool { return f == formats.AxisSave || f == 
 // maxFile is the maximum length, in bytes, of a file that is one native value.
 const maxFile = 64 << 20
 
-// native is one native value and its position. It has no text if it only accounts for other
+// native is one native value and its position. If it has no text, it only accounts for other
 // files or tables.
 type native struct {
 	line
-	run string // for citations, the name of the file's folder
+	run string // for citations: the name of the file's folder
 	// others are files of the folder, or tables of the database, that do not belong to the
 	// format.
 	others []formats.Member

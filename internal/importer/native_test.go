@@ -16,7 +16,7 @@ import (
 // long is a member that neither a field nor a label can hold.
 var long = `"remark":"` + strings.Repeat("word ", 1000) + `"`
 
-// imported makes a dry run of an import of files with these texts, by name.
+// imported runs a dry import of files with these texts. texts maps names to texts.
 func imported(t *testing.T, f formats.Format, files map[string]string) (*Tally, []reportLine) {
 	t.Helper()
 	dir := t.TempDir()
@@ -47,7 +47,7 @@ func TestLongMembersAreKeptOrNamed(t *testing.T) {
 	const generation = `"payload":{"seed":1},"model":"m"`
 	for f, c := range map[formats.Format]struct {
 		files map[string]string
-		left  string // end of the place, and the member; empty if the member becomes content
+		left  string // end of the position in the message, and the member; empty if the member becomes content
 	}{
 		formats.AxisLog:         {map[string]string{"file": "{" + generation + "," + long + "}"}, ""},
 		formats.AxisSave:        {map[string]string{"metadata.json": "{" + generation + "," + long + "}"}, ""},
@@ -72,7 +72,7 @@ func TestLongMembersAreKeptOrNamed(t *testing.T) {
 			continue
 		}
 		require.Equal(t, 1, tally.LeftOut, f)
-		require.Contains(t, tally.Left[0], c.left+" was left out: no label can hold it", f)
+		require.Contains(t, tally.Left[0], c.left+" was left out: it does not fit into a label", f)
 	}
 }
 

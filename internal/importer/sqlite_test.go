@@ -35,8 +35,8 @@ func rowsOf(name string) (rows []string, err error) {
 	return rows, err
 }
 
-// TestRowsOfADatabaseInUse: rows in the write-ahead log are read too, and values are read as
-// they are stored, whatever type their column declares.
+// The import also reads rows that are only in the write-ahead log, and reads values as they
+// are stored, whatever type their column declares.
 func TestRowsOfADatabaseInUse(t *testing.T) {
 	name := database(t, `PRAGMA journal_mode=WAL`,
 		`CREATE TABLE providence_cache (id INTEGER PRIMARY KEY, "created ""at""" DATETIME, score REAL, flag BOOLEAN, blob BLOB, none TEXT)`,
@@ -63,7 +63,7 @@ func TestOtherTablesOfADatabase(t *testing.T) {
 	}
 	require.Empty(t, lines, "the row has no run-DAG")
 	tally := counted.tally()
-	require.Contains(t, tally.Members, MemberCount{Pattern: "/notes", Fate: formats.Left, As: "it is not the table providence_cache", Count: 1})
+	require.Contains(t, tally.Members, MemberCount{Pattern: "/notes", Fate: formats.Left, As: "the row is not from the table providence_cache", Count: 1})
 	require.Equal(t, 1, tally.Total().Refused)
 	require.Contains(t, tally.Failures[0], ":1: left out: it has no run-DAG")
 }

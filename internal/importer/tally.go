@@ -19,7 +19,7 @@ type answer struct {
 	replayed   bool     // the ledger already had the record
 	mismatched []string // the fields whose check failed
 	incomplete []string // the parts that an IPC record lacks
-	// Values from the server; no proof is checked.
+	// These values are the server's word; the import checks no proof.
 	seq, ledger, kind string
 }
 
@@ -34,7 +34,7 @@ func (r *answerReader) read(receipt []byte) (answer, error) {
 	}
 	root := r.document.Root()
 	if !root.Member("seq").Given() {
-		return answer{}, fmt.Errorf("it is not a receipt: %.100q", receipt)
+		return answer{}, fmt.Errorf("the server's answer is not a receipt: %.100q", receipt)
 	}
 	a := answer{replayed: root.Member("replayed").Kind() == pyjson.True, seq: string(root.Member("seq").Raw()),
 		ledger: string(root.Member("ledger").Text()), kind: string(root.Member("kind").Text())}
@@ -82,7 +82,7 @@ type Tally struct {
 	Members []MemberCount
 }
 
-// MemberCount counts the members of one pattern that had one fate.
+// MemberCount counts the members of one pattern to which the same thing happened.
 type MemberCount struct {
 	Pattern string
 	Fate    formats.Fate
@@ -118,7 +118,7 @@ type counter struct {
 	notes    []string
 	left     []string
 	leftOut  int
-	fates    map[MemberCount]int // by MemberCount with Count 0
+	fates    map[MemberCount]int // counts by a MemberCount whose Count is 0
 	err      error               // the error that ended the report
 }
 
@@ -188,7 +188,7 @@ func (t *counter) failed() error {
 	return t.err
 }
 
-// tryOut counts an entry of a dry run whose record the ledger would accept.
+// tryOut counts an entry of a dry run if the ledger would accept its record.
 func (t *counter) tryOut(l *line) {
 	r, err := record.Parse(record.Kind(l.kind), l.entry.Record)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package memory finds out how much memory this process may use.
+// Package memory finds out how much memory this process can use.
 package memory
 
 import (
@@ -11,7 +11,8 @@ import (
 // maxShare is the largest default size of one cache, in bytes.
 const maxShare = 2 << 30
 
-// Limits holds the memory limits of a process, in bytes. 0 means no limit or an unknown one.
+// Limits holds the memory limits of a process, in bytes. 0 means that there is no limit, or
+// that it is unknown.
 type Limits struct {
 	Machine   uint64 // memory of the machine
 	Container uint64 // limit of the container or the service
@@ -51,8 +52,7 @@ func least(a, b uint64) uint64 {
 // Usable returns how much memory this process may use, in bytes; 0 if it is not known.
 func Usable() uint64 { return Current().Usable() }
 
-// Share returns one of parts equal parts of usable, in bytes, but at least least and at most 2
-// GiB.
+// Share divides usable by parts. The result, in bytes, is at least least and at most 2 GiB.
 func Share(usable, parts uint64, least int64) int64 {
 	return max(least, int64(min(maxShare, usable/parts)))
 }

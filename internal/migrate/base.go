@@ -10,7 +10,7 @@ import (
 	"colophon/storage/postgres"
 )
 
-// base is a PostgreSQL database. Its mark (postgres.Move) keeps servers away.
+// base is a PostgreSQL database. Its mark (postgres.Move) keeps servers from opening it.
 type base struct {
 	console  *cli.Console
 	url      string
@@ -52,8 +52,8 @@ func (b *base) openSource(ctx context.Context) (storage.Database, error) {
 	return b.database, err
 }
 
-// hold keeps servers from opening the database. One that has it open ends at its next write to a
-// ledger that the migration has opened.
+// hold keeps servers from opening the database. A server that already has it open ends at its
+// next write to a ledger that the migration has opened.
 func (b *base) hold(ctx context.Context, peer place) error {
 	return b.mark(ctx, postgres.Leaving, peer)
 }
@@ -91,7 +91,7 @@ func (b *base) leave(ctx context.Context, peer place) error {
 	return b.mark(ctx, postgres.Moved, peer)
 }
 
-// arrive removes the mark. A database that was complete before has none.
+// arrive removes the mark. A database that was already complete has no mark.
 func (b *base) arrive(ctx context.Context) error {
 	if now, err := b.database.Move(ctx); err != nil || now.State == "" {
 		return err

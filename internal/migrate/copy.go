@@ -16,7 +16,7 @@ import (
 	"colophon/storage"
 )
 
-// Bounds of the copy of a ledger.
+// Limits of a commit, and of the cache, while a ledger is copied.
 const (
 	batchEntries  = 4096     // entries of a commit
 	batchBytes    = 4 << 20  // bytes of a commit, unless one record has more
@@ -24,10 +24,10 @@ const (
 	cachedTiles   = 64
 )
 
-// errDiverged: the target has another log than the source.
+// errDiverged means that source and target have different logs.
 var errDiverged = errors.New("the two logs differ")
 
-// errNoContent: the source does not have content that a record needs.
+// errNoContent means that the source lacks content that a record needs.
 var errNoContent = errors.New("it is missing")
 
 // copier copies one ledger, commit by commit, through the storage contract. The target holds a
@@ -39,33 +39,34 @@ type copier struct {
 	to       storage.Store
 	progress func(entries uint64)
 	most     int // entries of a commit
-	// growing means that others write to the source. Content may then be erased by an event
-	// beyond head. erasedBy is the last such event, 0 if there is none.
+	// growing means that servers write to the source during the copy. An event beyond head can
+	// then have erased content. erasedBy is the last such event, or 0 if there is none.
 	growing  bool
 	erasedBy uint64
 
-	head    storage.Head // of the source when the copy began; the last commit stores it
-	root    proofs.Hash  // that its checkpoint signs
-	stored  storage.Head // of the target
-	tip     storage.Hash // of the last entry that was read
-	time    int64        // of that entry, microseconds since 1970 UTC
-	tree    *proofs.Tree // of the entries that were read
+	head    storage.Head // head of the source when the copy began; the last commit stores it
+	root    proofs.Hash  // the root that the head's checkpoint signs
+	stored  storage.Head // stored head of the target
+	tip     storage.Hash // event hash of the last entry that was read
+	time    int64        // time of that entry, in microseconds since 1970 UTC
+	tree    *proofs.Tree // tree of the entries that were read
 	cache   *audit.ContentCache
 	decoder event.Decoder
-	earlier event.Decoder // of records that an event redacts
+	earlier event.Decoder // decodes the records that an event redacts
 
 	redactions func(seq uint64) (bool, error)
 
 	next   storage.Batch
-	keys   []storage.Hash        // that events of next name, in their order
-	seqs   []uint64              // of these events
+	keys   []storage.Hash        // keys that the events of next name, in their order
+	seqs   []uint64              // seqs of these events
 	pieces map[storage.Hash]bool // content of next
-	bytes  int                   // of next
+	bytes  int                   // size of next in bytes
 }
 
-// copyLedger copies what the target does not have yet. Its last commit stores the source's
-// head, byte for byte; heads before it have no checkpoint, so that no server signs on top of
-// them. It verifies the chain, the tree, and the signed root before that commit.
+// copyLedger copies everything that the target does not have yet. Its last commit stores the
+// source's head, byte for byte; the heads of earlier commits have no checkpoint, so that no
+// server signs anything on top of them. It verifies the chain, the tree, and the signed root
+// before that commit.
 func copyLedger(ctx context.Context, from storage.Reader, to storage.Store, progress func(entries uint64)) (storage.Head, error) {
 	return newCopier(ctx, from, to, progress).run()
 }
@@ -80,7 +81,7 @@ func (c *copier) run() (storage.Head, error) {
 	}
 	if c.stored.Size == c.head.Size {
 		if !sameHead(c.stored, c.head) {
-			return storage.Head{}, fmt.Errorf("%w: both have %d entries, and their heads are not equal", errDiverged, c.head.Size)
+			return storage.Head{}, fmt.Errorf("%w: both have %d entries, but their heads differ", errDiverged, c.head.Size)
 		}
 		return c.head, nil
 	}
@@ -91,7 +92,7 @@ func (c *copier) run() (storage.Head, error) {
 		if err != nil {
 			return storage.Head{}, err
 		}
-		if entry.Seq == c.head.Size { // the source has grown since
+		if entry.Seq == c.head.Size { // the source has grown since the copy began
 			break
 		}
 		if err := c.add(entry); err != nil {
@@ -122,7 +123,7 @@ func (c *copier) open() (err error) {
 			return err
 		}
 		if sha256.Sum256(last) != c.stored.Tip {
-			return fmt.Errorf("%w: entry %d of the source is not the one that the target has", errDiverged, c.stored.Size-1)
+			return fmt.Errorf("%w: entry %d differs between source and target", errDiverged, c.stored.Size-1)
 		}
 	}
 	c.tip, c.time = c.stored.Tip, c.stored.Time
@@ -140,14 +141,15 @@ func (c *copier) open() (err error) {
 		return fmt.Errorf("%w: the checkpoint of the source: %w", ledger.ErrDamaged, err)
 	}
 	if signed.Size != c.head.Size {
-		return fmt.Errorf("%w: the checkpoint of the source has size %d, its head has size %d", ledger.ErrDamaged, signed.Size, c.head.Size)
+		return fmt.Errorf("%w: the source's checkpoint has size %d, but its head has size %d", ledger.ErrDamaged, signed.Size, c.head.Size)
 	}
 	c.root = signed.Root
 	return nil
 }
 
-// add adds an entry to the next commit. It makes a commit if that is full, or if the entry
-// redacts one of its records: redactions concern earlier commits only.
+// add adds an entry to the next commit. It first makes the commit if it is full, or if the
+// entry redacts one of its records, because a commit can redact only records of earlier
+// commits.
 func (c *copier) add(entry storage.Entry) error {
 	seq := c.stored.Size + uint64(len(c.next.Entries))
 	if entry.Seq != seq {
@@ -163,7 +165,7 @@ func (c *copier) add(entry storage.Entry) error {
 		return fmt.Errorf("%w: event %d: %w", ledger.ErrDamaged, seq, err)
 	}
 	if e.Prev != c.tip || e.Seq != seq {
-		return fmt.Errorf("%w: entry %d does not follow the one before it", ledger.ErrDamaged, seq)
+		return fmt.Errorf("%w: entry %d does not link to the previous entry", ledger.ErrDamaged, seq)
 	}
 	if e.Kind == record.ContentRedacted {
 		if err := c.redact(seq, e.Redaction()); err != nil {
@@ -184,7 +186,7 @@ func (c *copier) add(entry storage.Entry) error {
 }
 
 // redact adds the redactions of an event. An earlier run may have copied the records before
-// they were redacted, so each redaction names what its record needs no longer.
+// they were redacted, so each redaction names the content that its record no longer needs.
 func (c *copier) redact(by uint64, redaction event.Redaction) error {
 	if redaction.Seqs == nil {
 		return fmt.Errorf("%w: event %d does not name the records that it redacts", ledger.ErrDamaged, by)
@@ -233,7 +235,7 @@ func (c *copier) contents(e *event.Event) error {
 		case err != nil:
 			return fmt.Errorf("content %q of event %d: %w", named.Name, e.Seq, err)
 		case uint64(len(piece)) != named.Size:
-			return fmt.Errorf("%w: content %q of event %d has %d bytes, the event says %d", storage.ErrDamaged, named.Name, e.Seq, len(piece), named.Size)
+			return fmt.Errorf("%w: content %q of event %d has %d bytes, but the event says %d", storage.ErrDamaged, named.Name, e.Seq, len(piece), named.Size)
 		}
 		c.next.Contents = append(c.next.Contents, storage.Content{Digest: named.Digest, Seq: e.Seq, Slot: slot, Bytes: piece})
 		slot++
@@ -270,10 +272,10 @@ func (c *copier) finish() error {
 		return fmt.Errorf("%w: the source ends after %d of %d entries", storage.ErrDamaged, size, c.head.Size)
 	}
 	if c.tip != c.head.Tip || c.time != c.head.Time {
-		return fmt.Errorf("%w: the last entry of the source, at %s, is not the one that its head names", ledger.ErrDamaged, time.UnixMicro(c.time).UTC())
+		return fmt.Errorf("%w: the last entry of the source, written at %s, is not the entry that the source's head names", ledger.ErrDamaged, time.UnixMicro(c.time).UTC())
 	}
 	if root := c.tree.Root(); root != c.root {
-		return fmt.Errorf("%w: the tree of the source's entries has root %x, its checkpoint signs %x", ledger.ErrDamaged, root, c.root)
+		return fmt.Errorf("%w: the source's entries have the root %x, but its checkpoint signs %x", ledger.ErrDamaged, root, c.root)
 	}
 	return c.flush(c.head.Checkpoint)
 }
@@ -289,7 +291,7 @@ func (c *copier) flush(checkpoint []byte) error {
 		claimed[claim.Key] = claim
 	}
 	for i, key := range c.keys {
-		if claim, is := claimed[key]; is && claim.Seq == c.seqs[i] { // else the event is a refusal
+		if claim, is := claimed[key]; is && claim.Seq == c.seqs[i] { // otherwise the event is a refusal
 			c.next.Keys = append(c.next.Keys, claim)
 		}
 	}

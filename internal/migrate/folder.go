@@ -18,19 +18,20 @@ import (
 	"colophon/storage/pebble"
 )
 
-// folder is a data folder. Its log is in db if a server may start on it, in incoming while it
-// is being copied, and in db.moved once it was moved away. The folder store marks that the log
-// is in another database.
+// folder is a data folder. Its log is in db if a server is allowed to start on it, in incoming
+// while the log is being copied into the folder, and in db.moved once the log has been moved
+// away. If the folder store exists, the log is in another database.
 type folder struct {
 	console  *cli.Console
 	data     string
-	lock     io.Closer // on the folder store, nil if there is none
+	lock     io.Closer // lock on the folder store; nil if that folder does not exist
 	database *pebble.Database
 }
 
 func (f *folder) String() string { return "the folder " + f.data }
 
-// exists reports whether there is something at a path. It is true if this cannot be found out.
+// exists reports whether there is something at a path. If this cannot be determined, it
+// returns true.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)
@@ -42,7 +43,7 @@ func (f *folder) take() (err error) {
 		return err
 	}
 	if f.lock == nil && datadir.IsElsewhere(f.data) {
-		if f.lock, err = folderlock.Take(datadir.Store(f.data)); err != nil {
+		if f.lock, err = folderlock.Take(datadir.StoreMarker(f.data)); err != nil {
 			return datadir.ExplainOpen(err, f.data)
 		}
 	}
@@ -73,7 +74,7 @@ func (f *folder) openSource(ctx context.Context) (storage.Database, error) {
 	return nil, cli.Exitf(cli.ExitUsage, "%s has no database; name the data folder with --from", f.data)
 }
 
-// hold does nothing: the engine locks an open database.
+// hold does nothing, because the engine locks an open database.
 func (f *folder) hold(context.Context, place) error { return nil }
 
 func (f *folder) moved(context.Context) (bool, error) { return !datadir.HasDatabase(f.data), nil }
@@ -102,10 +103,10 @@ func (f *folder) openTarget(ctx context.Context, _ place, resume bool) (storage.
 	return database, false, err
 }
 
-// rename renames the folder of the database. It is open, so that no server can take it in
-// between, except on systems that cannot rename an open folder.
+// rename renames the folder of the database. The database stays open during this, so that no
+// server can take it in between, except on systems that cannot rename an open folder.
 func (f *folder) rename(from, to string) error {
-	if !exists(from) && exists(to) { // an earlier run
+	if !exists(from) && exists(to) { // an earlier run has renamed it
 		return nil
 	}
 	if err := os.Rename(from, to); err != nil {
@@ -119,9 +120,9 @@ func (f *folder) rename(from, to string) error {
 	return safefile.SyncDir(f.data)
 }
 
-// mark makes the folder that marks the log as being elsewhere, durably, and locks it.
+// mark durably creates the folder that says that the log is elsewhere, and locks that folder.
 func (f *folder) mark() error {
-	if err := os.MkdirAll(datadir.Store(f.data), 0o700); err != nil {
+	if err := os.MkdirAll(datadir.StoreMarker(f.data), 0o700); err != nil {
 		return err
 	}
 	if err := safefile.SyncDir(f.data); err != nil {
@@ -135,7 +136,7 @@ func (f *folder) unmark() error {
 	if err := f.unlock(); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(datadir.Store(f.data)); err != nil {
+	if err := os.RemoveAll(datadir.StoreMarker(f.data)); err != nil {
 		return err
 	}
 	return safefile.SyncDir(f.data)

@@ -65,8 +65,8 @@ func serve(t *testing.T, data, store string) (url string, stop func()) {
 	}
 }
 
-// everyKind makes a data folder with two ledgers. "default" has every kind of event, a changed
-// key, and a public log; "old" is frozen.
+// everyKind creates a data folder with two ledgers. "default" has every kind of event, a
+// changed key, and a public log; "old" is frozen.
 func everyKind(t *testing.T) *ledgertest.Ledger {
 	t.Helper()
 	l := ledgertest.NewForAnswers(t, 40)
@@ -187,12 +187,12 @@ func readLedger(t *testing.T, from storage.Reader, info storage.Info) stored {
 	return s
 }
 
-// damagedReader is a log with one damage.
+// damagedReader is a log with one kind of damage.
 type damagedReader struct {
 	storage.Reader
-	entry, end                             uint64 // the changed entry, and the first that is missing
+	entry, end                             uint64 // seq of the changed entry, and seq of the first missing one
 	noContent, badContent, tip, checkpoint bool
-	signed                                 []byte // in place of the checkpoint
+	signed                                 []byte // replaces the checkpoint
 }
 
 func (r *damagedReader) Head(ctx context.Context) (storage.Head, error) {
@@ -236,7 +236,8 @@ func (r *damagedReader) Content(ctx context.Context, digest storage.Hash) ([]byt
 	return content, err
 }
 
-// erasingReader is a log of which content is erased before the content with number at is read.
+// erasingReader is a log whose content is erased while it is read: before the content with
+// number at.
 type erasingReader struct {
 	storage.Reader
 	at    int

@@ -1,9 +1,9 @@
 // Package migrate moves all ledgers of a server between its data folder and a PostgreSQL
 // database: entries, tree, checkpoints, content, redactions, idempotency keys, and settings.
 //
-// The order of its steps decides what an interruption leaves behind. The target is locked
-// against servers until the source is marked as moved, and the source is locked against them
-// while it is copied. So a record is never acknowledged by both sides, and none is lost.
+// The order of its steps decides what an interruption leaves behind. No server can use the
+// target until the source is marked as moved, and none can use the source while it is copied.
+// So a record is never acknowledged by both sides, and none is lost.
 package migrate
 
 import (
@@ -28,8 +28,8 @@ type Options struct {
 	Undo     bool
 }
 
-// errMovedElsewhere: the source was moved, and not to the target.
-var errMovedElsewhere = errors.New("its ledgers were moved to another place")
+// errMovedElsewhere means that the source was moved to a place other than the target.
+var errMovedElsewhere = errors.New("its ledgers were moved elsewhere")
 
 // Run moves the ledgers, or continues an interrupted move.
 func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
@@ -47,7 +47,7 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	return explain(ctx, err)
 }
 
-// explain adds what to do to an error of a move.
+// explain adds advice to an error of a move.
 func explain(ctx context.Context, err error) error {
 	var explained *cli.ExitError
 	switch {
@@ -57,7 +57,7 @@ func explain(ctx context.Context, err error) error {
 	case errors.Is(err, storage.ErrNoSpace):
 		return cli.Exitf(cli.ExitFailed, "%w\nFree space, and run the command again with the same arguments to continue", err)
 	case errors.Is(err, ledger.ErrDamaged), errors.Is(err, storage.ErrDamaged):
-		return cli.Exitf(cli.ExitDamaged, "%w\nThe source is still the valid one. Run colophon fsck on it", err)
+		return cli.Exitf(cli.ExitDamaged, "%w\nThe source remains valid. Run colophon fsck on it", err)
 	case errors.Is(err, errDiverged):
 		return cli.Exitf(cli.ExitFailed, "%w\nNothing was changed. Name an empty target with --to", err)
 	}
@@ -82,7 +82,7 @@ func (m *move) open(ctx context.Context) (moved, complete bool, err error) {
 	}
 	m.target, complete, err = m.to.openTarget(ctx, m.from, moved)
 	if errors.Is(err, errMovedElsewhere) {
-		return false, false, cli.Refused("%s: %w; to copy it again, undo that move, or move the ledgers from where they are now", m.from, err)
+		return false, false, cli.Refused("%s: %w; to copy them again, undo that move, or move the ledgers from where they are now", m.from, err)
 	}
 	return moved, complete, err
 }
@@ -110,7 +110,7 @@ func (m *move) run(ctx context.Context) error {
 		}
 		if err := m.copy(ctx); err != nil {
 			if _, is := m.from.(*base); is {
-				m.console.Say("no server starts on %s until the move has ended; to stay with it, run the command with --undo", m.from)
+				m.console.Say("no server starts on %s until the move is complete; to keep using it instead, run the command with --undo", m.from)
 			}
 			return err
 		}
@@ -134,8 +134,8 @@ func (m *move) run(ctx context.Context) error {
 	return nil
 }
 
-// moveTokens replaces the tokens of a place by those of another one, if that has any. No server
-// uses either of them.
+// moveTokens replaces the tokens of the place to with those of the place from, if from has
+// any. No server must be using either of them.
 func moveTokens(from, to place) error {
 	text, err := from.tokens().Text()
 	if err == nil && text != nil {
@@ -164,7 +164,7 @@ func (m *move) copy(ctx context.Context) error {
 	if err := m.checkNames(ctx, infos); err != nil {
 		return err
 	}
-	if _, err := m.from.tokens().Text(); err != nil { // before the work
+	if _, err := m.from.tokens().Text(); err != nil { // checked before anything is copied
 		return err
 	}
 	walked := make(map[string]*audit.Report)
@@ -194,7 +194,7 @@ func (m *move) checkNames(ctx context.Context, infos []storage.Info) error {
 	}
 	for _, info := range stored {
 		if !slices.ContainsFunc(infos, func(i storage.Info) bool { return i.Name == info.Name && i.Origin == info.Origin }) {
-			return fmt.Errorf("%w: %s has a ledger %q of origin %q, the source does not", errDiverged, m.to, info.Name, info.Origin)
+			return fmt.Errorf("%w: %s has a ledger %q of origin %q, but the source does not", errDiverged, m.to, info.Name, info.Origin)
 		}
 	}
 	return nil
@@ -236,7 +236,7 @@ func (m *move) copyLedger(ctx context.Context, info storage.Info) (*audit.Report
 	return m.audit(ctx, info, from, to, head)
 }
 
-// copySettings copies the settings that the source has.
+// copySettings copies the settings of a ledger.
 func copySettings(ctx context.Context, from storage.Reader, to storage.Store) error {
 	for _, name := range ledger.SettingNames() {
 		value, err := from.Setting(ctx, name)
@@ -270,7 +270,7 @@ func (m *move) audit(ctx context.Context, info storage.Info, from, to storage.Re
 	return report, err
 }
 
-// checkKeys checks that the target has nothing that follows from no log.
+// checkKeys checks that everything in the target follows from the log of a ledger.
 func (m *move) checkKeys(ctx context.Context, walked map[string]*audit.Report) error {
 	bar := cli.NewProgress(m.console, -1, "checking the keys of the copy")
 	defer bar.Finish()
@@ -282,7 +282,8 @@ func (m *move) checkKeys(ctx context.Context, walked map[string]*audit.Report) e
 }
 
 // sameLedgers returns an error unless two databases have the same ledgers with equal heads. In
-// a database that can be written, it takes the ledgers over, so that no server can write to them.
+// a database that is open for writing, it takes over the ledgers, so that no server can write
+// to them.
 func sameLedgers(ctx context.Context, a, b storage.Database) error {
 	ofA, err := a.Ledgers(ctx)
 	if err != nil {
@@ -296,7 +297,7 @@ func sameLedgers(ctx context.Context, a, b storage.Database) error {
 		return a.Name == b.Name && a.Origin == b.Origin && a.Frozen == b.Frozen && a.RejectMismatch == b.RejectMismatch &&
 			a.Created.Truncate(time.Microsecond).Equal(b.Created.Truncate(time.Microsecond))
 	}) {
-		return fmt.Errorf("%w: the ledgers of the two are not the same", errDiverged)
+		return fmt.Errorf("%w: source and target do not have the same ledgers", errDiverged)
 	}
 	for _, info := range ofA {
 		heads := [2]storage.Head{}
@@ -340,7 +341,7 @@ func (m *move) undo(ctx context.Context) (err error) {
 	return nil
 }
 
-// takeBack locks the target against servers, unless it has more than the source.
+// takeBack locks the target against servers, unless the target has more than the source.
 func (m *move) takeBack(ctx context.Context) error {
 	target, complete, err := m.to.openTarget(ctx, m.from, true)
 	if errors.Is(err, errMovedElsewhere) {
@@ -350,7 +351,7 @@ func (m *move) takeBack(ctx context.Context) error {
 		return err
 	}
 	refused := func(err error) error {
-		return cli.Exitf(cli.ExitFailed, "the move cannot be undone: %w. If %s was written since, move its ledgers back: colophon migrate with --from and --to exchanged", err, m.to)
+		return cli.Exitf(cli.ExitFailed, "the move cannot be undone: %w. If %s has been written since the move, move its ledgers back: colophon migrate with --from and --to exchanged", err, m.to)
 	}
 	if err := sameLedgers(ctx, m.source, target); err != nil {
 		return refused(err)
@@ -361,13 +362,13 @@ func (m *move) takeBack(ctx context.Context) error {
 	if target, err = m.to.unarrive(ctx, m.from); err != nil {
 		return err
 	}
-	if err := sameLedgers(ctx, m.source, target); err != nil { // a server has written meanwhile
+	if err := sameLedgers(ctx, m.source, target); err != nil { // a server has written in the meantime
 		return errors.Join(refused(err), m.to.arrive(ctx))
 	}
 	return nil
 }
 
-// advise says what remains in the folder, and what it lacks.
+// advise tells the user which old copy remains in the folder, and which keys it lacks.
 func (f *folder) advise(names []string) {
 	if exists(datadir.Moved(f.data)) {
 		f.console.Say("%s keeps the old copy. Content that is erased from now on stays in it: remove it when you have a backup of the database", datadir.Moved(f.data))
@@ -382,7 +383,7 @@ func (f *folder) advise(names []string) {
 	}
 }
 
-// advise says what remains in the database.
+// advise tells the user which old copy remains in the database.
 func (b *base) advise([]string) {
 	if m, err := b.database.Move(context.Background()); err == nil && m.State != "" {
 		b.console.Say("the tables colophon_… of %s keep the old copy. Content that is erased from now on stays in them: drop them when you have a backup of the folder", b)

@@ -28,7 +28,7 @@ import (
 	"colophon/storage/postgres"
 )
 
-// Both directions keep everything that the storage contract shows, and a server afterwards gives
+// Both directions keep everything that the storage contract shows. Afterwards, a server gives
 // the same answers to the same idempotency keys.
 func TestMoveBothWays(t *testing.T) {
 	l, url := everyKind(t), emptyURL(t)
@@ -58,7 +58,7 @@ func TestMoveBothWays(t *testing.T) {
 	require.Contains(t, said.String(), "nothing to do")
 	require.Equal(t, receipt, replayed(l.Data, url))
 
-	// The folder keeps keys and marks; a server does not start on the old log.
+	// The folder keeps keys and marks. A server does not start on the old log.
 	require.NoError(t, os.RemoveAll(datadir.Moved(l.Data)))
 	require.NoError(t, Run(t.Context(), c, Options{From: url, To: l.Data}), said)
 	database = openFolder(t, datadir.Database(l.Data))
@@ -66,7 +66,7 @@ func TestMoveBothWays(t *testing.T) {
 	requireClean(t, database)
 	require.NoError(t, database.Close())
 	require.Equal(t, receipt, replayed(l.Data, ""))
-	require.NoFileExists(t, datadir.Store(l.Data))
+	require.NoFileExists(t, datadir.StoreMarker(l.Data))
 	_, err := postgres.Open(t.Context(), postgres.Config{URL: url})
 	var refused *postgres.MoveError
 	require.ErrorAs(t, err, &refused)
@@ -94,7 +94,7 @@ func requireClean(t *testing.T, database storage.Database) {
 	require.Empty(t, strays)
 }
 
-// A copy that fails at any commit continues where it was.
+// A copy that fails at any commit continues from that commit.
 func TestCopyContinues(t *testing.T) {
 	l := everyKind(t)
 	database := openFolder(t, datadir.Database(l.Data))
@@ -108,8 +108,8 @@ func TestCopyContinues(t *testing.T) {
 	require.NoError(t, err)
 	runs, most := 0, 0
 	for mode := faulty.Fail; ; runs++ {
-		// Each run makes a commit or two, of another length, before one fails, or is made and
-		// reported as failed.
+		// Each run makes one or two commits of a different length. Then a commit fails, or is
+		// made but reported as failed.
 		mode = map[bool]faulty.Mode{true: faulty.Lie, false: faulty.Fail}[mode == faulty.Fail]
 		failing := faulty.NewDatabase(target, faulty.New(faulty.Plan{Mode: mode, Calls: []string{"Commit"}, Skip: runs % 3, Count: 1}))
 		to, err := failing.Ledger(t.Context(), ledger.Default)
@@ -132,7 +132,7 @@ func TestCopyContinues(t *testing.T) {
 	require.Equal(t, want, readLedger(t, to, info))
 }
 
-// What the source erases between two runs is erased in the copy.
+// Content that the source erases between two runs is erased in the copy too.
 func TestErasedBetweenRuns(t *testing.T) {
 	l := ledgertest.New(t, 20, 0, 0)
 	target := memory.New()
@@ -223,7 +223,7 @@ func (s *steps) next() error {
 	return nil
 }
 
-// stepped is a place that fails before or after one of its steps.
+// stepped is a place whose methods fail before or after one of the steps of a move.
 type stepped struct {
 	place
 	*steps
@@ -251,7 +251,7 @@ func (s stepped) arrive(ctx context.Context) error {
 	return s.around(func() error { return s.place.arrive(ctx) })
 }
 
-// A move is undone unless the target was written.
+// A move can be undone unless a server has written to the target.
 func TestUndo(t *testing.T) {
 	l, url := ledgertest.New(t, 5, 0, 0), emptyURL(t)
 	c, said := console()
@@ -267,7 +267,7 @@ func TestUndo(t *testing.T) {
 	stop()
 	require.Equal(t, http.StatusCreated, status)
 
-	// Moved again, with what was written, and written there.
+	// The ledgers are moved again, with the new records, and a server writes to them there.
 	require.NoError(t, run(l.Data, url, false), said)
 	at, stop = serve(t, l.Data, url)
 	require.Equal(t, l.Size+1, ledgertest.Head(t, at))
@@ -288,7 +288,7 @@ func TestUndo(t *testing.T) {
 	stop()
 }
 
-// Arguments and places that do not fit are refused, and change nothing.
+// Unsuitable arguments and places are refused, and nothing changes.
 func TestRefusedMoves(t *testing.T) {
 	l, other, url := ledgertest.New(t, 0, 0, 0), ledgertest.New(t, 0, 0, 0), emptyURL(t)
 	c, _ := console()
@@ -309,7 +309,7 @@ func TestRefusedMoves(t *testing.T) {
 	require.NoError(t, Run(t.Context(), c, Options{From: l.Data, To: url}))
 	refused(other.Data, url, "has ledgers already")
 	refused(url, other.Data, "has ledgers already")
-	refused(l.Data, emptyURL(t), "moved to another place")
+	refused(l.Data, emptyURL(t), "moved elsewhere")
 	_, stop := serve(t, l.Data, url)
 	stop()
 	_, stop = serve(t, other.Data, "")
@@ -379,7 +379,7 @@ func TestFolderInUse(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-// A server that runs with another folder writes nothing once its ledgers are being moved.
+// A server that runs with another folder cannot write once its ledgers are being moved.
 func TestServerDuringMove(t *testing.T) {
 	l, url := ledgertest.New(t, 5, 0, 0), emptyURL(t)
 	c, _ := console()
@@ -399,7 +399,8 @@ func TestServerDuringMove(t *testing.T) {
 
 func seqText(seq uint64) string { return strconv.FormatUint(seq, 10) }
 
-// Tokens move with the ledgers: what is revoked on one side is not valid again on the other.
+// Tokens move with the ledgers: a token that was revoked on one side does not become valid
+// again on the other.
 func TestTokensMove(t *testing.T) {
 	l, url := ledgertest.New(t, 0, 0, 0), emptyURL(t)
 	c, said := console()

@@ -10,8 +10,8 @@ import (
 	"colophon/storage/postgres"
 )
 
-// place is one side of a migration: a data folder, or a database. At each moment a server
-// starts on at most one of the two sides, whenever the migration is interrupted.
+// place is one side of a migration: a data folder, or a database. Whenever the migration is
+// interrupted, a server can start on at most one of the two sides.
 type place interface {
 	// String names the place for people. It has no password.
 	String() string
@@ -21,9 +21,10 @@ type place interface {
 	hold(ctx context.Context, peer place) error
 	// moved reports whether leave has marked the source. It is called after openSource.
 	moved(ctx context.Context) (bool, error)
-	// openTarget opens a place that takes the ledgers. No server starts on it until arrive. If
-	// it has ledgers and an earlier arrive made them ready, complete is true, and the database
-	// can only be read. If resume is true, it must have been opened before.
+	// openTarget opens a place that takes the ledgers. No server starts on it until arrive is
+	// called. If an earlier call of arrive has made its ledgers ready, complete is true, and
+	// the database can only be read. If resume is true, the place must have been opened
+	// before.
 	openTarget(ctx context.Context, peer place, resume bool) (database storage.Database, complete bool, err error)
 	// leave marks the source as moved. No server starts on it from then on.
 	leave(ctx context.Context, peer place) error
@@ -41,7 +42,7 @@ type place interface {
 	close() error
 }
 
-// parsePlaces returns the two sides that --from and --to name. One is a folder.
+// parsePlaces returns the two sides that --from and --to name. One of them must be a folder.
 func parsePlaces(c *cli.Console, from, to string) (source, target place, err error) {
 	switch {
 	case from == "" || to == "":
@@ -54,7 +55,7 @@ func parsePlaces(c *cli.Console, from, to string) (source, target place, err err
 	return &folder{console: c, data: from}, &base{console: c, url: to}, nil
 }
 
-// closeHeld closes what a place holds, if it holds it, and lets it go.
+// closeHeld closes *held unless it is nil, and sets it to nil.
 func closeHeld[T interface {
 	comparable
 	io.Closer

@@ -6,8 +6,9 @@ import (
 	"colophon/storage"
 )
 
-// joinRedactions sets c.redactions, which reports whether the source has redacted a record. It
-// is called with ascending seqs: the list of redactions is read once beside the entries.
+// joinRedactions sets c.redactions, which reports whether the source has redacted a record.
+// c.redactions must be called with ascending seqs, because the list of redactions is read only
+// once, in parallel with the entries.
 func (c *copier) joinRedactions() (stop func()) {
 	next, stop := iter.Pull2(c.from.Redactions(c.ctx))
 	var at storage.Redaction

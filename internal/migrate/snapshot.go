@@ -12,9 +12,9 @@ import (
 	"colophon/storage/postgres"
 )
 
-// Snapshot copies all ledgers of a PostgreSQL database into a new folder of the engine, and the
-// tokens into another one. Servers may write meanwhile: each copy is the ledger at a head that was
-// signed after Snapshot began.
+// Snapshot copies all ledgers of a PostgreSQL database into a new folder of the engine, and
+// the tokens into another folder. Servers can keep writing: each copy is the state of its
+// ledger at a head that was signed after Snapshot began.
 func Snapshot(ctx context.Context, c *cli.Console, url, dir, tokens string) (err error) {
 	source, err := postgres.Open(ctx, postgres.Config{URL: url, Logger: c.Warnings(), ReadOnly: true})
 	if err != nil {
@@ -68,8 +68,8 @@ func snapshotLedger(ctx context.Context, c *cli.Console, source, target storage.
 	return nil
 }
 
-// copyGrowing copies a ledger that others write. If content was erased while it copied, it
-// continues until it has the events that erased it.
+// copyGrowing copies a ledger to which servers write. If content was erased during the copy,
+// it continues until the copy has the events that erased the content.
 func copyGrowing(ctx context.Context, from storage.Reader, to storage.Store, progress func(entries uint64)) error {
 	for {
 		c := newCopier(ctx, from, to, progress)

@@ -15,7 +15,8 @@ import (
 
 // Settings say what to publish, and where.
 type Settings struct {
-	// Publish is the URL of the bucket (bucket.Open). Empty publishes nothing.
+	// Publish is the URL of the bucket (see bucket.Open). If it is empty, nothing is
+	// published.
 	Publish string `yaml:"publish"`
 	// PublishLedgers are published even if their logs are not public.
 	PublishLedgers Names `yaml:"publish-ledgers"`
@@ -53,15 +54,15 @@ const DefaultEvery = time.Second
 // Bind makes a flag of every field.
 func (s *Settings) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&s.Publish, "publish", s.Publish, "`URL` of a bucket that gets a copy of every public log: file:///folder, or s3://bucket/prefix?endpoint=URL&region=NAME with the credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
-	flags.TextVar(&s.PublishLedgers, "publish-ledgers", s.PublishLedgers, "`names`, separated by commas, of ledgers to publish although their logs are not public")
+	flags.TextVar(&s.PublishLedgers, "publish-ledgers", s.PublishLedgers, "`names`, separated by commas, of ledgers to publish even though their logs are not public")
 	flags.DurationVar(&s.PublishEvery, "publish-every", s.PublishEvery, "shortest `time` between two publications of a ledger")
 }
 
-// Check says what is wrong and what to do.
+// Check returns an error that says which setting is wrong and what to do.
 func (s Settings) Check() error {
 	if s.Publish == "" {
 		if len(s.PublishLedgers) > 0 {
-			return errors.New("publish-ledgers: it needs publish, the URL of a bucket")
+			return errors.New("publish-ledgers: needs publish too, the URL of a bucket")
 		}
 		return nil
 	}

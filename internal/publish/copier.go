@@ -11,24 +11,24 @@ import (
 	"colophon/ledger"
 )
 
-// copier publishes one ledger. Only its goroutine uses the fields without a note.
+// copier publishes one ledger. Fields without another comment belong to its goroutine.
 type copier struct {
 	*Publisher
 	ledger *ledger.Ledger
 	named  bool
 	log    *slog.Logger
-	moved  chan struct{} // holds a token when the log may have grown
+	moved  chan struct{} // holds a token if the log may have grown
 
-	at   *position // what the bucket has; nil if that must be read first
-	full uint64    // all full tiles of the tree of this size are in the bucket
+	at   *position // what the bucket has; nil if it must be read first
+	full uint64    // the bucket has all full tiles of the tree of this size
 
-	failing string // the message of the failure that lasts; empty without one
+	failing string // the message of the current failure; empty if the last publication succeeded
 
 	// For metrics; written by run, read by all.
-	size     atomic.Uint64 // of the checkpoint in the bucket, as last read or written
+	size     atomic.Uint64 // size of the checkpoint in the bucket when it was last read or written
 	known    atomic.Bool   // size is set
 	active   atomic.Bool   // the ledger is published
-	behind   atomic.Int64  // since when the log has events that the copy lacks, in Unix nanoseconds; 0 if it has all
+	behind   atomic.Int64  // when the log first had events that the copy lacks, in Unix nanoseconds; 0 if the copy has all
 	failures [len(reasons)]atomic.Uint64
 }
 
@@ -44,11 +44,11 @@ func (c *copier) wake() {
 // firstPause is the pause after a first failure; each further failure doubles it.
 const firstPause = time.Second / 2
 
-// visibilityPause is the time between two looks at whether a ledger has become public, or is written
-// here.
+// visibilityPause is the time between two checks whether a ledger has become public, or
+// whether this server now writes it.
 const visibilityPause = 10 * time.Second
 
-// run publishes until ctx is done, and then once more.
+// run publishes whenever the log grows, until ctx is done. Then it publishes one last time.
 func (c *copier) run(ctx context.Context) {
 	pause := time.Duration(0)
 	for {
@@ -101,7 +101,7 @@ func (c *copier) publish(ctx context.Context) error {
 	writes := c.options.Writes == nil || c.options.Writes(c.ledger.Name())
 	c.active.Store(writes && (c.named || c.ledger.Public()))
 	if !c.active.Load() {
-		c.at = nil // what happens to the copy meanwhile is not known
+		c.at = nil // until then, other servers can change the copy
 		c.known.Store(false)
 		c.behind.Store(0)
 		return nil
@@ -126,20 +126,21 @@ func (c *copier) publish(ctx context.Context) error {
 	return nil
 }
 
-// wakeIfGrown notes that the copy lacks events again, if the log has grown since a time.
+// wakeIfGrown notes that the copy lacks events again, if the log has grown beyond what was
+// published.
 func (c *copier) wakeIfGrown(published uint64, since int64) {
 	if c.ledger.Head().Size > published {
 		c.behind.CompareAndSwap(0, since)
 	}
 }
 
-// setSize notes what the copy has, for metrics.
+// setSize notes the size of the copy, for metrics.
 func (c *copier) setSize(size uint64) {
 	c.size.Store(size)
 	c.known.Store(true)
 }
 
-// failed counts a failure, and logs it if the last one was another.
+// failed counts a failure, and logs it unless the previous failure was the same.
 func (c *copier) failed(err error) {
 	reason := reasonOf(err)
 	c.failures[reason].Add(1)
@@ -158,19 +159,19 @@ func (c *copier) succeeded() {
 
 // Kinds of failures.
 const (
-	unavailable = iota // the bucket does not answer, refuses, or forgets
-	different          // an object is there with other bytes than the log has
-	foreign            // the copy is of another log, or is ahead of this one
+	unavailable = iota // the bucket does not answer, refuses requests, or loses objects
+	different          // the bucket has an object whose bytes differ from the log's
+	foreign            // the copy belongs to another log, or is ahead of this log
 	unreadable         // the database does not answer, or does not have what was signed
 )
 
-// reasons are the names of the kinds.
+// reasons are the labels of these kinds in the metrics.
 var reasons = [...]string{unavailable: "unavailable", different: "different", foreign: "foreign", unreadable: "unreadable"}
 
 var (
-	errDifferent  = errors.New("the bucket has other bytes than the log, and they stay")
+	errDifferent  = errors.New("the bucket has other bytes than the log; leaving them as they are")
 	errForeign    = errors.New("refusing to publish")
-	errUnreadable = errors.New("the log cannot be read from the database as it was signed; if this stays, run colophon fsck")
+	errUnreadable = errors.New("the log that was read from the database is not the log that was signed; if this error remains, run colophon fsck")
 )
 
 func reasonOf(err error) int {

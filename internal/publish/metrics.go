@@ -9,7 +9,7 @@ import (
 var (
 	publishedSize  = prometheus.NewDesc("colophon_publish_tree_size", "Events in the published copy of the ledger; absent until the copy was read.", []string{"ledger"}, nil)
 	publishLag     = prometheus.NewDesc("colophon_publish_lag_events", "Events in the ledger that its published copy lacks.", []string{"ledger"}, nil)
-	publishAge     = prometheus.NewDesc("colophon_publish_lag_seconds", "Time since the ledger's log and its published copy were equal; 0 while they are.", []string{"ledger"}, nil)
+	publishAge     = prometheus.NewDesc("colophon_publish_lag_seconds", "Time since the published copy last equaled the ledger's log; 0 while the two are equal.", []string{"ledger"}, nil)
 	publishFailure = prometheus.NewDesc("colophon_publish_failures_total", "Publications that failed, by reason.", []string{"ledger", "reason"}, nil)
 )
 
@@ -34,14 +34,14 @@ func (p *Publisher) Collect(ch chan<- prometheus.Metric) {
 
 func (c *copier) collect(ch chan<- prometheus.Metric) {
 	name, size := c.ledger.Name(), c.size.Load()
-	head := c.ledger.Head().Size // after size, which is never larger
+	head := c.ledger.Head().Size // read after size, so that size is never larger
 	if c.known.Load() {
 		ch <- prometheus.MustNewConstMetric(publishedSize, prometheus.GaugeValue, float64(size), name)
 	}
 	ch <- prometheus.MustNewConstMetric(publishLag, prometheus.GaugeValue, float64(head-min(size, head)), name)
 	var age time.Duration
 	if since := c.behind.Load(); since != 0 {
-		age = max(0, time.Since(time.Unix(0, since))) // the clock may have been set back
+		age = max(0, time.Since(time.Unix(0, since))) // negative if the clock was set back
 	}
 	ch <- prometheus.MustNewConstMetric(publishAge, prometheus.GaugeValue, age.Seconds(), name)
 	for reason, text := range reasons {

@@ -30,7 +30,7 @@ func (p *Publisher) tryConditions(ctx context.Context) (found conditions, err er
 	}
 	switch err := put(bucket.IfTag(tag)); {
 	case errors.Is(err, bucket.ErrUnsupported), errors.Is(err, bucket.ErrPrecondition):
-		return found, nil // a condition that never holds is of no use
+		return found, nil // a condition that never holds is useless
 	case err != nil:
 		return fail(err)
 	}
@@ -40,10 +40,10 @@ func (p *Publisher) tryConditions(ctx context.Context) (found conditions, err er
 	return found, nil
 }
 
-// otherTag has the form of a tag, and is that of no probe object.
+// otherTag has the form of a tag, but no probe object has it.
 const otherTag = "00000000000000000000000000000000"
 
-// refused reports whether a Put whose condition does not hold was refused for that reason.
+// refused reports whether the bucket refused a Put because its condition did not hold.
 func refused(err error) (bool, error) {
 	switch {
 	case err == nil, errors.Is(err, bucket.ErrUnsupported):

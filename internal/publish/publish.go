@@ -1,14 +1,14 @@
 // Package publish copies logs into a bucket, where clients read them without the server: the
-// checkpoint, the tiles, the entry bundles, and the keys, under the paths that the server has
-// for them (spec: Tiles and entry bundles; Checkpoints).
+// checkpoint, the tiles, the entry bundles, and the keys, under the same paths as on the
+// server (spec: Tiles and entry bundles; Checkpoints).
 //
-// Each ledger has a goroutine of its own, which follows the published head. A commit never
-// waits for it. What the bucket has is a function of the log, so nothing is remembered: a
-// publication that was interrupted anywhere continues from the checkpoint in the bucket.
+// Each ledger has its own goroutine, which follows the published head. A commit never waits
+// for it. The objects in the bucket are a function of the log, so the publisher needs no state
+// of its own: after any interruption, it continues from the checkpoint in the bucket.
 //
-// An object of the log is written only if it is absent. If it is there, it must have the same
-// bytes. A checkpoint is written after all that it covers is there, and replaces only the
-// checkpoint that was read before.
+// It writes a tile or bundle only if the bucket does not have it; otherwise the object must
+// have the same bytes. It writes a checkpoint only when everything that the checkpoint covers
+// is in the bucket, and replaces only the checkpoint that it has read before.
 package publish
 
 import (
@@ -26,18 +26,19 @@ import (
 type Options struct {
 	Bucket  bucket.Bucket
 	Place   string   // the URL of the bucket, for messages
-	Ledgers []string // published even if their logs are not public
+	Ledgers []string // ledgers to publish even if their logs are not public
 	Log     *slog.Logger
-	// Writes reports whether this server writes a ledger. Other servers publish the ledgers that
-	// they write. nil means that it writes all.
+	// Writes reports whether this server writes a ledger. Each server publishes only the
+	// ledgers that it writes. nil means that this server writes all ledgers.
 	Writes func(ledger string) bool
 	// Every is the shortest time between two publications of a ledger.
 	Every time.Duration
-	// Timeout bounds each request to the bucket. Default 1 minute.
+	// Timeout is the longest time of one request to the bucket. The default is 1 minute.
 	Timeout time.Duration
-	// Longest is the longest pause after failures. Default 1 minute.
+	// Longest is the longest pause after failures. The default is 1 minute.
 	Longest time.Duration
-	// Farewell bounds the last publications after Close, all together. Default 5 seconds.
+	// Farewell is the longest time of the last publications of all ledgers together, after
+	// Close. The default is 5 seconds.
 	Farewell time.Duration
 }
 
@@ -57,9 +58,9 @@ func setDefault(to *time.Duration, value time.Duration) {
 // Publisher publishes the ledgers of a host.
 type Publisher struct {
 	options Options
-	ctx     context.Context // of all copies; done after Close
+	ctx     context.Context // context of all copies; done after Close
 	cancel  context.CancelFunc
-	last    context.Context // of the last publications; set by Close, before ctx is done
+	last    context.Context // context of the last publications; Close sets it before ctx is done
 	running sync.WaitGroup
 
 	probing chan struct{} // holds a token during the probe
@@ -85,7 +86,8 @@ func Start(s Settings, writes func(ledger string) bool, log *slog.Logger) (*Publ
 	return New(Options{Bucket: b, Place: s.Publish, Ledgers: s.PublishLedgers, Every: s.PublishEvery, Writes: writes, Log: log}), nil
 }
 
-// Open begins to publish a ledger, if its log is public or it was named. It returns at once.
+// Open starts to publish a ledger if its log is public, or if Options.Ledgers names it. It
+// returns at once.
 func (p *Publisher) Open(l *ledger.Ledger) error {
 	c := &copier{Publisher: p, ledger: l, log: p.options.Log.With("ledger", l.Name()), moved: make(chan struct{}, 1),
 		named: slices.Contains(p.options.Ledgers, l.Name())}
@@ -101,7 +103,8 @@ func (p *Publisher) Open(l *ledger.Ledger) error {
 	return nil
 }
 
-// Close publishes what the copies lack, for a short time at most, and ends all publications.
+// Close ends all publications. Before that, it publishes what the copies lack, for at most
+// Options.Farewell.
 func (p *Publisher) Close() {
 	last, end := context.WithTimeout(context.Background(), p.options.Farewell)
 	defer end()
@@ -114,17 +117,17 @@ func (p *Publisher) Close() {
 	p.running.Wait()
 }
 
-// conditions says which conditions the bucket honours.
+// conditions says which conditions of a Put the bucket honours.
 type conditions struct {
-	absent bool // a Put of an object that is there fails
-	tag    bool // a Put over another object than the one that was read fails
+	absent bool // with IfAbsent, a Put of an existing object fails
+	tag    bool // with IfTag, a Put fails if the object is not the one that was read
 }
 
-// probeName is the object that the probe writes. It stays.
+// probeName is the object that the probe writes. The probe does not remove it.
 const probeName = "colophon-probe"
 
-// probe finds out, once, which conditions the bucket honours. An error means that it could
-// not.
+// probe finds out, once, which conditions the bucket honours. It returns an error if it cannot
+// find out.
 func (p *Publisher) probe(ctx context.Context) (conditions, error) {
 	select {
 	case p.probing <- struct{}{}:
@@ -140,7 +143,7 @@ func (p *Publisher) probe(ctx context.Context) (conditions, error) {
 		return found, err
 	}
 	p.probed = &found
-	const doubt = "the bucket does not honour a condition of writes; no second server may publish there, because the copy relies on a look before each write"
+	const doubt = "the bucket does not honour this condition for writes, so the server can only look before it writes; let no second server publish there"
 	if !found.absent {
 		p.options.Log.Warn(doubt, "condition", "If-None-Match: *", "bucket", p.options.Place)
 	}
@@ -148,7 +151,7 @@ func (p *Publisher) probe(ctx context.Context) (conditions, error) {
 		p.options.Log.Warn(doubt, "condition", "If-Match", "bucket", p.options.Place)
 	}
 	if found.absent && found.tag {
-		p.options.Log.Info("publishing; the bucket honours conditional writes", "bucket", p.options.Place)
+		p.options.Log.Info("publishing to a bucket that honours conditional writes", "bucket", p.options.Place)
 	}
 	return found, nil
 }

@@ -36,7 +36,8 @@ import (
 	"colophon/storage/memory"
 )
 
-// node is a host with the public ledger "default", and a server over it as the oracle.
+// node is a host with the public ledger "default", and a server for it, whose answers the
+// tests compare the copy with.
 type node struct {
 	t      testing.TB
 	host   *ledger.Host
@@ -100,8 +101,8 @@ func options(b bucket.Bucket) publish.Options {
 	return publish.Options{Bucket: b, Place: "memory", Log: slog.New(slog.DiscardHandler), Timeout: time.Minute, Longest: time.Millisecond}
 }
 
-// publish begins to publish the node's ledgers until stop is called. In memory, every checkpoint
-// that is written must cover nothing that is missing.
+// publish begins to publish the node's ledgers until stop is called. With a bucket in memory,
+// it checks after each write that everything that the checkpoint covers is there.
 func (n *node) publish(o publish.Options) (p *publish.Publisher, stop func()) {
 	n.t.Helper()
 	if b, is := o.Bucket.(*buckettest.Memory); is {
@@ -140,8 +141,8 @@ func (n *node) get(path string) (int, []byte) {
 	return response.StatusCode, body
 }
 
-// wantCopy requires that every object is what the server serves at its path, and that all that
-// the head's checkpoint covers is there.
+// wantCopy requires that every object equals the server's answer at its path, and that
+// everything that the head's checkpoint covers is there.
 func (n *node) wantCopy(objects map[string][]byte) {
 	n.t.Helper()
 	n.wantObjects(objects)
@@ -226,7 +227,7 @@ func TestLargeCopy(t *testing.T) {
 	n.wantCopy(b.Objects())
 }
 
-// A change of keys is published with its checkpoint.
+// A change of keys is published together with the checkpoint that covers it.
 func TestKeysArePublished(t *testing.T) {
 	n, b := newNode(t), new(buckettest.Memory)
 	n.publish(options(b))
@@ -242,7 +243,7 @@ func TestKeysArePublished(t *testing.T) {
 	n.wantCopy(b.Objects())
 }
 
-// Only public ledgers are published, and those that are named.
+// Only public ledgers and ledgers that the options name are published.
 func TestWhichLedgersArePublished(t *testing.T) {
 	n, b := newNode(t), new(buckettest.Memory)
 	require.NoError(t, n.ledger.SetPublic(t.Context(), false))
@@ -287,8 +288,8 @@ func values(t testing.TB, p *publish.Publisher, name string) map[string]float64 
 
 func valueOf(m *dto.Metric) float64 { return m.GetGauge().GetValue() + m.GetCounter().GetValue() }
 
-// A publication that ends at any step, done or not, leaves a copy whose checkpoint covers nothing
-// that is missing; the next one completes it.
+// A publication can end at any step, with or without its effect: everything that the
+// checkpoint of the copy covers is there, and the next publication completes the copy.
 func TestEndAtEveryStep(t *testing.T) {
 	n := newNode(t)
 	n.grow(254)
@@ -342,7 +343,7 @@ func restart(b *buckettest.Memory) *buckettest.Memory {
 	return again
 }
 
-// A publisher outlasts a bucket that fails, hangs, and forgets, and catches up.
+// A publisher catches up after its bucket has failed, hung, and lost objects.
 func TestFaultsOfTheBucket(t *testing.T) {
 	for name, fault := range map[string]buckettest.Fault{"fails": buckettest.FailBefore, "fails after it has written": buckettest.FailAfter,
 		"hangs": buckettest.Hang, "forgets": buckettest.Forget} {
@@ -421,7 +422,7 @@ func TestConditionsThatAreIgnored(t *testing.T) {
 			require.Equal(t, b.IgnoresAbsent || b.Refuses, strings.Contains(said.String(), `condition="If-None-Match: *"`), said.String())
 			require.Equal(t, b.IgnoresTag || b.Refuses, strings.Contains(said.String(), `condition=If-Match `), said.String())
 
-			// What is there with other bytes stays.
+			// An object with other bytes stays.
 			tile := prefix + "tile/0/001"
 			b.Set(tile, []byte("other"))
 			b.Set(prefix+"checkpoint", nil)
@@ -473,7 +474,7 @@ func TestDifferentObjectStays(t *testing.T) {
 	}
 }
 
-// What the database has lost or changed is not published.
+// Entries that the database has lost or changed are not published.
 func TestDamagedLogIsNotPublished(t *testing.T) {
 	for name, damage := range map[string]func(*memory.Tamper) error{
 		"a changed entry": func(d *memory.Tamper) error { return d.SetEntry(270, bytes.Repeat([]byte("x"), 100)) },
@@ -495,7 +496,8 @@ func TestDamagedLogIsNotPublished(t *testing.T) {
 	}
 }
 
-// The copy of another log, of a fork, or of a log that is further is refused, and stays as it is.
+// The copy of another log, of a fork, or of a log that has grown further is refused, and
+// remains unchanged.
 func TestForeignCopyIsRefused(t *testing.T) {
 	database, keys := memory.New(), t.TempDir()
 	n, theirs := open(t, database, keys), new(buckettest.Memory)
@@ -524,7 +526,7 @@ func TestForeignCopyIsRefused(t *testing.T) {
 	}
 }
 
-// Two publishers of one log, the second behind, never move the checkpoint back.
+// Two publishers of one log, of which the second lags behind, never move the checkpoint back.
 func TestLosingWriter(t *testing.T) {
 	n := newNode(t)
 	b := new(buckettest.Memory)
@@ -606,14 +608,14 @@ func TestCloseDoesNotHang(t *testing.T) {
 	}
 	_, stop := n.publish(o)
 	n.grow(10)
-	stop() // else the test times out
+	stop() // if this waits, the test times out
 }
 
-// Keys of another log, or keys that have changed more often, are not replaced.
+// The keys of another log, or of a log that has changed its keys more often, are not replaced.
 func TestForeignKeysAreRefused(t *testing.T) {
 	keys := t.TempDir()
 	n := open(t, memory.New(), keys)
-	older := open(t, memory.New(), keysOf(t, keys)) // with the same first key
+	older := open(t, memory.New(), keysOf(t, keys)) // a log with the same first key
 	_, err := n.host.RotateKey(t.Context(), ledger.Default, "a test")
 	require.NoError(t, err)
 	for name, check := range map[string]struct{ owner, publisher *node }{"of another log": {newNode(t), n}, "that have changed": {n, older}} {

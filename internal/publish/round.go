@@ -15,14 +15,15 @@ import (
 	"colophon/proofs"
 )
 
-// position is what the bucket has of a log: everything that the checkpoint covers.
+// position is the part of a log that the bucket has: everything that its checkpoint covers.
 type position struct {
 	size       uint64
 	checkpoint object
 	key        object
 }
 
-// object is an object that can be replaced, as last read. Its tag is empty if it is absent.
+// object is the last read state of an object that can change. The tag is empty if the object
+// is absent.
 type object struct {
 	body []byte
 	tag  string
@@ -39,10 +40,10 @@ const (
 )
 
 const (
-	maxNote  = 1 << 20 // bytes of a checkpoint, or of a history of keys
-	parallel = 4       // objects of a ledger that are written at once
-	// span is the number of entries whose tiles are written before that is noted. It is a
-	// whole number of tiles of two levels.
+	maxNote  = 1 << 20 // largest checkpoint or history of keys, in bytes
+	parallel = 4       // number of objects of a ledger that are written at the same time
+	// span is the number of entries after whose tiles the copier notes its progress. It is a
+	// whole number of tiles of both lower levels.
 	span = proofs.FullTile * proofs.FullTile
 )
 
@@ -77,8 +78,8 @@ func (r *round) run(ctx context.Context) error {
 	return r.writeHead(ctx)
 }
 
-// read returns what the bucket has. The error wraps errForeign unless that is the beginning of
-// this log.
+// read returns what the bucket has. The error wraps errForeign if the bucket does not have the
+// beginning of this log.
 func (r *round) read(ctx context.Context) (*position, error) {
 	at := new(position)
 	var err error
@@ -106,14 +107,14 @@ func (r *round) read(ctx context.Context) (*position, error) {
 	case err != nil:
 		return nil, r.refuse("checkpoint", "it is not a checkpoint of this ledger: %w", err)
 	case checkpoint.Size > r.head.Size:
-		return nil, r.refuse("checkpoint", "it covers %d events, and the ledger has %d: another server publishes the same ledger there, or this one was restored from an older copy", checkpoint.Size, r.head.Size)
+		return nil, r.refuse("checkpoint", "it covers %d events, but the ledger has %d: another server publishes the same ledger there, or this server's ledger was restored from an older copy", checkpoint.Size, r.head.Size)
 	}
 	root, err := r.ledger.Prover(ctx, r.head).Root(checkpoint.Size)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	if root != checkpoint.Root {
-		return nil, r.refuse("checkpoint", "at size %d it has the root %x, and the ledger has %x: the ledger was restored from an older copy and has grown in another way, or two servers have written it", checkpoint.Size, checkpoint.Root, root)
+		return nil, r.refuse("checkpoint", "at size %d it has the root %x, but the ledger has %x: the ledger was restored from an older copy and then received other events, or two servers have written it", checkpoint.Size, checkpoint.Root, root)
 	}
 	at.size = checkpoint.Size
 	return at, nil
@@ -124,7 +125,7 @@ func (r *round) refuse(path, format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %w; publish to another place, or move this copy away", errForeign, r.name(path), fmt.Errorf(format, args...))
 }
 
-// get reads an object that can be replaced.
+// get reads an object that can change.
 func (r *round) get(ctx context.Context, path string) (object, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
@@ -140,8 +141,8 @@ func (r *round) get(ctx context.Context, path string) (object, error) {
 	return object{body, tag}, err
 }
 
-// writeTiles writes the tiles and bundles that the tree of a size has and that may be missing.
-// It leaves out partial ones below the head's size, which no checkpoint needs.
+// writeTiles writes the tiles and bundles of the tree of this size that the bucket may lack.
+// It leaves out partial tiles below the head's size, because no checkpoint needs them.
 func (r *round) writeTiles(ctx context.Context, size uint64) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
@@ -160,13 +161,13 @@ func (r *round) writeTiles(ctx context.Context, size uint64) error {
 	return group.Wait()
 }
 
-// missing yields the tiles up to a size that the bucket may lack.
+// missing yields the tiles, up to a tree size, that the bucket may lack.
 func (r *round) missing(size uint64) iter.Seq[proofs.TilePath] {
 	return func(yield func(proofs.TilePath) bool) {
 		for level := uint8(0); nodes(level, size) > 0; level++ {
 			for index := nodes(level, r.full) / proofs.FullTile; ; index++ {
 				width := proofs.TileWidth(level, index, size)
-				// The partial tile is there already if the tree had the same one before.
+				// If an earlier tree had the same partial tile, the bucket already has it.
 				if width == 0 || width < proofs.FullTile && (size < r.head.Size || nodes(level, size) == nodes(level, r.at.size)) {
 					break
 				}
@@ -182,12 +183,12 @@ func (r *round) missing(size uint64) iter.Seq[proofs.TilePath] {
 	}
 }
 
-// nodes returns the number of complete nodes of the tree of a size at the lowest height of a
-// level of tiles.
+// nodes returns the number of complete nodes that a tree of this size has at the lowest height
+// of a level of tiles.
 func nodes(level uint8, size uint64) uint64 { return size >> (level * proofs.TileHeight) }
 
-// bytes returns a tile or a bundle. Both are verified against the signed tree, because what is
-// published stays.
+// bytes returns a tile or a bundle. Both are verified against the signed tree, because nothing
+// that was published can be changed.
 func (r *round) bytes(ctx context.Context, path proofs.TilePath) ([]byte, error) {
 	tile, err := r.ledger.Prover(ctx, r.head).Tile(path.Level, path.Index)
 	if err != nil || !path.Entries {
@@ -213,7 +214,8 @@ func (r *round) bytes(ctx context.Context, path proofs.TilePath) ([]byte, error)
 	return nil, fmt.Errorf("the store has only %d entries from %d on", at, first)
 }
 
-// create writes an object that never changes. If it is there, it must have the same bytes.
+// create writes an object that never changes. If the bucket already has it, it must have the
+// same bytes.
 func (r *round) create(ctx context.Context, name string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
@@ -226,7 +228,7 @@ func (r *round) create(ctx context.Context, name string, body []byte) error {
 	case errors.Is(err, bucket.ErrPrecondition):
 		there, _, err := r.options.Bucket.Get(ctx, name, int64(len(body)))
 		if errors.Is(err, bucket.ErrTooLong) || err == nil && !bytes.Equal(there, body) {
-			return fmt.Errorf("%s: %w: something else has written it; keep it as evidence, and publish to another place", name, errDifferent)
+			return fmt.Errorf("%s: %w: another program has written the object; keep it as evidence, and publish to another place", name, errDifferent)
 		}
 		return err
 	case err != nil:
@@ -234,16 +236,17 @@ func (r *round) create(ctx context.Context, name string, body []byte) error {
 	}
 	length, err := r.options.Bucket.Size(ctx, name)
 	if err == nil && length != int64(len(body)) {
-		err = fmt.Errorf("%s: it has %d bytes after %d were written", name, length, len(body))
+		err = fmt.Errorf("%s: the bucket has %d bytes, but %d were written", name, length, len(body))
 	}
 	if errors.Is(err, bucket.ErrNotFound) {
-		err = fmt.Errorf("the bucket does not have what it has acknowledged: %w", err)
+		err = fmt.Errorf("the bucket has acknowledged an object but does not have it: %w", err)
 	}
 	return err
 }
 
-// put writes an object if the bucket has the one with that tag; an empty tag means none. If the
-// bucket does not honour the condition, put looks before it writes.
+// put writes an object if the bucket's object has this tag; an empty tag means that there must
+// be no object. If the bucket does not honour the condition, put checks the object itself
+// before it writes.
 func (r *round) put(ctx context.Context, name string, body []byte, attributes bucket.Attributes, tag string) error {
 	if tag == "" && r.conditions.absent || tag != "" && r.conditions.tag {
 		return r.options.Bucket.Put(ctx, name, body, attributes, bucket.IfTag(tag))
@@ -265,7 +268,8 @@ func (r *round) put(ctx context.Context, name string, body []byte, attributes bu
 	return r.options.Bucket.Put(ctx, name, body, attributes, bucket.Condition{})
 }
 
-// writeHead writes the keys, and then the checkpoint. All that it covers must be in the bucket.
+// writeHead writes the keys, and then the checkpoint. Everything that the checkpoint covers
+// must already be in the bucket.
 func (r *round) writeHead(ctx context.Context) error {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -279,7 +283,7 @@ func (r *round) writeHead(ctx context.Context) error {
 		r.at.checkpoint, err = r.replace(ctx, "checkpoint", r.head.Checkpoint, textType, r.at.checkpoint)
 	}
 	if err != nil {
-		r.at = nil // read what is there now
+		r.at = nil // the next round reads what is there now
 		return err
 	}
 	r.at.size = r.head.Size
@@ -287,7 +291,7 @@ func (r *round) writeHead(ctx context.Context) error {
 	return nil
 }
 
-// replace writes an object over the one that was read before, reads it again, and returns it.
+// replace replaces the object that was read before, reads the new object back, and returns it.
 func (r *round) replace(ctx context.Context, path string, body []byte, contentType string, before object) (object, error) {
 	if before.tag != "" && bytes.Equal(before.body, body) {
 		return before, nil
@@ -300,7 +304,7 @@ func (r *round) replace(ctx context.Context, path string, body []byte, contentTy
 	}
 	now, err := r.get(ctx, path)
 	if err == nil && !bytes.Equal(now.body, body) {
-		err = fmt.Errorf("%s: the bucket does not have what it has acknowledged, or another writer has replaced it", r.name(path))
+		err = fmt.Errorf("%s: the bucket has acknowledged this object but does not have it, or another writer has replaced it", r.name(path))
 	}
 	return now, err
 }

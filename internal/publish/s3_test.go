@@ -59,7 +59,8 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// The same faults as those of a bucket in memory, at an endpoint that speaks S3.
+// A publisher catches up after an endpoint that speaks S3 has had the same faults as a bucket
+// in memory.
 func TestFaultyEndpoint(t *testing.T) {
 	for name, m := range map[string]*buckettest.Memory{"ignores conditions": {IgnoresAbsent: true, IgnoresTag: true}, "refuses conditions": {Refuses: true},
 		"fails": {Fault: every(4, buckettest.FailBefore)}, "fails after it has written": {Fault: every(4, buckettest.FailAfter)},
@@ -83,7 +84,7 @@ func TestFaultyEndpoint(t *testing.T) {
 	}
 }
 
-// every returns a fault for each n-th call, up to a number of calls.
+// every returns a function that chooses the fault for each n-th call, up to a number of calls.
 func every(n int, fault buckettest.Fault) func(buckettest.Call) buckettest.Fault {
 	calls := 0
 	return func(buckettest.Call) buckettest.Fault {
@@ -94,8 +95,8 @@ func every(n int, fault buckettest.Fault) func(buckettest.Call) buckettest.Fault
 	}
 }
 
-// A copy at a real S3 server has every byte that the server serves, also after kills of the S3
-// server and restarts of the publisher.
+// A copy at a real S3 server has every byte that the server serves, even after the S3 server
+// was killed and the publisher restarted.
 func TestS3(t *testing.T) {
 	s := buckettest.StartS3(t)
 	n := newNode(t)

@@ -36,13 +36,14 @@ func (o *Options) Bind(c *cli.Console, flags *pflag.FlagSet) {
 	o.BindCredentials(c, flags)
 }
 
-// BindCredentials adds the flags except --server, for a command that gets the URL otherwise.
+// BindCredentials adds the flags except --server, for a command that gets the URL in another
+// way.
 func (o *Options) BindCredentials(c *cli.Console, flags *pflag.FlagSet) {
 	flags.StringVar(&o.TokenFile, "token-file", c.Environment("COLOPHON_TOKEN_FILE", ""), "`file` with the token to send, or COLOPHON_TOKEN_FILE; without one COLOPHON_TOKEN, if set, is the token itself")
 	flags.StringVar(&o.CAFile, "ca-file", c.Environment("COLOPHON_CA_FILE", ""), "PEM `file` of the authorities to trust in place of the system's, or COLOPHON_CA_FILE")
 }
 
-// Server is a client of a server, and how to reach it.
+// Server is a client of a server, together with the settings that it connects with.
 type Server struct {
 	*client.Client
 	URL       string            // without a trailing slash
@@ -145,9 +146,9 @@ func readNamed(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// Ask sends a request, and decodes the JSON answer. It also returns the answer's bytes: the
-// output of --json has members that this version does not know. Its error ends the command, as
-// that of Exit.
+// Ask sends a request, and decodes the JSON answer. It also returns the answer's bytes: --json
+// prints them, including members that this version does not know. Like the error of Exit, its
+// error ends the command.
 func Ask[T any](ctx context.Context, s *Server, r client.Request) (value *T, text []byte, err error) {
 	answer, err := s.Do(ctx, r)
 	if err != nil {

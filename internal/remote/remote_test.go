@@ -41,7 +41,7 @@ func TestServerOverTLS(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got = append(got, r.Header.Get("Authorization"))
 	}))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // a handshake fails below
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // a handshake below fails on purpose
 	server.StartTLS()
 	defer server.Close()
 	authority := filepath.Join(t.TempDir(), "ca.pem")
@@ -64,7 +64,7 @@ func TestServerOverTLS(t *testing.T) {
 
 func TestAdviceIfTheServerSpeaksTLS(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // a handshake fails
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // a handshake below fails on purpose
 	server.StartTLS()
 	defer server.Close()
 	c, _ := consoleWith(nil)

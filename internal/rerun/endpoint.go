@@ -38,7 +38,7 @@ type Endpoint struct {
 	// Key is the API key; empty if there is none. KeyVariable names the environment variable
 	// that holds it, for messages.
 	Key, KeyVariable string
-	// Timeout bounds each request.
+	// Timeout limits each request.
 	Timeout time.Duration
 
 	base string // without a trailing slash and without the path of a call
@@ -94,8 +94,8 @@ func (e *Endpoint) at(path string) string { return e.base + path }
 type Generation struct {
 	Output string
 	Usage  json.RawMessage // an object with token counts; nil if there are none
-	// Fingerprint is OpenAI's system_fingerprint. The same seed promises the same output only
-	// under the same fingerprint. It is empty if there is none.
+	// Fingerprint is OpenAI's system_fingerprint. Only under the same fingerprint does the
+	// same seed promise the same output. It is empty if the endpoint does not send one.
 	Fingerprint string
 }
 
@@ -205,7 +205,7 @@ func (e *Endpoint) do(ctx context.Context, method, target string, body []byte) (
 // unanswered explains why a request has no complete answer.
 func (e *Endpoint) unanswered(ctx context.Context, target string, err error) error {
 	if cause := (*url.Error)(nil); errors.As(err, &cause) {
-		err = cause.Err // without the request in the text
+		err = cause.Err // without the text of the request
 	}
 	certificate := (*tls.CertificateVerificationError)(nil)
 	switch {
@@ -261,7 +261,7 @@ func reasonOf(body []byte) string {
 	if json.Unmarshal(body, &problem) != nil {
 		return ""
 	}
-	_ = json.Unmarshal(problem.Error, &inner) // a text, which has no members, is not an error
+	_ = json.Unmarshal(problem.Error, &inner) // the error can be a text, which has no members, so failing to decode it is fine
 	for _, value := range []json.RawMessage{problem.Error, inner.Message, problem.Message, problem.Detail} {
 		if text := ""; json.Unmarshal(value, &text) == nil && text != "" {
 			return fmt.Sprintf("%.300q", text)

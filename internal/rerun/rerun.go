@@ -23,7 +23,8 @@ type Plan struct {
 	Labels   map[string]string // labels of each posted run, in addition to rerun_of
 }
 
-// Run is one new output that was posted to the ledger, and the ledger's comparison of it.
+// Run is one new output that was posted to the ledger, and the ledger's comparison of it with
+// the recorded one.
 type Run struct {
 	Seq         uint64            `json:"seq"`
 	OutputHash  string            `json:"output_hash"`
@@ -45,8 +46,8 @@ type Report struct {
 	Runs            []Run  `json:"runs"`
 }
 
-// Do generates the output as often as the plan says, one run after another, posts each, and
-// calls done with it. If a run fails, the report has the runs before it. Errors from the
+// Do generates the output as often as the plan says, one run after another, posts each output,
+// and then calls done. If a run fails, the report has the earlier runs. Errors from the
 // ledger's server are those of package client.
 func (p *Plan) Do(ctx context.Context, to *client.Ledger, done func(Run) error) (*Report, error) {
 	r := &Report{Record: p.Record.Seq, OutputHash: p.Record.outputHash(), Endpoint: p.Endpoint.String(), Requested: p.Runs, Runs: []Run{}}

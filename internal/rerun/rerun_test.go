@@ -384,7 +384,7 @@ func TestEndpointFails(t *testing.T) {
 	require.ErrorContains(t, err, "a certificate on the endpoint that this machine trusts")
 }
 
-// The report has the runs that were posted before a failure.
+// After a failure, the report has the runs that were posted before.
 func TestReportOfAFailure(t *testing.T) {
 	to, ledger := openLedger(t)
 	server := startLLM(t)
@@ -419,8 +419,8 @@ func TestReportOfAFailure(t *testing.T) {
 	}
 }
 
-// proxy returns the URL of a proxy in front of a server. It passes on the requests that answer
-// does not answer.
+// proxy returns the URL of a proxy in front of a server. It forwards the requests that the
+// function answer does not handle.
 func proxy(t *testing.T, server string, answer func(http.ResponseWriter, *http.Request) bool) string {
 	t.Helper()
 	target, err := url.Parse(server)

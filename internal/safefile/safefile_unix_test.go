@@ -23,7 +23,7 @@ func give(t *testing.T, path string, uid int) {
 	require.NoError(t, os.Lchown(path, uid, uid))
 }
 
-// made makes a folder with a file "f", with these modes.
+// made creates a folder with these modes: its own, and that of a file "f" in it.
 func made(t *testing.T, folder, file fs.FileMode) (dir, path string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "folder")

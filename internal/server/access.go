@@ -23,7 +23,7 @@ type gate struct {
 	shared io.Closer   // the database of the tokens; nil if they are in the data folder
 }
 
-// close writes what it has to, and closes the database of the tokens.
+// close stores the times of last use, and closes the database of the tokens.
 func (g gate) close() error {
 	g.who.Close()
 	if g.shared == nil {
@@ -77,16 +77,16 @@ func openGate(ctx context.Context, config Config, log *slog.Logger) (_ gate, err
 	}
 	who, err := access.Open(about)
 	if errors.Is(err, fs.ErrPermission) {
-		return gate{}, cli.Exitf(cli.ExitFailed, "%w; run this as the owner of the data folder", err)
+		return gate{}, cli.Exitf(cli.ExitFailed, "%w; run the server as the owner of the data folder", err)
 	}
 	if err != nil {
 		return gate{}, cli.Refused("%w", err)
 	}
 	host, _, _ := net.SplitHostPort(config.Listen)
 	if !who.Required() && !config.Insecure && !cli.Loopback(host) {
-		return gate{}, cli.Exitf(cli.ExitUsage, "listen: %s can be reached from other machines, but there is no authentication: anyone who can reach it may write to the ledgers. "+
+		return gate{}, cli.Exitf(cli.ExitUsage, "listen: %s can be reached from other machines, but there is no authentication: anyone who can reach it could write to the ledgers. "+
 			"Create a token (colophon token create --help), write rules into --access-file, or listen on 127.0.0.1; "+
-			"pass --insecure if anyone on the network may do anything", config.Listen)
+			"pass --insecure only if everyone on the network is allowed to do everything", config.Listen)
 	}
 	g.who = who
 	return g, nil
@@ -101,7 +101,6 @@ func (g gate) serve(server *http.Server, listener net.Listener) error {
 	return server.ServeTLS(listener, "", "")
 }
 
-// scheme is the scheme of the server's URLs.
 func (g gate) scheme() string {
 	if g.tls != nil {
 		return "https"
@@ -118,7 +117,7 @@ func (g gate) describe(config Config) string {
 	case cli.Loopback(host):
 		return "none: only this machine can reach it"
 	}
-	return "none: anyone who can reach it may do anything"
+	return "none: anyone who can reach it can do everything"
 }
 
 // warn logs what other machines can do without credentials or encryption.
@@ -127,7 +126,7 @@ func (g gate) warn(config Config, log *slog.Logger, address net.Addr) {
 	switch {
 	case cli.Loopback(host):
 	case !g.who.Required():
-		log.Warn("there is no authentication: anyone who can reach this address may write and read", "address", address.String())
+		log.Warn("there is no authentication: anyone who can reach this address can write and read", "address", address.String())
 	case g.tls == nil:
 		log.Warn("tokens travel unencrypted: set --tls-cert and --tls-key, or put a proxy with TLS in front", "address", address.String())
 	}

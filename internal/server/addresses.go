@@ -35,8 +35,8 @@ func (at addresses) close() {
 	}
 }
 
-// shared returns the addresses for one of several servers that run one after another. A server
-// that is shut down leaves them open, and connections wait for the next server.
+// shared returns listeners for one of several servers that run one after another. When that
+// server shuts down, the addresses stay open, and new connections wait for the next server.
 func (at addresses) shared() addresses {
 	at.server = shareListener(at.server)
 	if at.metrics != nil {
@@ -56,7 +56,7 @@ func shareListener(l net.Listener) net.Listener {
 	if !ok {
 		return l
 	}
-	_ = tcp.SetDeadline(time.Time{}) // the deadline was set when the previous server was closed
+	_ = tcp.SetDeadline(time.Time{}) // the previous server set it when it shut down
 	return &sharedListener{TCPListener: tcp}
 }
 

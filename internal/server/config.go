@@ -50,11 +50,11 @@ type Config struct {
 	// Advertise is the address, host:port or a URL, at which the other servers on the same
 	// store reach this one. It needs Store. Empty means Listen.
 	Advertise string `yaml:"advertise"`
-	// Insecure permits an address that other machines can reach without requiring
-	// credentials. Anyone who can reach the address may do anything.
+	// Insecure permits an address that other machines can reach without requiring credentials.
+	// Anyone who can reach the address can then read, write, and erase everything.
 	Insecure bool `yaml:"insecure"`
-	// AccessFile says what tokens of OpenID Connect issuers and client certificates may do
-	// (access.Rules). API tokens do not need this file.
+	// AccessFile names the file that says what OpenID Connect tokens and client certificates
+	// are allowed to do (access.Rules). API tokens do not need this file.
 	AccessFile string `yaml:"access-file"`
 	// TLSCert holds the server's certificate, followed by intermediate certificates, and
 	// TLSKey its key, both in PEM. The server reloads the files when they change.
@@ -79,19 +79,19 @@ type Config struct {
 	// 5 % of the file system, but at least 32 MiB and at most 1 GiB.
 	MinFreeSpace size.Bytes `yaml:"min-free-space"`
 	// Cache is the memory of the database for uncompressed blocks. 0 means a sixteenth of the
-	// memory that the process may use, 64 MiB to 2 GiB.
+	// memory that the process can use, but at least 64 MiB and at most 2 GiB.
 	Cache size.Bytes `yaml:"cache"`
 	// IndexCache is the memory of the index for blocks, rows, and batches. 0 means a sixteenth
-	// of the memory that the process may use, 256 MiB to 2 GiB.
+	// of the memory that the process can use, but at least 256 MiB and at most 2 GiB.
 	IndexCache size.Bytes `yaml:"index-cache"`
 	// ShutdownLimit is how long a shutdown waits for requests in progress before it closes
 	// their connections.
 	ShutdownLimit time.Duration `yaml:"shutdown-limit"`
 
-	// Settings say where copies of logs go.
+	// Settings say where the server publishes copies of its logs.
 	publish.Settings `yaml:",inline"`
 
-	// Load bounds the load that clients can put on the server.
+	// Load has the limits for the load that clients can put on the server.
 	limits.Load `yaml:",inline"`
 }
 
@@ -132,7 +132,7 @@ func (c Config) validate() error {
 	case c.ReadOnly && c.Publish != "":
 		return errors.New("publish: a server with --read-only publishes nothing; leave one of the two out")
 	case c.Advertise != "" && c.Store == "":
-		return errors.New("advertise: there are no other servers without --store; leave it out")
+		return errors.New("advertise: has no effect without --store; leave it out")
 	case c.Advertise != "" && advertised(c.Advertise, "http") == "":
 		return fmt.Errorf("advertise: %q is neither host:port nor the URL of a server, like https://node1.example.org:8443", c.Advertise)
 	case (c.TLSCert == "") != (c.TLSKey == ""):
@@ -177,7 +177,7 @@ func (c *Config) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.TLSCert, "tls-cert", c.TLSCert, "PEM `file` of the server's certificate; with it, the server uses https")
 	flags.StringVar(&c.TLSKey, "tls-key", c.TLSKey, "PEM `file` of the certificate's key")
 	flags.StringVar(&c.TLSClientCA, "tls-client-ca", c.TLSClientCA, "PEM `file` of the authorities that sign client certificates")
-	flags.TextVar(&c.AllowHost, "allow-host", c.AllowHost, "`names`, separated by commas, that a server without authentication accepts as its host in addition to localhost; default: any, but none on loopback")
+	flags.TextVar(&c.AllowHost, "allow-host", c.AllowHost, "`names`, separated by commas, that a server without authentication accepts in the Host header in addition to localhost; default: none if it listens on loopback, otherwise any")
 	flags.StringVar(&c.MetricsListen, "metrics-listen", c.MetricsListen, "separate `address`, host:port, that serves /metrics without authentication")
 	flags.BoolVar(&c.Pprof, "pprof", c.Pprof, "serve /debug/pprof on --metrics-listen")
 	flags.StringVar(&c.LogFormat, "log-format", c.LogFormat, "`format` of the log on stderr: text or json")
@@ -190,8 +190,8 @@ func (c *Config) Bind(flags *pflag.FlagSet) {
 	c.Load.Bind(flags)
 }
 
-// Resolve merges the sources of settings. The given flags override the environment, which
-// overrides the file at path, if path is not empty.
+// Resolve merges the sources of settings. Flags that were given override the environment, and
+// the environment overrides the file at path. If path is empty, there is no file.
 func Resolve(path string, env func(string) (string, bool), given *pflag.FlagSet) (Config, error) {
 	config := Config{}.WithDefaults()
 	if path != "" {
@@ -223,7 +223,7 @@ func Resolve(path string, env func(string) (string, bool), given *pflag.FlagSet)
 	return config, config.validate()
 }
 
-// goType matches how the YAML library names Go types.
+// goType matches the names of Go types in errors of the YAML library.
 var goType = regexp.MustCompile(` (in type|into) [\[\]*]*[a-z]+\.\w+`)
 
 // readFile reads a YAML file into c. Settings that the file does not name keep their values.

@@ -15,12 +15,12 @@ func FilesNeeded(load limits.Load) uint64 {
 	return uint64(limits.MaxOpen(load) + load.Batches + OtherFiles)
 }
 
-// checkOpenFiles warns if the process may not open as many files as its connections and
-// databases can need.
+// checkOpenFiles warns if the process is not allowed to open as many files as its connections
+// and databases can need.
 func checkOpenFiles(load limits.Load, log *slog.Logger) {
 	need := FilesNeeded(load)
 	if limit, known := OpenFileLimit(); known && limit < need {
-		log.Warn("this process may open fewer files than the server may need: allow more (ulimit -n, or LimitNOFILE= of systemd), or lower --max-connections",
+		log.Warn("the limit of open files is lower than what the server might need: raise it (ulimit -n, or LimitNOFILE= of systemd), or lower --max-connections",
 			"limit", limit, "needed", need, "max_connections", load.Connections)
 	}
 }

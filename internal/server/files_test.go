@@ -24,5 +24,5 @@ func TestWarningOfTooFewOpenFiles(t *testing.T) {
 	}
 	c.Connections = int(min(limit, math.MaxInt32))
 	checkOpenFiles(c, slog.New(slog.NewTextHandler(&log, nil)))
-	require.Contains(t, log.String(), "allow more (ulimit -n")
+	require.Contains(t, log.String(), "raise it (ulimit -n")
 }

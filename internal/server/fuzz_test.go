@@ -13,8 +13,8 @@ import (
 	"colophon/internal/size"
 )
 
-// FuzzConfigurationFile: a configuration file can be read, or the error describes the fault
-// without names of Go types.
+// FuzzConfigurationFile checks that a configuration file is either valid or refused with an
+// error that has no names of Go types.
 func FuzzConfigurationFile(f *testing.F) {
 	f.Add([]byte("listen: 127.0.0.1:80\ncache: 64MiB\nmax-page: 10\nlog-level: warn\nshutdown-limit: 3s\n"))
 	f.Add([]byte("trusted-proxies: [10.0.0.0/8]\nallow-host: a,b\n---\nx"))
@@ -28,19 +28,20 @@ func FuzzConfigurationFile(f *testing.F) {
 		if err == nil {
 			err = config.WithDefaults().validate()
 		}
-		if err != nil && !bytes.Contains(text, []byte(" in")) { // the error may repeat it
+		if err != nil && !bytes.Contains(text, []byte(" in")) { // an error can repeat a part of the file
 			require.NotRegexp(t, goType, err.Error())
 		}
 	})
 }
 
-// text is a flag value that prints in the form in which it can be parsed.
+// text is a flag value whose printed form can be parsed again.
 type text interface {
 	encoding.TextMarshaler
 	encoding.TextUnmarshaler
 }
 
-// FuzzFlags: the printed form of a flag value can be parsed and prints the same again.
+// FuzzFlags checks that the printed form of a flag value can be parsed, and that the result
+// has the same printed form.
 func FuzzFlags(f *testing.F) {
 	for _, given := range []string{"64MiB", "1 TiB", "9223372036854775807", "a.example,b", "10.0.0.0/8, ::1", "warn+3", "90d", "12h", "2030-01-31T12:00:00Z"} {
 		f.Add(given)

@@ -14,19 +14,19 @@ const usualGarbage = 100
 // Caches make the live heap large but produce little garbage. With GOGC=100, garbage could
 // become as large as the caches, and each request would touch memory that is not in the
 // processor's caches. Garbage may therefore take enoughGarbage bytes, or leastGarbage percent
-// of the live heap if that is more; the percentage bounds the cost of collections.
+// of the live heap if that is more; the percentage limits the cost of collections.
 //
-// Measured against GOGC=100 with batches over 8 connections, the peak memory is 7 % smaller
-// while the caches fill (0.93, 4 rounds each) and was 27 % smaller with full caches, at the
-// same CPU time.
+// Compared with GOGC=100, and with batches over 8 connections, the peak memory is 7 % smaller
+// while the caches fill (4 rounds) and 27 % smaller with full caches. The CPU time is the
+// same.
 const (
 	enoughGarbage = 128 << 20
 	leastGarbage  = 16
 )
 
 // garbageShare returns the value of GOGC, in percent, for a live heap of this size. If the
-// live heap exceeds a quarter of GOMEMLIMIT, only that limit bounds garbage, because the rest
-// of that memory is there to be used.
+// live heap exceeds a quarter of GOMEMLIMIT, only that limit bounds garbage, because there is
+// no reason to save the rest of that memory.
 func garbageShare(live, limit uint64) int {
 	if live > limit/4 {
 		return usualGarbage
@@ -34,9 +34,9 @@ func garbageShare(live, limit uint64) int {
 	return int(max(leastGarbage, min(usualGarbage, enoughGarbage*100/max(live, 1))))
 }
 
-// besideLimit subtracts the bytes that the process holds outside the Go runtime from
-// GOMEMLIMIT, if it is set, until end is called. Operators set GOMEMLIMIT for the whole
-// process.
+// besideLimit lowers GOMEMLIMIT, if it is set, by the bytes that the process holds outside the
+// Go runtime. This is necessary because operators set GOMEMLIMIT for the whole process. end
+// restores the limit.
 func besideLimit(bytes int64) (end func()) {
 	limit := debug.SetMemoryLimit(-1)
 	if limit == math.MaxInt64 {
@@ -80,7 +80,7 @@ func (p *garbagePace) collected() {
 	runtime.AddCleanup(new(unused), (*garbagePace).collected, p)
 }
 
-// set sets the share if it has changed. The caller holds mu.
+// set sets GOGC to share if that is a change. The caller holds mu.
 func (p *garbagePace) set(share int) {
 	if share != p.share {
 		p.share = share

@@ -39,7 +39,7 @@ func TestGarbageIsPaced(t *testing.T) {
 		t.Helper()
 		require.Eventually(t, func() bool { runtime.GC(); return shareNow() == want }, time.Minute, time.Millisecond)
 	}
-	inUse := make([]byte, 1<<30) // no page of it is touched
+	inUse := make([]byte, 1<<30) // the system does not allocate its pages, because nothing touches them
 	comes(leastGarbage)
 	runtime.KeepAlive(inUse)
 	inUse = nil

@@ -6,8 +6,8 @@ import (
 	"colophon/ledger/index"
 )
 
-// leastCache is the minimum default size of the block cache, in bytes. A cache that is smaller
-// than the data that requests read at random makes the slowest answers slower: 1 GiB is too
+// leastCache is the minimum default size of the block cache, in bytes. If the cache is smaller
+// than the data that requests read at random, the slowest answers take longer: 1 GiB is too
 // little for a million records.
 const leastCache = 64 << 20
 

@@ -14,13 +14,13 @@ var (
 	storageDisk        = prometheus.NewDesc("colophon_storage_disk_bytes", "Size of all files of the ledgers' database.", nil, nil)
 	storageLog         = prometheus.NewDesc("colophon_storage_wal_bytes", "Live data in the write-ahead log of the ledgers' database.", nil, nil)
 	storageCompactions = prometheus.NewDesc("colophon_storage_compactions_total", "Compactions of the ledgers' database.", nil, nil)
-	storageFlushes     = prometheus.NewDesc("colophon_storage_flushes_total", "Memory tables written out by the ledgers' database.", nil, nil)
-	storageLevel0      = prometheus.NewDesc("colophon_storage_level0_files", "Files of the ledgers' database that wait to be merged downwards.", nil, nil)
+	storageFlushes     = prometheus.NewDesc("colophon_storage_flushes_total", "Memory tables that the ledgers' database has flushed.", nil, nil)
+	storageLevel0      = prometheus.NewDesc("colophon_storage_level0_files", "Files of the ledgers' database in level 0, which wait to be merged into lower levels.", nil, nil)
 	storageFree        = prometheus.NewDesc("colophon_storage_free_bytes", "Free space of the file system that the ledgers' database is on.", nil, nil)
 	storageMark        = prometheus.NewDesc("colophon_storage_free_mark_bytes", "Free space below which the ledgers' database takes no writes.", nil, nil)
 	erasures           = prometheus.NewDesc("colophon_erasures_pending", "Pieces of erased content that may still be in files of the ledgers' database.", nil, nil)
-	erasuresAge        = prometheus.NewDesc("colophon_erasures_pending_age_seconds", "Time since the first of the pending erasures, 0 while there is none.", nil, nil)
-	storageFsync       = prometheus.NewDesc("colophon_storage_fsync_duration_seconds", "Time of a sync of the write-ahead log.", nil, nil)
+	erasuresAge        = prometheus.NewDesc("colophon_erasures_pending_age_seconds", "Age of the oldest pending erasure, 0 while there is none.", nil, nil)
+	storageFsync       = prometheus.NewDesc("colophon_storage_fsync_duration_seconds", "Duration of a sync of the write-ahead log.", nil, nil)
 )
 
 // storageCollector exports the database's measurements.
@@ -50,7 +50,7 @@ func (s storageCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	var age time.Duration
 	if m.Erasing.Pieces > 0 {
-		age = max(0, time.Since(m.Erasing.Oldest)) // the clock can be set back
+		age = max(0, time.Since(m.Erasing.Oldest)) // negative if the clock was set back
 	}
 	ch <- prometheus.MustNewConstMetric(erasures, prometheus.GaugeValue, float64(m.Erasing.Pieces))
 	ch <- prometheus.MustNewConstMetric(erasuresAge, prometheus.GaugeValue, age.Seconds())

@@ -13,10 +13,10 @@ import (
 
 // Metrics of a PostgreSQL database (docs/scaling.md).
 var (
-	unanswered      = prometheus.NewDesc("colophon_storage_unanswered_writes_total", "Writes that the database did not answer at first, so that their outcome had to be found out.", nil, nil)
+	unanswered      = prometheus.NewDesc("colophon_storage_unanswered_writes_total", "Writes whose outcome the database did not confirm at first, so that the server had to read it.", nil, nil)
 	connections     = prometheus.NewDesc("colophon_storage_connections", "Connections to the database in use.", []string{"pool"}, nil)
-	connectionsMost = prometheus.NewDesc("colophon_storage_connections_limit", "Bound of the connections to the database.", []string{"pool"}, nil)
-	connectionsWait = prometheus.NewDesc("colophon_storage_connection_wait_seconds_total", "Time that operations have waited for a connection to the database.", []string{"pool"}, nil)
+	connectionsMost = prometheus.NewDesc("colophon_storage_connections_limit", "Largest number of connections to the database.", []string{"pool"}, nil)
+	connectionsWait = prometheus.NewDesc("colophon_storage_connection_wait_seconds_total", "Total time that operations have waited for a connection to the database.", []string{"pool"}, nil)
 )
 
 // measureEvery is the minimum time between two measurements of the tables.
@@ -27,8 +27,8 @@ type databaseCollector struct {
 	database *postgres.Database
 	log      *slog.Logger
 
-	mu       sync.Mutex // guards what follows
-	measured time.Time  // zero: not yet
+	mu       sync.Mutex // guards the fields below
+	measured time.Time  // zero if the size was never measured
 	bytes    int64
 	err      error
 }
@@ -54,7 +54,8 @@ func (d *databaseCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// size returns the size of the tables, at most measureEvery old. It logs an error once.
+// size returns the size of the tables, measured at most measureEvery ago. If several
+// measurements fail in a row, it logs only the first error.
 func (d *databaseCollector) size() (int64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -67,7 +68,7 @@ func (d *databaseCollector) size() (int64, error) {
 	d.bytes, d.err = d.database.DiskBytes(ctx)
 	d.measured = time.Now()
 	if d.err != nil && before == nil {
-		d.log.Warn("no metric of the size of the database", "error", d.err)
+		d.log.Warn("cannot read the size of the database; its metric is missing", "error", d.err)
 	}
 	return d.bytes, d.err
 }

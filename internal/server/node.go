@@ -27,18 +27,18 @@ import (
 // Node is an open data folder: the ledgers in it and their index.
 type Node struct {
 	database storage.Database
-	local    *pebble.Database                // the database if it is in the data folder; otherwise nil
-	remote   *postgres.Database              // the database if it is not; otherwise nil
-	lock     io.Closer                       // lock on the data folder if the database is elsewhere; otherwise nil
-	cluster  *cluster.Cluster                // the servers on remote; otherwise nil
-	started  atomic.Pointer[cluster.Cluster] // cluster, for other goroutines
+	local    *pebble.Database                // the database, if it is in the data folder; otherwise nil
+	remote   *postgres.Database              // the PostgreSQL database, if the log is there; otherwise nil
+	lock     io.Closer                       // lock on the data folder, if the log is in PostgreSQL; otherwise nil
+	cluster  *cluster.Cluster                // the servers that share remote; nil if remote is nil
+	started  atomic.Pointer[cluster.Cluster] // the same as cluster, for other goroutines
 	Host     *ledger.Host
 	Index    *index.Store
 	log      *slog.Logger
 	loaded   *mirror.Database // the log that was loaded from a copy; otherwise nil
 	mirror   *mirror.Mirror   // follows the copy while the server serves; otherwise nil
 	made     datadir.Folder
-	// madeDefault is true if this start created the ledger "default".
+	// madeDefault is true if this process created the ledger "default".
 	madeDefault bool
 	version     string // version of the program
 	// welcomed is true if the banner was printed before the folder was opened again.
@@ -73,7 +73,7 @@ func Open(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger
 		ReadWhenFull: true,
 	})
 	if errors.Is(err, storage.ErrDamaged) {
-		return nil, cli.Exitf(cli.ExitDamaged, "%w\nNothing was changed. Start the server again, in case reading failed only once; if the error remains, restore the folder from a backup", err)
+		return nil, cli.Exitf(cli.ExitDamaged, "%w\nNothing was changed. Start the server again, because the read error may be temporary; if it remains, restore the folder from a backup", err)
 	}
 	if errors.Is(err, storage.ErrNoSpace) {
 		return nil, errors.Join(datadir.ExplainOpen(err, config.Data), made.Remove())
@@ -160,8 +160,8 @@ func (n *Node) Close() error {
 	return errors.Join(errs...)
 }
 
-// fullBy reports whether an error comes from a full disk and concerns a folder that only
-// writes need. A server that is open for reading only continues without that folder.
+// fullBy reports whether err comes from a full disk, and the database was therefore opened for
+// reading only. Such a server continues without the folders that only writes need.
 func (n *Node) fullBy(err error) bool {
 	return n.readOnly() && errors.Is(err, syscall.ENOSPC)
 }

@@ -17,7 +17,8 @@ import (
 )
 
 // serveMetrics serves /metrics to anyone who can reach the address, until the returned server
-// is closed. Collecting metrics reads the database; underWay keeps it open meanwhile.
+// is closed. Collecting metrics reads the database; underWay keeps the database open
+// meanwhile.
 func serveMetrics(config Config, log *slog.Logger, listener net.Listener, metrics *api.Metrics, underWay sync.Locker) *http.Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", Locked(metrics.Handler(), underWay))
@@ -31,14 +32,14 @@ func serveMetrics(config Config, log *slog.Logger, listener net.Listener, metric
 	server := &http.Server{
 		Handler:           known(api.Hosts(config.AllowHost), mux),
 		ReadHeaderTimeout: 10 * time.Second,
-		WriteTimeout:      2 * time.Minute, // a profile takes as long as the request asks for
+		WriteTimeout:      2 * time.Minute, // a CPU profile takes as long as its request says
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("serving the address for metrics has stopped", "error", err)
+			log.Error("the server for metrics has stopped", "error", err)
 		}
 	}()
 	return server
@@ -72,7 +73,7 @@ func (c Config) checkObservation() error {
 		return fmt.Errorf("metrics-listen: %w; write host:port, like 127.0.0.1:9464", err)
 	case c.Pprof && !c.Insecure && !cli.Loopback(host):
 		return fmt.Errorf("pprof: %s can be reached from other machines, and profiles show data from the server's memory: "+
-			"listen on 127.0.0.1, or pass --insecure if anyone on the network may see it", c.MetricsListen)
+			"listen on 127.0.0.1, or pass --insecure only if everyone on the network is allowed to see it", c.MetricsListen)
 	}
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 	"colophon/ledger"
 )
 
-// publish begins to publish copies of logs, if the settings say where. The function that
-// it returns ends that.
+// publish begins to publish copies of logs, if the settings say where. The caller must call
+// the returned function to stop.
 func (n *Node) publish(settings publish.Settings, metrics *api.Metrics) (end func(), err error) {
 	if settings.Publish == "" {
 		return func() {}, nil

@@ -49,16 +49,16 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) (er
 	at, busy := openAddresses(config)
 	defer at.close()
 	if busy != nil && !datadir.HasDatabase(config.Data) {
-		return busy // before anything is created
+		return busy // before the server creates anything
 	}
 	if at.server != nil {
 		config.Advertise = advertise(config, g.scheme(), at.server.Addr(), log)
 	}
-	// The folder comes first: a second server on the same folder reports that even if the
-	// address is free.
+	// The folder comes first: a second server on the same folder must report that the folder
+	// is in use, even if its own address is free.
 	node, err := Open(ctx, config, datadir.SigningKeys(c, config.Data), log)
 	if errors.Is(err, context.Canceled) {
-		return nil // told to stop before it began to serve
+		return nil // the server was told to stop before it began to serve
 	}
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) (er
 		}
 		node, err = Open(ctx, config, datadir.SigningKeys(c, config.Data), log)
 		if errors.Is(err, context.Canceled) {
-			return nil // asked to end before it began again
+			return nil // the server was told to stop before it began to serve again
 		}
 		if err != nil {
 			return err
@@ -105,7 +105,7 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	if n.cluster != nil {
 		metrics.Register(n.cluster)
 	}
-	var snapshot admin.Snapshot // nil for a database elsewhere, which has its own backups
+	var snapshot admin.Snapshot // nil for a PostgreSQL database, which has its own backups
 	if n.local == nil {
 		metrics.Register(&databaseCollector{database: n.remote, log: n.log})
 	} else {
@@ -139,8 +139,8 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	server.Handler = Locked(server.Handler, underWay.RLocker())
 	ended := make(chan error, 1)
 	go func() { ended <- g.serve(server, service.Listen(at.server)) }()
-	// server.Close does not wait for handlers. They read the database, which must not close
-	// before they have returned.
+	// server.Close does not wait for handlers. They read the database, so it must stay open
+	// until they have returned.
 	defer underWay.Lock()
 	if at.metrics != nil {
 		defer serveMetrics(config, n.log, at.metrics, metrics, underWay.RLocker()).Close()
@@ -258,7 +258,8 @@ func URLOf(scheme, listen string) string {
 	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
-// errRoom means that the database is open for reading only and there is space to write again.
+// errRoom means that the database was opened for reading only, and that there is now enough
+// space to open it for writing.
 var errRoom = errors.New("there is free disk space again")
 
 // roomPause is the time between two checks for space.
@@ -272,7 +273,7 @@ func (n *Node) room(ctx context.Context) <-chan struct{} {
 	}
 	found := make(chan struct{})
 	go func() {
-		for n.local.Roomy() != nil {
+		for n.local.CheckSpace() != nil {
 			select {
 			case <-time.After(roomPause):
 			case <-ctx.Done():

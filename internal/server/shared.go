@@ -10,8 +10,9 @@ import (
 	"colophon/storage/postgres"
 )
 
-// openTokens opens the database of the tokens, and moves those of the data folder into it. It has
-// connections of its own, so that looking for revocations does not wait for other reads.
+// openTokens opens the database that has the tokens, and moves the tokens of the data folder
+// into it. The returned store has its own connections, so that a check for revoked tokens does
+// not wait for other reads.
 func openTokens(ctx context.Context, config Config, log *slog.Logger) (*postgres.Database, access.Shared, error) {
 	if err := datadir.CheckElsewhere(config.Data); err != nil {
 		return nil, nil, err

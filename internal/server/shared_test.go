@@ -37,7 +37,7 @@ func (g gate) answers(t *testing.T, token string) bool {
 	return err == nil
 }
 
-// Servers on one database have the same tokens: those that the first one had in its folder.
+// Servers on one database share the tokens that the first server had in its folder.
 func TestServersShareTokens(t *testing.T) {
 	url := emptyURL(t)
 	log := slog.New(slog.DiscardHandler)
@@ -77,7 +77,7 @@ func TestServersShareTokens(t *testing.T) {
 	require.ErrorContains(t, err, `has token "stranger"`)
 }
 
-// A server that follows a ledger has the settings that its writer has stored.
+// A server that follows a ledger uses the settings that the ledger's writer has stored.
 func TestServersShareSettings(t *testing.T) {
 	url := emptyURL(t)
 	log := slog.New(slog.DiscardHandler)

@@ -30,10 +30,10 @@ func openElsewhere(ctx context.Context, config Config, keys ledger.Keys, log *sl
 	if err := datadir.CheckElsewhere(config.Data); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(datadir.Store(config.Data), 0o700); err != nil {
+	if err := os.MkdirAll(datadir.StoreMarker(config.Data), 0o700); err != nil {
 		return nil, err
 	}
-	lock, err := folderlock.Take(datadir.Store(config.Data))
+	lock, err := folderlock.Take(datadir.StoreMarker(config.Data))
 	if err != nil {
 		return nil, datadir.ExplainOpen(err, config.Data)
 	}
@@ -59,10 +59,10 @@ func openElsewhere(ctx context.Context, config Config, keys ledger.Keys, log *sl
 // readOnly reports whether the database was opened for reading only, because space was low.
 func (n *Node) readOnly() bool { return n.local != nil && n.local.ReadOnly() }
 
-// serverID returns the name of the server among those on its database. The first start draws
-// it. The caller has the folder's lock.
+// serverID returns the name that identifies this server among the servers on its database. The
+// first start chooses it at random. The caller must hold the folder's lock.
 func serverID(data string) (string, error) {
-	path := filepath.Join(datadir.Store(data), "server")
+	path := filepath.Join(datadir.StoreMarker(data), "server")
 	text, err := safefile.ReadPrivate(path)
 	if err == nil && strings.TrimSpace(string(text)) != "" {
 		return strings.TrimSpace(string(text)), nil
@@ -77,7 +77,8 @@ func serverID(data string) (string, error) {
 	return id, nil
 }
 
-// share begins to share the ledgers with the other servers on the database, if it is elsewhere.
+// share begins to share the ledgers with the other servers on a PostgreSQL database. It does
+// nothing if the log is in the data folder.
 func (n *Node) share(ctx context.Context) (err error) {
 	if n.remote == nil {
 		return nil
@@ -91,21 +92,22 @@ func (n *Node) share(ctx context.Context) (err error) {
 	return nil
 }
 
-// fatal returns what a ledger calls when it cannot continue. A ledger of a shared database is
-// opened again, to read it.
+// fatal returns the function that a ledger calls when it can no longer write. For a ledger in
+// a shared database, the function opens the ledger again, for reading.
 func (n *Node) fatal(name string) func(error) {
 	if n.remote == nil {
 		return nil // the default: the process ends
 	}
 	return func(err error) {
-		n.log.Warn("the ledger takes no more writes here: it is opened again", "ledger", name, "error", err)
+		n.log.Warn("this server can no longer write the ledger; opening it again for reading", "ledger", name, "error", err)
 		if c := n.started.Load(); c != nil {
 			c.Wake()
 		}
 	}
 }
 
-// holder returns what finds the server that writes a ledger; nil if this one writes all.
+// holder returns a function that finds the server that writes a ledger. It returns nil if this
+// server writes all ledgers.
 func (n *Node) holder() func(ledger string) (address string, ok bool) {
 	if n.cluster == nil {
 		return nil
@@ -125,10 +127,12 @@ func (n *Node) following(config Config) func() error {
 	return nil
 }
 
-// defaultWait is how long a start waits for another server that is making the first ledger.
+// defaultWait is how long a starting server waits for another server that is creating the
+// first ledger.
 const defaultWait = 10 * time.Second
 
-// waitForDefault waits until the ledger "default", which another server is making, can be read.
+// waitForDefault waits until the ledger "default", which another server is creating, can be
+// read.
 func (n *Node) waitForDefault(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, defaultWait)
 	defer cancel()
@@ -139,7 +143,7 @@ func (n *Node) waitForDefault(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("another server is making the ledger %q, and has not finished: %w", ledger.Default, err)
+			return fmt.Errorf("another server is creating the ledger %q and has not finished: %w", ledger.Default, err)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -161,7 +165,8 @@ func advertise(config Config, scheme string, listening net.Addr, log *slog.Logge
 	return scheme + "://" + listening.String()
 }
 
-// advertised returns the URL of an address, host:port or a URL; "" if it is neither.
+// advertised returns the URL of an address, which is host:port or a URL. It returns "" for any
+// other text.
 func advertised(address, scheme string) string {
 	if !strings.Contains(address, "://") {
 		address = scheme + "://" + address

@@ -23,8 +23,8 @@ type tlsFiles struct {
 	log       *slog.Logger
 
 	mu sync.Mutex // guards the fields below
-	// seen holds the states of the files when they were last read, whether they were valid or
-	// not. It is nil for a file that could not be opened.
+	// seen holds the states of the files when they were last read, even if they were invalid.
+	// An element is nil if its file could not be opened.
 	seen   [3]fs.FileInfo
 	looked time.Time
 	config *tls.Config // from the last valid files
@@ -33,8 +33,8 @@ type tlsFiles struct {
 }
 
 // OpenTLS reads the files, which must be valid at that time. Each handshake checks whether
-// they have changed. If the new files are not valid, this is logged, and the last valid ones
-// stay in use, because certificate and key are never replaced at the same instant.
+// they have changed. If the new files are not valid, OpenTLS logs this, and the last valid
+// files stay in use, because a certificate and its key are never replaced at the same instant.
 func OpenTLS(config Config, log *slog.Logger) (*tlsFiles, error) {
 	f := &tlsFiles{cert: config.TLSCert, key: config.TLSKey, clientCA: config.TLSClientCA, log: log}
 	f.seen, f.looked = f.look(), time.Now()
@@ -46,8 +46,8 @@ func (f *tlsFiles) server() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: f.current}
 }
 
-// trusts reports whether the file of authorities contains this one. It checks at most once a
-// second whether the file has changed.
+// trusts reports whether the file of authorities contains this authority. It checks at most
+// once a second whether the file has changed.
 func (f *tlsFiles) trusts(authority *x509.Certificate) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -77,7 +77,7 @@ func (f *tlsFiles) refresh() {
 		f.log.Error("the new certificate cannot be used; continuing with the previous one", "error", err)
 		return
 	}
-	f.log.Info("the certificate was read again", "holds_until", f.config.Certificates[0].Leaf.NotAfter)
+	f.log.Info("loaded the certificate again", "holds_until", f.config.Certificates[0].Leaf.NotAfter)
 }
 
 // look returns the states of the files.
@@ -104,7 +104,7 @@ func unchanged(before, now [3]fs.FileInfo) bool {
 }
 
 // load reads the files. A client certificate is optional, and is verified if present; access
-// is decided for each request. After an error, nothing has changed.
+// is decided for each request. If load returns an error, the configuration is unchanged.
 func (f *tlsFiles) load() error {
 	if err := errors.Join(safefile.CheckNamed(f.cert, false), safefile.CheckNamed(f.key, true)); err != nil {
 		return fmt.Errorf("tls-cert %s, tls-key %s: %w", f.cert, f.key, err)

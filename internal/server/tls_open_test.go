@@ -33,8 +33,8 @@ func newOpenConnection(t *testing.T, url string, config *tls.Config, http2 bool)
 	return &openConnection{t, url, "", &http.Client{Transport: transport, Timeout: time.Minute}}
 }
 
-// actor returns the identity that the server gives the client, or "" if it refuses the client.
-// If fresh is set, the client opens a new connection.
+// actor returns the identity that the server gives the client, or "" if the server refuses the
+// client. If fresh is set, the client first opens a new connection.
 func (o *openConnection) actor(fresh bool) (actor string, state *tls.ConnectionState) {
 	o.t.Helper()
 	reused := false

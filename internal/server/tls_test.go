@@ -50,7 +50,8 @@ func withCertificate(t *testing.T, a *authority.Authority, name string) Config {
 	return config
 }
 
-// behind serves the client's name behind a gate and returns the URL.
+// behind starts a server behind a gate, which answers with the client's name. It returns the
+// server's URL.
 func behind(t *testing.T, g gate) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -128,10 +129,10 @@ func TestChangedCertificatesAreReloaded(t *testing.T) {
 	withCertificate(t, s, "second")
 	serves("second")
 	serves("second")
-	require.Equal(t, 1, strings.Count(log.String(), "the certificate was read again"))
+	require.Equal(t, 1, strings.Count(log.String(), "loaded the certificate again"))
 
-	// After half of a change the server still uses the old certificate, until the new key is
-	// in place too.
+	// While only the certificate has been replaced, the server uses the old one, until the new
+	// key is in place too.
 	second, err := os.ReadFile(config.TLSKey)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(config.TLSKey, first, 0o600))
@@ -167,7 +168,7 @@ func TestClientCertificatesOpenTheGate(t *testing.T) {
 	require.Empty(t, body)
 	pair := other.Client("pipeline")
 	_, _, _, err = visit(t, url, &tls.Config{RootCAs: s.Roots(), GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }})
-	require.Error(t, err, "a certificate of another authority") // an alert, or a closed connection before it is read
+	require.Error(t, err, "a certificate of another authority") // a TLS alert, or a connection that was closed before the client read the alert
 
 	require.NoError(t, os.WriteFile(config.TLSClientCA, []byte("nothing"), 0o600))
 	_, err = openGate(t.Context(), config, slog.New(slog.DiscardHandler))
@@ -201,7 +202,7 @@ func TestTheGateSaysWhatIsOpen(t *testing.T) {
 	_, err := openGate(t.Context(), config, slog.New(slog.DiscardHandler))
 	require.ErrorContains(t, err, "listen: 192.0.2.1:80 can be reached from other machines, but there is no authentication")
 	config.Insecure = true
-	says("none: anyone who can reach it may do anything", "there is no authentication")
+	says("none: anyone who can reach it can do everything", "there is no authentication")
 	config.Insecure = false
 	store := access.Store{Dir: datadir.Access(config.Data), Now: time.Now}
 	_, err = store.Create(access.NewToken{Name: "one", Grants: []access.Grant{{Ledgers: []string{"default"}, Scopes: access.Read}}})
@@ -214,7 +215,7 @@ func TestTheGateSaysWhatIsOpen(t *testing.T) {
 	says("no valid token", "")
 }
 
-// A start as the wrong user fails, and the error says which user to run as.
+// A server that the wrong user starts fails, and the error says which user to run it as.
 func TestTheGateOfAnotherUser(t *testing.T) {
 	if os.Getuid() <= 0 {
 		t.Skip("root may read everything, and Windows has no modes")
@@ -226,5 +227,5 @@ func TestTheGateOfAnotherUser(t *testing.T) {
 	exit := &cli.ExitError{}
 	require.ErrorAs(t, err, &exit)
 	require.Equal(t, cli.ExitFailed, exit.Code)
-	require.ErrorContains(t, err, "run this as the owner of the data folder")
+	require.ErrorContains(t, err, "run the server as the owner of the data folder")
 }

@@ -38,7 +38,7 @@ func IPCChange(ctx context.Context, c *cli.Console, t *Texts, x *wire.IPCChange,
 	return section(c, rows, columns...)
 }
 
-// maxMemberValue is the number of bytes of a value that a table shows.
+// maxMemberValue is the maximum number of bytes of a value that a table shows.
 const maxMemberValue = 60
 
 // memberValue returns the value of a payload member as a table cell. It is the posted value if
@@ -98,7 +98,7 @@ func orUnknown(words string) string {
 	return words
 }
 
-// PathChange prints of which path and build two path fingerprints are, and warns if the paths
+// PathChange prints the paths and builds of two path fingerprints, and warns if the paths
 // differ.
 func PathChange(c *cli.Console, a, b *wire.RecordRow) error {
 	var of [2]struct{ Record wire.PathFingerprintEvent }

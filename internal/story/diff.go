@@ -19,7 +19,7 @@ func Prose(content string) string {
 // token is a word or the white space between two words.
 var token = regexp.MustCompile(`\S+|\s+`)
 
-// maxDiffTime bounds the search for the shortest difference of two texts. If the time runs
+// maxDiffTime limits the search for the shortest difference of two texts. If the time runs
 // out, the difference is correct but longer than necessary.
 const maxDiffTime = 5 * time.Second
 

@@ -142,7 +142,7 @@ func readTexts(folder fs.FS) ([]Path, error) {
 		return nil, err
 	}
 	if cache == "" {
-		return nil, fmt.Errorf("%s has texts, but there is no %s beside it with their routes; name the folder of the story's repository", dir, caches[0])
+		return nil, fmt.Errorf("%s has texts, but the %s next to it, which gives their routes, is missing; name the folder of the story's repository", dir, caches[0])
 	}
 	routes, err := parseCache(cache, text)
 	if err != nil {

@@ -31,7 +31,7 @@ func (c *Copy) verifiers(trusted []*proofs.Verifier) ([]*proofs.Verifier, error)
 		return nil, fmt.Errorf("the tiles at %s: %w", c.Name, err)
 	}
 	if tree.Root() != signed.Root {
-		return nil, fmt.Errorf("the tiles at %s lead to the root %x, and the checkpoint has %x; audit it", c.Name, tree.Root(), signed.Root)
+		return nil, fmt.Errorf("the tiles at %s lead to the root %x, but the checkpoint has %x; audit the copy", c.Name, tree.Root(), signed.Root)
 	}
 	prover := proofs.NewProver(tree.Snapshot(), nil, c.Tile)
 	accept := func(earlier proofs.Checkpoint) error {
@@ -39,20 +39,20 @@ func (c *Copy) verifiers(trusted []*proofs.Verifier) ([]*proofs.Verifier, error)
 		case earlier.Origin != signed.Origin:
 			return fmt.Errorf("%w: its origin is %.100q, but that of %s is %.100q", ErrNotLater, earlier.Origin, c.Name, signed.Origin)
 		case earlier.Size > signed.Size:
-			return fmt.Errorf("%s has only %d events, and the file needs %d: try again when the copy has them", c.Name, signed.Size, earlier.Size)
+			return fmt.Errorf("%s has only %d events, but the file needs %d: try again when the copy has them", c.Name, signed.Size, earlier.Size)
 		}
 		root, err := prover.Root(earlier.Size)
 		if err != nil {
 			return fmt.Errorf("the tiles at %s: %w", c.Name, err)
 		}
 		if root != earlier.Root {
-			return fmt.Errorf("%w: at size %d the root is %x, and at %s it is %x", ErrNotLater, earlier.Size, earlier.Root, c.Name, root)
+			return fmt.Errorf("%w: at size %d the root is %x, but at %s it is %x", ErrNotLater, earlier.Size, earlier.Root, c.Name, root)
 		}
 		return nil
 	}
 	keys := make([]*proofs.Verifier, len(known))
 	for i, key := range known {
-		keys[i] = key.Unbounded().Provided(accept)
+		keys[i] = key.Unbounded().WithCondition(accept)
 	}
 	return keys, nil
 }

@@ -86,5 +86,5 @@ func TestCopy(t *testing.T) {
 	require.ErrorIs(t, err, proofs.ErrWrongKey)
 	other := &Copy{Name: "here", Keys: history, Checkpoint: sign(t, second, makeLog("b", 600)), Tile: log.Tile}
 	_, err = other.verifiers([]*proofs.Verifier{first.Verifier()})
-	require.ErrorContains(t, err, "audit it")
+	require.ErrorContains(t, err, "audit the copy")
 }

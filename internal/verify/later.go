@@ -48,7 +48,7 @@ func verifyingKeys(c *cli.Console, o Options) ([]*proofs.Verifier, error) {
 	}
 	keys := slices.Clone(trusted.Keys)
 	for _, key := range trusted.Replaced {
-		keys = append(keys, key.Unbounded().Provided(accept))
+		keys = append(keys, key.Unbounded().WithCondition(accept))
 	}
 	if o.Later != "" && len(trusted.Replaced) == 0 {
 		return nil, cli.Exitf(cli.ExitUsage, "--later is for a --key file with all keys of a log, as \"colophon keys list NAME --key KEY --json\" prints them: %q has no replaced key", o.Key)
@@ -82,7 +82,7 @@ func readLater(c *cli.Console, name string, keys []*proofs.Verifier) (func(proof
 			return fmt.Errorf("%w: its origin is %.100q, but the origin of %s is %.100q", ErrNotLater, earlier.Origin, name, signed.Origin)
 		}
 		if err := proofs.VerifyConsistency(earlier.Size, signed.Size, earlier.Root, signed.Root, path); err != nil {
-			return fmt.Errorf("%w: %s has a tree of %d entries, and this one has %d (fetch it with first=%d): %w", ErrNotLater, name, signed.Size, earlier.Size, earlier.Size, err)
+			return fmt.Errorf("%w: %s has a tree of %d entries, and this receipt or checkpoint has %d (fetch the file again with first=%d): %w", ErrNotLater, name, signed.Size, earlier.Size, earlier.Size, err)
 		}
 		return nil
 	}, nil
@@ -93,10 +93,10 @@ func afterRotation(err error) error {
 	switch {
 	case errors.Is(err, ErrReplacedKey):
 		return fmt.Errorf(`%w
-Fetch the receipt again, which the key of today then signs; or fetch GET …/proofs/consistency?first=TREE_SIZE with the tree_size of this one, and verify with --later and that file`, err)
+Fetch the receipt again: today's key signs the new one. Or save the answer of GET …/proofs/consistency?first=TREE_SIZE, with the tree_size of this receipt, and pass the file with --later`, err)
 	case errors.Is(err, proofs.ErrWrongKey):
 		return fmt.Errorf(`%w
-If the keys of this log were rotated, fetch them: "colophon keys list NAME --key KEY --json > keys.json" checks that KEY, which you trust, has named those after it; then verify with --key keys.json`, err)
+If the keys of this log were rotated, fetch them: "colophon keys list NAME --key KEY --json > keys.json" checks that the later keys follow from KEY, which you trust; then verify with --key keys.json`, err)
 	}
 	return err
 }

@@ -85,7 +85,7 @@ func verifyText(n *proofs.Nested, text []byte) error {
 		return nil
 	}
 	if shorter, found := bytes.CutSuffix(text, []byte("\n")); found && HasHash(n, shorter) {
-		return fmt.Errorf("%w: it has an extra line feed at its end; remove it", ErrText)
+		return fmt.Errorf("%w: the text ends with an extra line feed; remove it", ErrText)
 	}
 	if n.Citation != nil {
 		return fmt.Errorf("%w: its chunk hash is %s, but the citation's is %s", ErrText, rules.ChunkHash(text), n.Citation.ChunkHash)

@@ -23,9 +23,9 @@ type Verdict struct {
 // is about the record, but has values that do not follow from it. ErrText means that a text is
 // not the text of the proved part.
 var (
-	ErrRecord     = errors.New("the record does not hash to the event")
+	ErrRecord     = errors.New("the record is not the one in the event")
 	ErrRecomputed = errors.New("the event's values do not follow from the record")
-	ErrText       = errors.New("the text does not hash to the part")
+	ErrText       = errors.New("the text does not match the recorded hash")
 )
 
 // Verdicts lists the results of failed verifications, with their exit codes.
@@ -33,10 +33,10 @@ func Verdicts() []Verdict {
 	return []Verdict{
 		{17, "no_proof", "a minimal receipt, which carries no proof; ask for it again: GET …/records/SEQ/receipt", proofs.ErrNoProof},
 		{11, "wrong_key", "signed with a key other than the one given, so it says nothing about that ledger", proofs.ErrWrongKey},
-		{11, "wrong_key", "signed with a key of the log that had been retired before, so it says nothing about that ledger", proofs.ErrRetired},
+		{11, "wrong_key", "signed with a key of the log that was already retired, so it says nothing about that ledger", proofs.ErrRetired},
 		{11, "wrong_key", "signed with the key given, but for a log of another origin", proofs.ErrOrigin},
 		{22, "replaced_key", "signed only with a key that has been replaced: someone who has stolen that key since could have made it", ErrReplacedKey},
-		{23, "not_in_later_tree", "the tree that the checkpoint signs is not the beginning of the later one: one of the two was forged, or the log has shown two trees", ErrNotLater},
+		{23, "not_in_later_tree", "the tree that the checkpoint signs is not the beginning of the later tree: one of the two was forged, or the log has shown two trees", ErrNotLater},
 		{12, "bad_signature", "the signature does not hold: the checkpoint was changed after it was signed", proofs.ErrSignature},
 		{13, "broken_chain_link", "the event does not match the hashes of the receipt: the event or a hash was changed", proofs.ErrChainLink},
 		{14, "broken_inclusion", "the event is not shown to be in the signed tree", proofs.ErrInclusion},

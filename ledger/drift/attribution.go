@@ -82,7 +82,7 @@ type Attribution struct {
 // value, at least one run_id has no set, and nothing is compared.
 type Sets struct {
 	A, B   uint64 // their seqs
-	Differ bool   // in their chunks, or in the sources of a chunk
+	Differ bool   // whether the sets differ in their chunks, or in the sources of a chunk
 }
 
 // Attribute compares two runs (spec: Causes). If the model differs, a different model digest
@@ -168,8 +168,8 @@ func valuesOf(r *event.IPC) [len(variables)][]byte {
 // comparison collects the differences between two runs.
 type comparison struct {
 	differs       [len(variables)]bool
-	counted       int // number of differing variables that count
-	last          int // position of the last of them
+	counted       int // number of differing variables that count towards the cause
+	last          int // position of the last such variable
 	outputChanged bool
 }
 
@@ -211,7 +211,7 @@ func (c *comparison) cause(a, b *event.IPC) Cause {
 		return ModelInternal
 	case c.counted == 1:
 		return Cause(variables[c.last])
-	case a.Seed == nil: // and b has none, since the seeds agree
+	case a.Seed == nil: // b has no seed either, since the seeds agree
 		return Unseeded
 	case a.ModelDigest != nil && b.ModelDigest != nil:
 		return Stochastic

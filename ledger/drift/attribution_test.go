@@ -36,14 +36,14 @@ func with(changes ...string) event.IPC {
 	return r
 }
 
-// seeded returns a run with its seed in the payload.
+// seeded returns a run whose payload contains the seed.
 func seeded(seed, output string) event.IPC {
 	r := with("input", "in with "+seed, "seedless", "in", "seed", seed, "output", output)
 	r.HasPayload = true
 	return r
 }
 
-// payload returns the run with its payload in the record.
+// payload returns the run as if its record contained the payload.
 func payload(r event.IPC) event.IPC {
 	r.HasPayload = true
 	return r
@@ -106,7 +106,7 @@ func TestAttribution(t *testing.T) {
 			"The output is the same although the temperature (0.7, then 0.0) and seed (0, then 7) differ."},
 		{"several", with(), with("system_prompt", "brief", "model", "alpaca-7b", "max_tokens", "512", "output", "other"), Confounded,
 			[]string{"system_prompt", "model", "max_tokens"},
-			"The output changed, and so did several things at once, so that none of them can be named as the cause: " +
+			"The output changed, and so did several other things, so none of them can be named as the cause: " +
 				"the system prompt (prompt, then brief), model (claude-2, then alpaca-7b) and max_tokens (300, then 512) differ."},
 		{"chance or model", with(), with("output", "other"), StochasticOrModelInternal, nil,
 			"The output changed although nothing is known to differ. A model digest is unknown, so it may be chance or another model under the same name."},
@@ -181,7 +181,7 @@ func TestEvidence(t *testing.T) {
 		{"the same output", with(), with(), Sets{12, 15, true}, NoEffect, []string{"evidence"},
 			"The output is the same although the citation set differs (event 12, then event 15)."},
 		{"and another variable", with(), with("model", "m", "output", "other"), Sets{12, 15, true}, Confounded, []string{"model", "evidence"},
-			"The output changed, and so did several things at once, so that none of them can be named as the cause: " +
+			"The output changed, and so did several other things, so none of them can be named as the cause: " +
 				"the model (claude-2, then m) and citation set (event 12, then event 15) differ."},
 		{"and the model digest", with("model_digest", "d"), with("model_digest", "e", "output", "other"), Sets{12, 15, true}, Confounded,
 			[]string{"model_digest", "evidence"}, ""},

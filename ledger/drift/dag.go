@@ -206,7 +206,7 @@ const (
 )
 
 // Cause returns the cause of the divergence: the name of the only dimension that differs, or
-// one of the constants above. dimensions and known are the results of CompareDimensions.
+// one of the constants above. The arguments are the results of CompareDimensions.
 func (c *StageChange) Cause(dimensions []string, known bool) string {
 	switch {
 	case len(c.Differing) == 0:
@@ -239,8 +239,8 @@ func named(dimensions []event.Stage, name []byte) bool {
 	return false
 }
 
-// Sentence returns an English sentence about the difference. dimensions and known are the
-// results of CompareDimensions.
+// Sentence returns an English sentence about the difference. The arguments are the results of
+// CompareDimensions.
 func (c *StageChange) Sentence(dimensions []string, known bool) string {
 	var s strings.Builder
 	switch n := len(c.Differing); {
@@ -259,7 +259,7 @@ func (c *StageChange) Sentence(dimensions []string, known bool) string {
 	case len(dimensions) == 0:
 		s.WriteString("; the cache dimensions agree.")
 	default:
-		s.WriteString("; of the cache dimensions these differ: " + strings.Join(dimensions, ", ") + ".")
+		s.WriteString("; these cache dimensions differ: " + strings.Join(dimensions, ", ") + ".")
 	}
 	return s.String()
 }

@@ -61,9 +61,9 @@ func TestCompareStages(t *testing.T) {
 	require.Empty(t, change.First())
 }
 
-// No stage differs if and only if the lists are equal. OnlyInA and OnlyInB have the stages
-// that one list has more often than the other. The first differing stage is where the lists
-// diverge.
+// No stage differs if and only if the lists are equal. OnlyInA and OnlyInB list the stages
+// that one list contains more often than the other. The first differing stage is where the
+// lists diverge.
 func TestCompareStagesProperties(t *testing.T) {
 	drawn := rapid.SliceOfN(rapid.SampledFrom([]string{"q=1", "q=2", "r=1", "r=2", "=1", "v=1"}), 0, 6)
 	rapid.Check(t, func(t *rapid.T) {
@@ -160,9 +160,9 @@ func TestSentences(t *testing.T) {
 		dimensions []string
 		known      bool
 	}{
-		"No stage differs; the cache dimensions agree.":                                                           {stages("q=1"), stages("q=1"), nil, true},
-		`Of 2 stages only "r" differs; at least one run has no cache dimensions.`:                                 {stages("q=1", "r=1"), stages("q=1", "r=2"), nil, false},
-		`The runs diverge first at "q"; 2 of 2 stages differ; of the cache dimensions these differ: source_root.`: {stages("q=1", "r=1"), stages("q=2", "r=2"), []string{"source_root"}, true},
+		"No stage differs; the cache dimensions agree.":                                                    {stages("q=1"), stages("q=1"), nil, true},
+		`Of 2 stages only "r" differs; at least one run has no cache dimensions.`:                          {stages("q=1", "r=1"), stages("q=1", "r=2"), nil, false},
+		`The runs diverge first at "q"; 2 of 2 stages differ; these cache dimensions differ: source_root.`: {stages("q=1", "r=1"), stages("q=2", "r=2"), []string{"source_root"}, true},
 	} {
 		c := CompareStages(test.a, test.b)
 		require.Equal(t, want, c.Sentence(test.dimensions, test.known))

@@ -238,7 +238,7 @@ func (b *Body) Check() error {
 	return b.Fields.Check()
 }
 
-// CheckOf returns the check with that name, or nil if the event has none.
+// CheckOf returns the check with that name, or nil if the event has no such check.
 func (b *Body) CheckOf(name string) *record.CheckField {
 	for i := range b.Checks {
 		if b.Checks[i].Name == name {

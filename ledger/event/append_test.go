@@ -51,8 +51,8 @@ func bodies(t *testing.T) map[string][]byte {
 	return events
 }
 
-// Write returns the same bytes for an event that the ledger wrote, and other bytes for
-// anything else.
+// Write returns the same bytes for an event that the ledger wrote, and different bytes for any
+// other input.
 func TestEventsAreWrittenAgain(t *testing.T) {
 	var document pyjson.Document
 	var body event.Body // reused, as in an audit

@@ -97,7 +97,7 @@ func kindOf(text []byte) record.Kind {
 	return record.Kind(text)
 }
 
-// CountChecks returns the number of checks with a result.
+// CountChecks returns the number of checks that have this result.
 func (e *Event) CountChecks(result record.Result) (n int) {
 	for _, check := range e.Checks.Members() {
 		if string(check.Member("result").Text()) == string(result) {

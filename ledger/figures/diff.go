@@ -12,10 +12,10 @@ import (
 	"colophon/ledger/textdiff"
 )
 
-// MaxDiff bounds the sizes of the two texts of a diff together, in bytes.
+// MaxDiff is the largest total size, in bytes, of the two texts of a diff.
 const MaxDiff = 4 << 20
 
-// names maps other accepted names of content to its own name.
+// names maps other accepted names of content to the stored name.
 var names = map[string]string{"prompt": Prompt, "passage": "content"}
 
 // MissingError reports that a record has no content with that name.
@@ -30,7 +30,7 @@ func (e *MissingError) Error() string {
 }
 
 // SizeError reports that two texts are too long for a diff.
-type SizeError struct{ Bytes uint64 } // of both texts together
+type SizeError struct{ Bytes uint64 } // total size of both texts
 
 // Error implements error.
 func (e *SizeError) Error() string {
@@ -38,7 +38,7 @@ func (e *SizeError) Error() string {
 }
 
 // AddMembers adds to list the values of payload members that differ between two records. It
-// adds none if a payload was not posted or is redacted, or if the payloads are too long.
+// adds no values if a payload was not posted or is redacted, or if the payloads are too long.
 func (t *Texts) AddMembers(ctx context.Context, a, b uint64, list []wire.MemberDifference) error {
 	if len(list) == 0 {
 		return nil
@@ -58,8 +58,8 @@ func (t *Texts) AddMembers(ctx context.Context, a, b uint64, list []wire.MemberD
 	return nil
 }
 
-// payloads returns the payloads of two records. Both are nil if one was not posted or is
-// redacted, or if they are too long.
+// payloads returns the payloads of two records. Both are nil if one of the payloads was not
+// posted or is redacted, or if they are too long.
 func (t *Texts) payloads(ctx context.Context, a, b uint64) (payloadA, payloadB []byte, err error) {
 	contentA, foundA, err := t.named(ctx, a, Payload)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package figures computes figures about the texts of records (spec: Figures of texts). They
-// depend on the content that is stored now, so they are not part of what an answer guarantees
-// as of a tree size.
+// depend on the content that is stored now, so an answer as of a tree size does not guarantee
+// them.
 package figures
 
 import (
@@ -22,7 +22,8 @@ type Log interface {
 	Name() string
 	// Entry returns the entry of an event.
 	Entry(ctx context.Context, seq uint64) ([]byte, error)
-	// RedactedBy returns the event that redacts a record now, or nil if none does.
+	// RedactedBy returns the event that has redacted a record, or nil if the record is not
+	// redacted.
 	RedactedBy(ctx context.Context, seq uint64) (*uint64, error)
 	// Content returns the content with a digest.
 	Content(ctx context.Context, digest proofs.Hash) ([]byte, error)
@@ -54,7 +55,7 @@ type key struct {
 	a, b   proofs.Hash
 }
 
-// maxCached bounds the number of figures in a Cache. Each takes about 300 bytes.
+// maxCached is the largest number of entries in a Cache. Each takes about 300 bytes.
 const maxCached = 1 << 15
 
 // NewCache returns an empty cache.
@@ -76,7 +77,7 @@ const (
 // Work counts the work for one list of figures, in steps of textdiff.
 type Work uint64
 
-// maxWork bounds the work for one list. It takes about a second of one core.
+// maxWork is the largest amount of work for one list. One core needs about a second for it.
 const maxWork = 1 << 26
 
 // Change compares the content that two records have under one name.
@@ -93,7 +94,7 @@ func (t *Texts) Change(ctx context.Context, name string, a, b uint64, work *Work
 	return wire.TextChange{A: &lengthA, B: &lengthB, Similarity: &similarity, LengthChange: lengthChange(&f), Bounded: f.Bounded}, nil
 }
 
-// Length returns the length of the content of one record, as a change that has no first text.
+// Length returns the length of the content of one record, as a change without a first text.
 func (t *Texts) Length(ctx context.Context, name string, seq uint64, work *Work) (wire.TextChange, error) {
 	change, err := t.Change(ctx, name, seq, seq, work)
 	return wire.TextChange{Unavailable: change.Unavailable, B: change.B}, err
@@ -149,7 +150,8 @@ func (e *RedactedError) Error() string {
 }
 
 // redacted returns a *RedactedError if one of two records is redacted. Call it after reading
-// their content, so that it notices a redaction that erased the content in between.
+// their content, so that it also notices a redaction that has erased the content in the
+// meantime.
 func (t *Texts) redacted(ctx context.Context, a, b uint64) error {
 	for _, seq := range [...]uint64{a, b} {
 		by, err := t.Log.RedactedBy(ctx, seq)

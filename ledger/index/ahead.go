@@ -4,8 +4,9 @@ import (
 	"context"
 )
 
-// Bounds of reading and decoding ahead of the fold. Only the fold itself must be sequential. A
-// chunk ends early when its entries reach chunkBytes.
+// Limits for reading and decoding events ahead of the fold. This runs in parallel with the
+// fold, because only the fold must be sequential. A chunk ends early when its entries reach
+// chunkBytes.
 const (
 	chunkEvents = 64
 	chunkBytes  = 128 << 10
@@ -24,8 +25,9 @@ type chunk struct {
 	err     error // error of reading or decoding the event after the last one, or nil
 }
 
-// reset empties a chunk. Events keep memory for their longest entry. After a large entry they
-// drop it, because otherwise hundreds of events would keep that much.
+// reset empties a chunk. Each event keeps the memory for the longest entry that it has
+// decoded. After a large entry, reset frees this memory, because otherwise hundreds of events
+// would each keep so much of it.
 func (c *chunk) reset() {
 	if c.large {
 		*c = chunk{entries: c.entries}
@@ -33,8 +35,8 @@ func (c *chunk) reset() {
 	c.entries, c.count, c.err = c.entries[:0], 0, nil
 }
 
-// newChunks returns the free chunks of a fold. They are nil until their first use, because
-// most ledgers are idle.
+// newChunks returns the free chunks of a fold. Each is nil until its first use, because most
+// ledgers are idle.
 func newChunks() chan *chunk {
 	free := make(chan *chunk, chunksAhead)
 	for range chunksAhead {
@@ -63,16 +65,16 @@ func (f *Follower) ahead(ctx context.Context) <-chan *chunk {
 
 // aheadReader fills chunks. It belongs to the goroutine of ahead.
 type aheadReader struct {
-	ctx   context.Context // of the goroutine
+	ctx   context.Context // context of the goroutine
 	free  <-chan *chunk
 	ready chan<- *chunk
 	chunk *chunk // the chunk that is being filled, or nil
 
 	preparers []Preparer
-	seq       uint64 // of the next event
+	seq       uint64 // seq of the next event
 }
 
-// take adds an event. It returns false if no more events are wanted.
+// take adds an event. It returns false if the reader should stop.
 func (r *aheadReader) take(entry []byte, err error) bool {
 	if r.chunk == nil {
 		if r.ctx.Err() != nil {

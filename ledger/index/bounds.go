@@ -21,7 +21,7 @@ func AppendTime(dst []byte, at time.Time) []byte {
 	return binary.BigEndian.AppendUint32(dst, uint32(at.Nanosecond()))
 }
 
-// Bounds is a range of time: from Since up to but not including Until. nil means no bound.
+// Bounds is a range of time: from Since up to but not including Until. A nil end is open.
 type Bounds struct{ Since, Until *time.Time }
 
 // SeqsIn returns the events that were recorded in a range of time: the first one, and the one
@@ -51,7 +51,7 @@ func (v *View) recordedFrom(at time.Time) (uint64, error) {
 	if marked >= v.Size() {
 		return v.Size(), nil
 	}
-	// The next mark, if there is one, is at or after the time.
+	// The next mark, if one exists, is at or after the time.
 	times, err := v.recordedIn(marked / markedEvery)
 	if err != nil {
 		return 0, err

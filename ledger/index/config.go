@@ -23,9 +23,9 @@ type Config struct {
 	Families []Family
 	// Log must not be nil.
 	Log *slog.Logger
-	// Memory bounds the memory of the index of all ledgers together, in bytes, not counting
-	// what requests use. It must be at least MinMemory; 0 means DefaultMemory. More memory
-	// makes folding a large log faster.
+	// Memory limits the memory, in bytes, that the indexes of all ledgers use together. The
+	// memory of requests is not included. It must be at least MinMemory; 0 means
+	// DefaultMemory. More memory makes folding a large log faster.
 	Memory int64
 	// ReadOnly makes the index answer from what is stored and write nothing. If the index is
 	// absent or damaged, queries fail with storage.ErrNoSpace.
@@ -43,11 +43,12 @@ const (
 // deferredBytes is the approximate memory of one piece of work that a deriver defers.
 const deferredBytes = 72
 
-// eventCacheMemory is the least memory, in bytes, at which IPC records are cached. With less
-// memory, a larger block cache helps more.
+// eventCacheMemory is the least Config.Memory, in bytes, with which the index caches IPC
+// records. With less memory, a larger block cache helps more.
 const eventCacheMemory = 512 << 20
 
-// maxTable bounds memtables and batches, in bytes. Larger ones bring no benefit.
+// maxTable is the largest size of memtables and batches, in bytes. Larger ones bring no
+// benefit.
 const maxTable = 64 << 20
 
 // Settings is a Config with the memory divided into parts, in bytes.
@@ -57,18 +58,18 @@ type Settings struct {
 	// A batch takes at most BatchEvents events, and no more events once it has reached
 	// BatchBytes. One batch is stored while the next one is filled.
 	BatchEvents, BatchBytes int
-	// BatchSteps bounds the effects of one event in a batch. The remaining effects go into
-	// further batches.
+	// BatchSteps is the largest number of effects that one event can have in a batch. The
+	// remaining effects go into further batches.
 	BatchSteps int
-	// RowCacheBytes bounds the row caches of all ledgers together.
+	// RowCacheBytes limits the row caches of all ledgers together.
 	RowCacheBytes int
-	// FilterBytes bounds the filters of groups of all ledgers together.
+	// FilterBytes limits the filters of groups of all ledgers together.
 	FilterBytes int
-	// EventCacheBytes bounds the cache of IPC records of all ledgers. With less than
-	// MinEventCache there is none.
+	// EventCacheBytes limits the cache of IPC records of all ledgers. If it is less than
+	// MinEventCache, there is no such cache.
 	EventCacheBytes int
-	// MaxDeferred is the number of changed groups after which a fold that defers work ranks
-	// them.
+	// MaxDeferred is the number of changed groups after which a fold that defers its work
+	// ranks these groups.
 	MaxDeferred int
 	// Pause is the minimum time between the starts of two folds while no reader waits.
 	Pause time.Duration
@@ -101,7 +102,7 @@ func (c Config) Settings() (Settings, error) {
 	}
 	cache, rowCache, filters, records := memory/2, memory/16*3, memory/16*3, 0
 	switch {
-	case c.Rebuild: // there are no queries, and cached rows need no blocks
+	case c.Rebuild: // a rebuild has no queries, and cached rows need no blocks
 		cache, rowCache = memory/4, memory/16*7
 	case memory >= eventCacheMemory:
 		cache, filters, records = memory/32*11, memory/32*3, memory/4
@@ -123,6 +124,6 @@ func (c Config) Settings() (Settings, error) {
 	}, nil
 }
 
-// Layout names the form of keys and values, and what is counted. It must change whenever
-// either changes: an index of another layout is emptied.
+// Layout identifies the format of keys and values, and the set of counters. It must change
+// whenever one of these changes, because an index with another layout is emptied.
 const Layout = "colophon index, layout 12\n"

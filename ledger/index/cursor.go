@@ -9,7 +9,8 @@ import (
 	"colophon/storage"
 )
 
-// cursor says how far a ledger is folded. Each batch stores the cursor that holds after it.
+// cursor says how far a ledger is folded. Each batch stores the cursor that is valid after the
+// batch.
 type cursor struct {
 	size uint64       // number of events folded
 	tip  storage.Hash // event_hash of the last event; zero if there is none
@@ -30,7 +31,7 @@ func decodeCursor(value []byte) (cursor, error) {
 	switch len(value) {
 	case 8 + len(c.tip):
 	case 8 + len(c.tip) + 1:
-		return cursor{}, errors.New("the rebuilding of the index was interrupted")
+		return cursor{}, errors.New("rebuilding the index was interrupted")
 	default:
 		return cursor{}, fmt.Errorf("it has %d bytes", len(value))
 	}

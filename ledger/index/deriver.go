@@ -15,8 +15,8 @@ type Family struct {
 	// Counters lists the counters that begin with 0, so that a rate shows their first
 	// increment. Other counters begin with their first increment.
 	Counters []counters.Series
-	// New returns the deriver of one ledger for a new fold. It can find the derivers of the
-	// families before this one with DeriverOf.
+	// New returns the deriver of one ledger for a new fold. It can use DeriverOf to find the
+	// derivers of earlier families.
 	New func(f *Fold) Deriver
 }
 
@@ -34,14 +34,14 @@ type Preparer interface {
 	Prepare(e *Event)
 }
 
-// Deferring is a deriver that leaves part of its work until the batch ends. While an index is
-// rebuilt, that work is left for many batches.
+// Deferring is a deriver that postpones part of its work until the batch ends. While an index
+// is rebuilt, it postpones this work over many batches.
 type Deferring interface {
 	// BeginBatch is called when a batch begins with event from and no work is pending.
 	BeginBatch(from uint64)
 	// Pending returns the number of pieces of pending work.
 	Pending() int
-	// FlushPending does that many pieces of the pending work, at most Pending.
+	// FlushPending does this many pieces of the pending work. pieces is at most Pending.
 	FlushPending(pieces int)
 }
 
@@ -59,7 +59,7 @@ func DeriverOf[D Deriver](f *Fold) (found D) {
 }
 
 // Prepared returns the event's value of type T, which Prepare sets and Derive reads. Events
-// are reused, so until Prepare sets the value, it is the value of an earlier event.
+// are reused, so until Prepare sets the value, it belongs to an earlier event.
 func Prepared[T any](e *Event) *T { return slotOf[T](&e.prepared) }
 
 // ViewState returns the view's value of type T, in which queries cache what they have read. It
@@ -99,7 +99,7 @@ func (f *Fold) pending() (pieces int) {
 	return pieces
 }
 
-// flushDeferred does at most that many pieces of deferred work.
+// flushDeferred does at most this many pieces of deferred work.
 func (f *Fold) flushDeferred(pieces int) {
 	for _, d := range f.deferring {
 		some := min(pieces, d.Pending())

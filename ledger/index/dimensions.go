@@ -2,14 +2,14 @@ package index
 
 import "colophon/ledger/index/rowstore"
 
-// Dimensions that belong to no family. After the colon: the parts of a key, and after a
-// semicolon the value.
+// Dimensions that belong to no family. The comment of each lists the parts of its key after
+// the colon, and its value after the semicolon.
 const (
 	// cursorDimension: one key; a cursor.
 	cursorDimension rowstore.Dimension = 0x01
 	// hashDimension: the first hashBytes of an event_hash, and the seq (8).
 	hashDimension rowstore.Dimension = 0x03
-	// recordedMarks: the time of an event and its seq (8), for one event in many.
+	// recordedMarks: the time of an event and its seq (8), stored for one event in each block.
 	recordedMarks rowstore.Dimension = 0x20
 	// recordedTimes: the number of a block of events (8); the times at which they were
 	// recorded.

@@ -10,8 +10,8 @@ import (
 type Event struct {
 	event.Event
 	EntryBytes int // length of its entry
-	// The decoded detail. Only the field for the event's kind is set; the others keep values
-	// of earlier events.
+	// The decoded details of the record. Only the field for the event's kind is set; the
+	// others keep values of earlier events.
 	IPC  event.IPC
 	DAG  event.DAG
 	Set  event.CitationSet

@@ -7,9 +7,9 @@ import (
 	"github.com/VictoriaMetrics/fastcache"
 )
 
-// eventCache caches what families encode of the events, of all ledgers, that were folded or
-// read last. Its memory is outside the Go heap, except on Windows. It is safe for concurrent
-// use. A nil eventCache caches nothing.
+// eventCache caches the encodings that families make of recent events, for all ledgers. Its
+// memory is outside the Go heap, except on Windows. It is safe for concurrent use. A nil
+// eventCache caches nothing.
 type eventCache struct{ cache *fastcache.Cache }
 
 // Sizes in bytes. The cache grows in steps of cachePart. Its internal tables take up to a
@@ -19,7 +19,7 @@ const (
 	MinEventCache = cachePart / 5 * 6
 )
 
-// newEventCache returns a cache of at most that many bytes, or nil if that is less than
+// newEventCache returns a cache of at most this many bytes, or nil if that is less than
 // MinEventCache. The cache allocates memory as it fills.
 func newEventCache(bytes int) *eventCache {
 	if bytes < MinEventCache {

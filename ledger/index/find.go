@@ -29,7 +29,7 @@ func (f *Follower) find(ctx context.Context, hash storage.Hash, atLeast uint64) 
 		return 0, err
 	}
 	defer f.store.rows.Release()
-	now := f.published.Load() // the engine can already have events beyond this size
+	now := f.published.Load() // the engine can already contain events beyond this size
 	if now.size < atLeast {
 		return 0, ErrAhead
 	}
@@ -49,10 +49,10 @@ type HashedEvent struct {
 	Hash storage.Hash
 }
 
-// maxFound bounds the events that FindPrefix returns.
+// maxFound is the largest number of events that FindPrefix returns.
 const maxFound = 8
 
-// FindPrefix returns at most maxFound events whose event_hash begins with some hexadecimal
+// FindPrefix returns at most maxFound events whose event_hash begins with these hexadecimal
 // digits. There must be at least 8 digits, because it reads all events whose hashes begin with
 // the first 8.
 func FindPrefix(ctx context.Context, f *Follower, digits string, atLeast uint64) ([]HashedEvent, error) {

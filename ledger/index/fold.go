@@ -28,7 +28,7 @@ type Fold struct {
 	waitsForSpace bool // the disk was too full for the last batch
 
 	chunks       chan *chunk  // free chunks for reading ahead
-	flushPending func() error // of the follower
+	flushPending func() error // the follower's flushPending
 
 	derivers  []Deriver
 	preparers []Preparer
@@ -37,9 +37,9 @@ type Fold struct {
 	// every batch.
 	deferWork bool
 
-	// Touched counts keys that derivers read other than through Rows.
+	// Touched counts the keys that derivers read without Rows.
 	Touched int
-	// Cache caches what families encode of events for queries.
+	// Cache caches the encodings of events that families make for queries.
 	Cache EventCache
 	// FilterBytes is the memory that the filters of all ledgers can still take, in bytes.
 	FilterBytes *atomic.Int64
@@ -48,12 +48,12 @@ type Fold struct {
 	value   []byte // scratch
 }
 
-// ErrBatchNotEmpty: the event must be the first of its batch.
+// ErrBatchNotEmpty means that the event must be the first of its batch.
 var ErrBatchNotEmpty = errors.New("index: the event must begin a batch")
 
-// ErrUnfinished: some effects of the event did not fit into the batch. That batch is stored,
-// and the event is folded again for the rest. Views do not see the event before it is
-// complete.
+// ErrUnfinished means that some effects of the event did not fit into the batch. The fold then
+// stores the batch and folds the event again for the remaining effects. Views do not see the
+// event before it is complete.
 var ErrUnfinished = errors.New("index: the event has more effects than a batch can take")
 
 // RequireEmptyBatch returns nil if all earlier events are stored, so that a deriver can
@@ -115,7 +115,7 @@ func (f *Follower) noteSpace(starved bool) {
 	f.fold.waitsForSpace = starved
 }
 
-// foldBatch fills one batch and starts to store it. It reports whether there were any events.
+// foldBatch fills one batch and starts to store it. It returns false if there were no events.
 // The next flushPending waits until the batch is stored and publishes it. If an event cannot
 // be folded, the events before it are stored.
 func (f *Follower) foldBatch(ctx context.Context) (more bool, err error) {
@@ -131,7 +131,7 @@ func (f *Follower) foldBatch(ctx context.Context) (more bool, err error) {
 	return more, errors.Join(err, f.fold.Rows.End())
 }
 
-// beginBatch begins a batch with the ledger's share of the memory.
+// beginBatch begins a batch whose size is the ledger's share of the memory.
 func (f *Follower) beginBatch() {
 	c, share := f.store.config, max(1, f.store.followed())
 	f.fold.batchEvents = min(uint64(c.BatchEvents), f.limit-f.fold.state.size)
@@ -144,7 +144,7 @@ func (f *Follower) beginBatch() {
 func (f *Follower) gather(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	ready := f.ahead(ctx)
-	defer func() { // the goroutine closes ready, and then all chunks are free
+	defer func() { // wait until the goroutine closes ready; then all chunks are free
 		cancel()
 		for c := range ready {
 			f.fold.chunks <- c

@@ -18,7 +18,7 @@ type Follower struct {
 	store  *Store
 	name   string
 	log    Log
-	number uint64 // of the log, among the logs of this process
+	number uint64 // number of the log among the logs of this process
 
 	wake        chan struct{} // holds a token when the head may have moved
 	readerWaits chan struct{} // holds a token when a reader has started to wait
@@ -33,7 +33,7 @@ type Follower struct {
 
 	// Used by start, and then by the goroutine.
 	fold   Fold
-	flight *flight // nil if there is none
+	flight *flight // nil if no batch is being stored
 	// replaced is the result of Acquire at start or at the latest catchUp.
 	replaced int
 }
@@ -92,14 +92,14 @@ func (f *Follower) run(ctx context.Context, err error) {
 		}
 	}
 	if ctx.Err() != nil {
-		return // closed, which explains the error
+		return // the follower was closed, which explains the error
 	}
 	f.err = fmt.Errorf("the index of ledger %q stopped at size %d: %w", f.name, f.Size(), err)
 	f.store.config.Rows.Log.Error("the index no longer follows its log: queries see no newer events until the server restarts", "ledger", f.name, "size", f.Size(), "error", err)
 }
 
 // pause waits for a Wake. Then it waits until Settings.Pause has passed since the last fold,
-// or until a reader waits. To fold after every commit would cost more than the commit.
+// or until a reader waits. Folding after every commit would cost more than the commit itself.
 func (f *Follower) pause(ctx context.Context) error {
 	select {
 	case <-f.wake:
@@ -204,7 +204,7 @@ func (f *Follower) conflictWithLog(ctx context.Context, s cursor) (string, error
 		return "", fmt.Errorf("reading the log's head: %w", err)
 	}
 	if s.size > head.Size {
-		return fmt.Sprintf("the index has %d events, the log has %d", s.size, head.Size), nil
+		return fmt.Sprintf("the index has %d events, but the log has %d", s.size, head.Size), nil
 	}
 	last, err := f.log.Entry(ctx, s.size-1)
 	if err != nil {

@@ -59,7 +59,7 @@ func (f *Follower) reset() error {
 	return nil
 }
 
-// errLogEnds: the log has fewer events than Refold was asked to fold.
+// errLogEnds means that the log has fewer events than Refold was asked to fold.
 var errLogEnds = errors.New("the log ends before the requested size")
 
 func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err error) {

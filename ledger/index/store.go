@@ -21,7 +21,7 @@ import (
 	"colophon/storage"
 )
 
-// ErrClosed: the follower or the store is closed.
+// ErrClosed means that the follower or the store is closed.
 var ErrClosed = errors.New("index: closed")
 
 // Store is the index of all ledgers of a server. Its methods are safe for concurrent use, but
@@ -105,7 +105,7 @@ func (s *Store) Rows() *rowstore.Store { return s.rows }
 // Rebuilds returns how often the index was found damaged and replaced since it was opened.
 func (s *Store) Rebuilds() int { return s.rows.Rebuilds() }
 
-// maxName bounds the length of a ledger's name in bytes.
+// maxName limits the length of a ledger's name in bytes.
 const maxName = 255
 
 // Follow starts to fold a ledger's events, from where the index ends to the log's head, and

@@ -44,9 +44,9 @@ func (f *Fold) FoldEntry(ctx context.Context, entry []byte) (err error) {
 	(&aheadReader{preparers: f.preparers, seq: f.state.size}).prepare(&e)
 	f.Rows.Begin(rowstore.Limits{})
 	err = f.event(ctx, &e)
-	f.Counters.CountPending()
+	f.Counters.FlushPending()
 	return errors.Join(err, f.Rows.End())
 }
 
-// ErrNotEvent: the entry cannot be decoded.
+// ErrNotEvent means that the entry cannot be decoded.
 var ErrNotEvent = errors.New("not an event")

@@ -12,7 +12,7 @@ import (
 	"colophon/storage"
 )
 
-// ErrAhead: the index has not reached the requested size.
+// ErrAhead means that the index has not reached the requested size.
 var ErrAhead = errors.New("index: not yet folded up to that size")
 
 // Page selects a part of a list.
@@ -21,7 +21,7 @@ type Page = rowstore.Page
 // ErrPosition: Page.After is not a position that a page of the same query returned.
 var ErrPosition = rowstore.ErrPosition
 
-// ErrRebuilding: a damaged index is being replaced by an empty one.
+// ErrRebuilding means that a damaged index is being replaced by an empty one.
 var ErrRebuilding = rowstore.ErrRebuilding
 
 // View answers queries as of one tree size, and ignores later events (spec: Index and as_of).
@@ -127,7 +127,7 @@ func (v *View) EventOfKind(ctx context.Context, seq uint64, kind record.Kind) (*
 		return nil, fmt.Errorf("reading event %d: %w", seq, err)
 	}
 	if e.Kind != kind {
-		return nil, fmt.Errorf("event %d, read as %s: %w", seq, kind, storage.ErrNotFound)
+		return nil, fmt.Errorf("reading event %d as %s: %w", seq, kind, storage.ErrNotFound)
 	}
 	return &e, nil
 }

@@ -86,7 +86,7 @@ func parseEffects(p Parameters) (q effects.Query, err error) {
 	return q, err
 }
 
-// maxNumber bounds the length of a number in a parameter, in bytes. strconv reads numbers of
+// maxNumber limits the length of a number in a parameter, in bytes. strconv reads numbers of
 // this length exactly.
 const maxNumber = 64
 

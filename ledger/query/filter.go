@@ -108,7 +108,7 @@ func parseValues(p Parameters) (values []records.Value, err error) {
 		values[i] = records.ProducerSeq(values[i].Text, number)
 	}
 	if len(values) > records.MaxValues {
-		return nil, invalid(values[records.MaxValues].Name, "is one value too many: a request can filter by at most %d values", records.MaxValues)
+		return nil, invalid(values[records.MaxValues].Name, "exceeds the limit: a request can filter by at most %d values", records.MaxValues)
 	}
 	slices.SortFunc(values, func(a, b records.Value) int { return cmp.Compare(a.Name, b.Name) })
 	return values, nil

@@ -29,24 +29,19 @@ func (f *form) check(name, value string) error {
 var (
 	anyForm      = &form{func(string) bool { return true }, "text"}
 	idForm       = &form{func(value string) bool { return value != "" }, "text, not empty"}
-	seqForm      = &form{isCount, "a number from 0 to 2^64-1 in plain decimal"}
+	seqForm      = &form{func(value string) bool { _, err := ParseCount("", value); return err == nil }, "a number from 0 to 2^64-1 in plain decimal"}
 	flagForm     = &form{regexp.MustCompile(`^(mismatch|inconsistent|unregistered_source|other_base)$`).MatchString, `"mismatch", "inconsistent", "unregistered_source", or "other_base"`}
 	ruleForm     = choiceForm(rules.VerdictRules[:]...)
 	failedForm   = choiceForm("none", "retrieval", "context", "answer", drift.UnknownFailure)
 	shapeForm    = choiceForm(rules.ShapeQuote, rules.ShapePointer, rules.ShapeReject, rules.ShapeUnrecognised)
 	evidenceForm = &form{func(value string) bool { return rules.IsEvidenceID([]byte(value)) }, "E and 8 lower-case hexadecimal digits"}
-	fieldForm    = &form{records.CheckedField, "a checked field as named in the metric of checks, like output_hash, chunk_hash or stage:answer"}
+	fieldForm    = &form{records.CheckedField, "a checked field, named as in the metric colophon_ledger_hash_checks_total, like output_hash, chunk_hash or stage:answer"}
 	hashForm     = &form{regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString, "8 to 64 lower-case hexadecimal digits"}
 	chunkForm    = &form{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString, `8 to 64 lower-case hexadecimal digits, with or without "sha256:" before them`}
 	pathForm     = &form{regexp.MustCompile(`^([0-9a-f]{8})+$`).MatchString, "8 lower-case hexadecimal digits, or 16 or more after a collision"}
 	printForm    = &form{func(value string) bool { return rules.IsFingerprint([]byte(value)) }, "8 lower-case hexadecimal digits, or up to 64 of another hash_version"}
 	partForm     = &form{func(value string) bool { return slices.Contains(fields.IPCParts[:], value) }, "one of " + strings.Join(fields.IPCParts[:], ", ")}
 )
-
-func isCount(value string) bool {
-	_, err := ParseCount("", value)
-	return err == nil
-}
 
 // choiceForm is the format of a value with known texts.
 func choiceForm(known ...string) *form {

@@ -100,7 +100,7 @@ func (f *RecordFilter) Resolve(ctx context.Context, view *index.View) error {
 	return err
 }
 
-// maxCandidates bounds the hashes that an error lists.
+// maxCandidates is the largest number of hashes that an error lists.
 const maxCandidates = 8
 
 // hashWith returns the only hash that begins with the digits of p.

@@ -244,7 +244,7 @@ func ProveStage(v *View, p Parameters) (*wire.StageProof, error) {
 	return answer, err
 }
 
-// maxListedStages bounds the stages that an error lists. No known shape has more than ten.
+// maxListedStages is the largest number of stages that an error lists. No known shape has more than ten.
 const maxListedStages = 16
 
 // StageIn proves a stage in the tree of the run-DAG at seq (spec: Run tree). It also returns

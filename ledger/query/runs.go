@@ -101,7 +101,7 @@ func recordsOfRun(v *View, name, run string) (found wire.RunRecords, err error) 
 func latestRecord(v *View, name, run string, kind record.Kind) (seq *uint64, more bool, err error) {
 	seq, more, err = records.LatestOfRun(v.Context, v.View, run, kind, v.Any)
 	if errors.Is(err, records.ErrTooMany) {
-		err = invalid(name, "names a run with too many records to search for a live one of kind %s; compare two records by their seqs, with /drift/attribution or /run-dags/compare", kind)
+		err = invalid(name, "names a run that has too many records to find a live record of kind %s; compare two records by their seqs, with /drift/attribution or /run-dags/compare", kind)
 	}
 	return seq, more, err
 }

@@ -41,8 +41,8 @@ type View struct {
 	Log     Log
 	Totals  *Totals        // counts of earlier questions; nil caches none
 	Texts   *figures.Texts // computes figures about texts; nil if the answer has none
-	Page    index.Page     // of the rows
-	Second  index.Page     // of the second list, if the answer has one
+	Page    index.Page     // page of the rows
+	Second  index.Page     // page of the second list, if the answer has one
 	Any     bool           // records of all states, not only live ones
 	Seeded  bool           // only runs with a seed
 	Proofs  bool           // rows have inclusion proofs, and the answer has the checkpoint

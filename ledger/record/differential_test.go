@@ -86,7 +86,7 @@ func randomDAG(g *cpython.Generator) string {
 	hashes := func() string { return "[" + g.Hash() + "," + g.Hash() + "," + g.Hash() + "]" }
 	object := func() string { return g.Object(3, false) }
 	clauses := func() string {
-		if g.IntN(3) == 0 { // of another generation
+		if g.IntN(3) == 0 { // a preflight of another generation
 			return `{"question_state":` + g.Object(2, false) + g.Maybe("quantifier", text) + g.Maybe("policy_state", object) +
 				g.Maybe("node_version", text) + g.Maybe("classifier", text) + `,"stage":` + []string{`null`, `"preflight"`, `"other"`}[g.IntN(3)] + `}`
 		}

@@ -32,7 +32,7 @@ type Event struct {
 	Key *Hash
 }
 
-// ledgerName matches valid names of ledgers.
+// ledgerName matches valid ledger names.
 var ledgerName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 
 // IsLedgerName reports whether a ledger can have the name.

@@ -95,7 +95,7 @@ func (r *Record) checkChain(name string, claimed, computed []byte, complete bool
 	if complete || claimed == nil {
 		return effective
 	}
-	r.Checks[len(r.Checks)-1].Claimed = claimed // only the check shows it
+	r.Checks[len(r.Checks)-1].Claimed = claimed // only the check shows the claim
 	return nil
 }
 

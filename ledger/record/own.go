@@ -37,7 +37,7 @@ const (
 	RefusedKey      Refusal = "idempotency_key_conflict"
 )
 
-// maxRefusedBytes bounds the failed checks that a refusal lists, so that the event always fits
+// maxRefusedBytes limits the failed checks that a refusal lists, so that the event always fits
 // an entry. The member mismatches has the number of all failed checks.
 const maxRefusedBytes = 32 << 10
 
@@ -68,7 +68,7 @@ type RefusalFields struct {
 	Kind       Kind
 	Reason     Refusal
 	Mismatches uint64
-	FirstSeq   uint64 // for RefusedKey only
+	FirstSeq   uint64 // set only for RefusedKey
 }
 
 // Append implements fields.Fields.

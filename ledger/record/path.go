@@ -51,11 +51,11 @@ func readBuild(o strict.Object, p *fields.Path) {
 	if p.Build == nil {
 		for _, name := range [...]string{"branch", "base"} {
 			if o.Member(name).Given() {
-				o.Invalid(name, "describes a build; give build too")
+				o.Invalid(name, "describes a build, so the member build is required")
 			}
 		}
 	} else if p.Base != nil && bytes.Equal(p.Base, p.Build) {
-		o.Invalid("base", "is the build itself; give the build that it is compared with")
+		o.Invalid("base", "names the build itself; give the build to compare it with")
 	}
 }
 

@@ -56,7 +56,7 @@ type Record struct {
 	ipc      ipc // an IPC record
 	scratch  []byte
 	members  []byte // memory of ipc.Members
-	body     []byte // of the event
+	body     []byte // body of the event
 	arena    []byte // holds the values in checks and hashes, and checksJSON and hashesJSON
 }
 
@@ -64,7 +64,7 @@ var records = sync.Pool{New: func() any {
 	return &Record{document: new(pyjson.Document)}
 }}
 
-// Limits bounds the contents of an event. Each server chooses its own.
+// Limits are the limits for the contents of an event. Each server chooses its own.
 type Limits struct {
 	Labels     int // labels of a record
 	LabelBytes int // bytes of a label's name or value
@@ -181,7 +181,7 @@ func (r *Record) Release() {
 	records.Put(r)
 }
 
-// maxPooled bounds the buffers that a released record keeps, in bytes.
+// maxPooled limits the buffers that a released record keeps, in bytes.
 const maxPooled = 1 << 20
 
 // decode fills r from v, which stands at pointer in the request.

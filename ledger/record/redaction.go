@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// maxListedSeqs bounds the records that a RedactionRequest can list one by one.
+// maxListedSeqs limits the records that a RedactionRequest can list one by one.
 const maxListedSeqs = 1000
 
 // NewRedaction returns the verb that erases the content of records (spec: Redactions). reason
@@ -70,7 +70,7 @@ func ParseRedactionRequest(body []byte) (r *RedactionRequest, err error) {
 	return r, err
 }
 
-// maxFilters bounds the parameters of a filter, as for those of a URL.
+// maxFilters limits the parameters of a filter, as for those of a URL.
 const maxFilters = 64
 
 // readFilter reads an object with at least one parameter. Its values are strings and numbers

@@ -22,9 +22,9 @@ type runDAG struct {
 	fromContent map[string]bool
 
 	nodes      []node
-	dimensions []dimension // of the cache key, in the order in which the key joins them
+	dimensions []dimension // dimensions of the cache key, in the order in which the key joins them
 	evidence   [][]byte    // the ids of the evidence: computed ones, and claimed ones that differ
-	roots      [][]byte    // of the documents in its sources
+	roots      [][]byte    // roots of the documents in its sources
 	cited      [][]byte    // evidence ids that its lattice cites
 }
 
@@ -165,7 +165,7 @@ func (g *runDAG) decodeBase(o, arguments, dimensions strict.Object, claimed []no
 // baseClaim is the claim of a base hash in a record.
 type baseClaim struct {
 	hash     []byte // nil if there is no claim
-	pointer  string // to hash in the request
+	pointer  string // JSON pointer to hash in the request
 	checked  bool   // hash is the hash of a stage, and is checked as such
 	repeated []byte // the dimension of the same name, unless hash comes from there
 }

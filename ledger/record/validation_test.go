@@ -197,7 +197,7 @@ func TestListsThatFitNoEvent(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind          Kind
 		body, element string
-		bytes         int // of an element in the event
+		bytes         int // length in bytes of an element in the event
 	}{
 		"citations": {CitationSet, `{"subject":"s","citations":%s}`, `{"chunk_hash":"sha256:` + zero + `","source_id":"","weight":0}`, 130},
 		"nodes":     {RunDAG, `{"dag":{"root":"` + zero + `","nodes":%s}}`, `{"stage":"","hash":"` + zero + `"}`, 87},

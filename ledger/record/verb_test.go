@@ -435,7 +435,8 @@ func TestStateRequests(t *testing.T) {
 	}
 }
 
-// FuzzVerb: every input is accepted or refused. An accepted one makes a canonical event body.
+// FuzzVerb checks that every input is accepted or refused. An accepted one makes a canonical
+// event body.
 func FuzzVerb(f *testing.F) {
 	for i, kind := range verbKinds {
 		f.Add(uint8(i), "s#4/é", []byte(goodVerbs[kind]))

@@ -2,7 +2,7 @@ package textdiff
 
 import "math/bits"
 
-// MaxAligned bounds the tokens of each text that are aligned, without the beginning and the
+// MaxAligned limits the tokens of each text that are aligned, without the beginning and the
 // end that both texts share. To align two texts takes at most the square of MaxAligned,
 // divided by 64, in steps.
 const MaxAligned = 1 << 13

@@ -81,7 +81,7 @@ type comparison struct {
 	before           []byte // the beginning that both texts share
 	middleA, middleB []byte
 	after            []byte // the end that both texts share
-	endsA, endsB     []int  // of the aligned tokens between before and after, in bytes
+	endsA, endsB     []int  // ends of the aligned tokens between before and after, in bytes
 	aligned          *alignment
 	restA, restB     int // number of tokens between before and after that are not aligned
 }

@@ -4,11 +4,11 @@
 // chain; Merkle tree; Event body; Content; Redactions; Checks; Idempotency; Checkpoints; Key
 // rotation).
 //
-// Log walks a stored log and everything that is stored beside it, for fsck and tests. Extend
-// walks a published log from where an earlier walk ended, for audits. Both use a walk, each
-// part of which checks one thing: treeCheck the chain and the tree, seenCheck earlier
-// checkpoints, signerCheck keys and rotations, eventCheck and verbCheck events, useCheck
-// idempotency keys and sources, contentCheck content, and redactionCheck redactions.
+// Log walks a stored log, and everything else that is stored for its ledger, for fsck and
+// tests. Extend walks a published log from where an earlier walk ended, for audits. Both use a
+// walk. Each part of a walk checks one thing: treeCheck the chain and the tree, seenCheck
+// earlier checkpoints, signerCheck keys and rotations, eventCheck and verbCheck events,
+// useCheck idempotency keys and sources, contentCheck content, and redactionCheck redactions.
 package audit
 
 import (
@@ -43,7 +43,8 @@ type Published interface {
 	Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error]
 }
 
-// Source is a log and everything that is stored beside it. Its errors are those of Published.
+// Source is a log and everything else that is stored for its ledger. Its errors are those of
+// Published.
 type Source interface {
 	Published
 	// Content returns the bytes stored under this SHA-256, or ErrAbsent.
@@ -68,8 +69,8 @@ type Redaction struct{ Seq, By uint64 }
 
 // Claim says which record holds an idempotency key.
 type Claim struct {
-	Seq    uint64      // the event that claimed the key
-	Record proofs.Hash // record.KeyedDigest of its record
+	Seq    uint64      // event that claimed the key
+	Record proofs.Hash // digest of the event's record, as in record.KeyedDigest
 }
 
 // Head is the state of a log after a commit, in the form in which storage has it.
@@ -89,13 +90,14 @@ type Options struct {
 	// Successors are keys that follow the trusted ones according to handovers. They only serve
 	// to open the checkpoint before the walk has read the events.
 	Successors []*proofs.Verifier
-	// Ledger is the ledger's name, which all events must have. If it is "", the name in the
-	// first event counts.
+	// Ledger is the ledger's name, which all events must have. If it is "", the walk takes the
+	// name from the first event.
 	Ledger string
-	// Now, if set, is the time of the walk: no event may be more than a day later than this.
+	// Now, if set, is the time of the walk: no event can be more than a day later than this.
 	Now time.Time
 	// Progress, if set, is called after every 4,096 entries and at the end, on the goroutine
-	// of the walk. Both arguments are numbers of entries; total is the number in the head.
+	// of the walk. Both arguments are numbers of entries; total is the number of entries up to
+	// the head.
 	Progress func(done, total uint64)
 }
 

@@ -117,7 +117,7 @@ func edit(seq int, from, to string) func(*testing.T, *memory) {
 	}
 }
 
-// reword is edit for an event whose digest covers the replaced text.
+// reword is like edit, for an event whose digest covers the replaced text.
 func reword(seq int, from, to string) func(*testing.T, *memory) {
 	return then(edit(seq, from, to), func(t *testing.T, m *memory) {
 		var d pyjson.Document
@@ -165,8 +165,8 @@ func TestChangedEntries(t *testing.T) {
 	})
 }
 
-// The log and its tiles of level 0 are rewritten from one entry on. The tile above them still
-// leads to the signed root.
+// The log and its tiles of level 0 are rewritten, starting with one entry. The tile above them
+// still leads to the signed root.
 func TestRewrittenLog(t *testing.T) {
 	testDamage(t, 512, []mutation{{"from entry 302", func(t *testing.T, m *memory) {
 		above, signed := m.tiles[tileID{1, 0}], m.head.Checkpoint
@@ -359,7 +359,7 @@ func TestGrowingLog(t *testing.T) {
 		if what == "head" {
 			asked++
 			if asked == 1 {
-				grown.head = large.head // from the second call on
+				grown.head = large.head // applies from the second call on
 			}
 		}
 		return nil
@@ -369,7 +369,7 @@ func TestGrowingLog(t *testing.T) {
 	require.Equal(t, uint64(300), report.Size)
 }
 
-// If a source is unavailable, the walk reports no damage, whichever read fails.
+// If a source is unavailable, the walk reports no damage, no matter which read fails.
 func TestUnavailableSource(t *testing.T) {
 	sound := newMemory(t, 300)
 	options := Options{Verifiers: []*proofs.Verifier{sound.signer.Verifier()}}

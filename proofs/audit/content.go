@@ -15,7 +15,7 @@ import (
 	"colophon/proofs"
 )
 
-// Bounds of a contentCheck.
+// Limits of a contentCheck.
 const (
 	maxGood       = 1 << 16  // digests
 	cachedContent = 32 << 20 // maximum total size of cached pieces, in bytes

@@ -37,8 +37,8 @@ type Damage struct {
 	// damage that concerns all entries (rollback, signature, checkpoint, root, and head) it is
 	// the number of entries.
 	Seq     uint64
-	Tile    string // for KindTile, the path of the tile; otherwise the path of an entry bundle that cannot be read
-	Name    string // for KindContent, the name of the content; for KindCheck, of the check or member
+	Tile    string // path of the tile (KindTile), or of an entry bundle that cannot be read
+	Name    string // name of the content (KindContent), or of the check or member (KindCheck)
 	Message string // says which values were compared
 }
 
@@ -86,8 +86,8 @@ func firstBelow(path proofs.TilePath, slot uint64) uint64 {
 	return (path.Index*proofs.FullTile + slot) << (uint(path.Level) * proofs.TileHeight)
 }
 
-// readDamage returns err itself if the source is unavailable or err names the damage, and
-// otherwise damage.
+// readDamage returns err if the source is unavailable or err already is a *Damage. Otherwise
+// it returns damage.
 func readDamage(err, damage error) error {
 	var named *Damage
 	if errors.Is(err, ErrUnavailable) || errors.As(err, &named) {

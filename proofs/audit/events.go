@@ -13,7 +13,7 @@ import (
 	"colophon/proofs/audit/recompute"
 )
 
-// maxAhead is how far a server's clock may be ahead of the auditor's clock.
+// maxAhead is how far a server's clock can be ahead of the auditor's clock.
 const maxAhead = 24 * time.Hour
 
 // eventCheck checks the event in each entry: its form, the members that every event has, and
@@ -118,7 +118,7 @@ func (c *eventCheck) checkTime(e *event.Body) error {
 		return damaged(KindEvent, e.Seq, "its time %s is before the previous event's, %s", text, c.time)
 	}
 	if len(c.latest) > 0 && bytes.Compare(text, c.latest) > 0 {
-		return damaged(KindEvent, e.Seq, "its time is %s, but this machine's clock says %s: either the server's clock was wrong then, or this machine's is now",
+		return damaged(KindEvent, e.Seq, "its time is %s, but this machine's clock says %s: either the server's clock was wrong then, or this machine's clock is wrong now",
 			text, c.now.UTC().Format(moment.Layout))
 	}
 	c.time = append(c.time[:0], text...)
@@ -126,7 +126,7 @@ func (c *eventCheck) checkTime(e *event.Body) error {
 }
 
 // isSameSecond reports whether a text is a time in the same second as the last event's time.
-// Most events' times are, and this is faster than parsing the time (BenchmarkExtend).
+// This is so for most events, and comparing is faster than parsing the time (BenchmarkExtend).
 func (c *eventCheck) isSameSecond(text []byte) bool {
 	const micros = len("2006-01-02T15:04:05.")
 	if len(text) != len(moment.Layout) || len(c.time) != len(text) || !bytes.Equal(text[:micros], c.time[:micros]) {
@@ -206,8 +206,8 @@ func notCanonical(e *event.Body, body pyjson.Value) error {
 // unescapePointer decodes one part of a JSON pointer (RFC 6901).
 var unescapePointer = strings.NewReplacer("~1", "/", "~0", "~")
 
-// eventDamage turns an error of package recompute into damage of the event at seq. It returns other
-// errors as they are.
+// eventDamage turns an error of package recompute into damage of the event at seq. It returns
+// other errors unchanged.
 func eventDamage(seq uint64, err error) error {
 	var wrong *recompute.Error
 	if !errors.As(err, &wrong) {

@@ -22,7 +22,7 @@ type Position struct {
 	Tally            Tally
 }
 
-// Seen is a checkpoint of the log that a party named By saw earlier.
+// Seen is a checkpoint of the log that someone (By) saw earlier.
 type Seen struct {
 	proofs.Checkpoint
 	By string
@@ -55,9 +55,9 @@ type Extension struct {
 }
 
 // Extend walks a published log once, from where an earlier walk ended up to the head that it
-// finds. It checks what Log checks, except what is stored beside the log. It also checks that
-// the log extends what was seen earlier. Errors are as for Log. The position is where the next
-// walk can begin; if there is damage, it is From.
+// finds. It checks the same as Log, except for data that only storage has. It also checks that
+// the log extends the checkpoints that were seen earlier. Errors are as for Log. The position
+// is where the next walk can begin; if there is damage, it is From.
 func Extend(ctx context.Context, log Published, options Options, x Extension) (*Report, Position, error) {
 	w, err := newWalk(ctx, log, nil, options, x)
 	if err != nil {

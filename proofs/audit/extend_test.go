@@ -14,7 +14,7 @@ import (
 	"colophon/proofs"
 )
 
-// published is a log without the data stored beside it.
+// published is a log without the data that only storage has.
 type published struct{ *memory }
 
 func (p published) Head(ctx context.Context) (Head, error) {
@@ -80,8 +80,8 @@ func positionText(t testing.TB, p Position) string {
 	return string(text)
 }
 
-// Extend finds the same damage in a published log as Log does, except in what is stored beside
-// it.
+// Extend finds the same damage in a published log as Log does, except in data that only
+// storage has.
 func TestExtendFindsDamage(t *testing.T) {
 	sound := newMemory(t, 700)
 	for _, c := range []mutation{
@@ -202,7 +202,7 @@ func TestSeenByOthers(t *testing.T) {
 	require.Equal(t, KindCheckpoint, a.walk(t, m).Damage.Kind)
 }
 
-// The uses of idempotency keys are compared across walks, whatever their order.
+// The uses of idempotency keys are compared across walks, in any order.
 func TestKeysAcrossWalks(t *testing.T) {
 	base := newMemory(t, 300)
 	key := func(seq uint64) *proofs.Hash { k := testKey(seq); return &k }
@@ -286,7 +286,7 @@ func TestExtendPassesOnEntries(t *testing.T) {
 	require.Equal(t, 1, reached)
 }
 
-// A Past is refused if its tiles do not lead to the position's root.
+// A walk refuses a Past whose tiles do not lead to the position's root.
 func TestIncompletePast(t *testing.T) {
 	m := newMemory(t, 700)
 	a := newAuditor()

@@ -102,7 +102,7 @@ func TestSourcesAreRegisteredBeforeTheyAreRevoked(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		events [][]byte
-		wrong  uint64 // 0 for none
+		wrong  uint64 // 0 means that no event is wrong
 	}{
 		"registered and revoked":       {[][]byte{register("x"), revoke("x")}, 0},
 		"by two at once":               {[][]byte{register("x"), revoke("x"), revoke("x")}, 0},
@@ -137,7 +137,7 @@ func TestSourcesAreRegisteredBeforeTheyAreRevoked(t *testing.T) {
 	}
 }
 
-// The totals do not depend on how many walks covered the log.
+// The totals do not depend on the number of walks that covered the log.
 func TestTalliesAreOfTheWholeLog(t *testing.T) {
 	m, names := everyKind(t)
 	e := record.Event{Actor: "lab", Ledger: "default"}

@@ -334,7 +334,8 @@ func redigest(t testing.TB, body []byte, pointer string) []byte {
 	return bytes.Replace(body, digest.Raw(), fmt.Appendf(nil, `"%x"`, want), 1)
 }
 
-// altered returns the log with another body in one event. The log is linked and signed again.
+// altered returns the log with a different body in one event. The log is linked and signed
+// again.
 func (m *memory) altered(t testing.TB, seq int, body []byte) *memory {
 	t.Helper()
 	c := m.clone()
@@ -484,7 +485,7 @@ func TestEveryMemberIsChecked(t *testing.T) {
 			if !ok {
 				continue
 			}
-			for _, other := range events { // members that other events of this kind have here
+			for _, other := range events { // members that other events of this kind have at this place
 				theirs, _ := other[pointer].(map[string]any)
 				for name, value := range theirs {
 					if _, has := object[name]; !has && other["/kind"] == event["/kind"] {

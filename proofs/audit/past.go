@@ -12,7 +12,7 @@ import (
 	"colophon/proofs"
 )
 
-// Facts are what a Past keeps about one event: its kind in the low four bits, and flags.
+// Facts describe one event for a Past: its kind in the low four bits, and flags.
 type Facts uint8
 
 // The flags. Callers of Extend set WasServed and WasGone.
@@ -79,13 +79,14 @@ func (u *KeyUse) sameRecord(other *KeyUse) bool {
 	return u.Digest == other.Digest && u.Kind == other.Kind
 }
 
-// Past keeps what a walk has to know about earlier events. One goroutine uses it at a time.
+// Past keeps the facts about earlier events that a walk needs. One goroutine uses it at a
+// time.
 type Past interface {
 	// Add appends the facts of the next event.
 	Add(Facts) error
-	// Facts returns the facts of an event that was added.
+	// Facts returns the facts of an earlier event.
 	Facts(seq uint64) (Facts, error)
-	// Mark adds flags to an event that was added.
+	// Mark adds flags to the facts of an earlier event.
 	Mark(seq uint64, flags Facts) error
 	// Use adds a use of an idempotency key, a source, or a state by the next event to be
 	// added.

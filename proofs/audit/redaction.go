@@ -7,7 +7,7 @@ import (
 	"colophon/ledger/record/seqs"
 )
 
-// maxLists is the number of lists that a redactionCheck keeps. Each takes up to 64 KiB.
+// maxLists is the maximum number of lists that a redactionCheck keeps. Each takes up to 64 KiB.
 const maxLists = 64
 
 // redactionCheck compares the stored redactions with the redactions in the events.
@@ -15,12 +15,12 @@ type redactionCheck struct {
 	*target
 	stored Source
 	reread *rereader
-	lists  map[uint64]*seqs.List // the list of each event; nil if the event redacts nothing
+	lists  map[uint64]*seqs.List // list of the records that each event redacts; nil if it redacts none
 }
 
-// list checks that storage has a redaction for every record that an event redacts, and that it
-// does not name a later event. The check of the record itself compares the redaction that
-// storage has.
+// list checks that storage has a redaction for every record that an event redacts, and that
+// this redaction does not name a later event. The check of the record itself compares the rest
+// of the stored redaction.
 func (c *redactionCheck) list(seq uint64, list *seqs.List) error {
 	for s := range list.All() {
 		switch by, redacted, err := c.by(s); {
@@ -56,7 +56,7 @@ func (c *redactionCheck) pair(seq, by uint64) error {
 	}
 	if by >= c.head.Size {
 		now, err := c.sizeNow()
-		if err == nil && by >= now { // otherwise the log has grown since
+		if err == nil && by >= now { // otherwise the log has grown in the meantime
 			err = damaged(KindRedaction, seq, "storage says that event %d redacts it, but the head has %d events", by, now)
 		}
 		return err
@@ -68,9 +68,9 @@ func (c *redactionCheck) pair(seq, by uint64) error {
 	return err
 }
 
-// finish checks that storage has no redactions beyond the head: they would redact later
-// records, or name later events. The check of each record compares the redactions below the
-// head.
+// finish checks that storage has no redactions beyond the head: such redactions would concern
+// later records, or name later events. Redactions below the head are compared when each record
+// is checked.
 func (c *redactionCheck) finish() error {
 	for r, err := range c.stored.Redactions(c.ctx) {
 		if err != nil {
@@ -86,9 +86,9 @@ func (c *redactionCheck) finish() error {
 	return nil
 }
 
-// listOf returns the list of records that a later event redacts, or nil if it redacts none.
-// known is false if that event is damaged; the walk reports the damage when it reaches the
-// event.
+// listOf returns the list of records that a later event redacts, or nil if it redacts no
+// records. known is false if that event is damaged; the walk reports the damage when it
+// reaches the event.
 func (c *redactionCheck) listOf(seq uint64) (list *seqs.List, known bool, err error) {
 	if list, known = c.lists[seq]; known {
 		return list, true, nil

@@ -21,8 +21,8 @@ func setRedacted(seq, by uint64) func(*testing.T, *memory) {
 	return func(_ *testing.T, m *memory) { m.redacted[seq] = by }
 }
 
-// restored stores the output of record seq again. It is kept for the record need, or for none
-// if need is 0.
+// restored stores the output of record seq again. It is kept for the record need or, if need
+// is 0, for no record.
 func restored(seq int, need uint64) func(*testing.T, *memory) {
 	return func(_ *testing.T, m *memory) {
 		m.contents[outputOf(seq)] = fmt.Appendf(nil, "output %d", seq)
@@ -87,7 +87,7 @@ func TestDamagedRedactions(t *testing.T) {
 	})
 }
 
-// If several events redact a record, the first counts.
+// If several events redact a record, the first event counts.
 func TestRedactedTwice(t *testing.T) {
 	m := newMemory(t, 300)
 	reword(180, `[174,177]`, `[114,174,177]`)(t, m)
@@ -119,7 +119,7 @@ func TestRedactionBeyondTheWalk(t *testing.T) {
 	grown.fail = func(what string) error {
 		if what == "head" {
 			if asked++; asked == 1 {
-				grown.head = large.head // from the second call on
+				grown.head = large.head // applies from the second call on
 			}
 		}
 		return nil

@@ -59,7 +59,7 @@ func (r *rereader) walked(seq uint64) (event.Event, error) {
 	case err != nil && r.isStored:
 		return event.Event{}, readDamage(err, tileDamaged(r.path(0, index), slot, "it was read before, but cannot be read again: %v", err))
 	case err != nil:
-		return event.Event{}, fmt.Errorf("read the kept tile of entry %d: %w", seq, err)
+		return event.Event{}, fmt.Errorf("reading the kept tile of entry %d: %w", seq, err)
 	}
 	body, err := EventAt(r.ctx, r.source, seq, hashAt(tile, slot), &r.document)
 	return event.Read(body), err

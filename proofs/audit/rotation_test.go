@@ -42,8 +42,8 @@ func (m *memory) signedBy(t testing.TB, signers ...*proofs.Signer) {
 	require.NoError(t, err)
 }
 
-// The walk follows the keys of a log through its events, whichever key is trusted and however
-// many walks there are.
+// The walk follows the keys of a log through its events, no matter which key is trusted and
+// how many walks there are.
 func TestKeysChange(t *testing.T) {
 	first, second := testSigner(t, testOrigin, 1), testSigner(t, testOrigin, 2)
 	m := newMemory(t, 300)
@@ -95,7 +95,7 @@ func TestKeysChange(t *testing.T) {
 	check(again, both, KindEvent, retired)
 
 	// If only the second key is trusted, signatures by the first alone do not count, even
-	// though the log has the event in which the first key names the second.
+	// though the log has the event in which the first key names the second key.
 	thief := introduced.clone()
 	thief.signedBy(t, first)
 	check(thief, both[:1], KindSignature, thief.head.Size)

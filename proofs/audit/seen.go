@@ -17,7 +17,7 @@ type seenCheck struct {
 const earlierWalk = "an earlier walk"
 
 // checkBefore checks, before the walk, that the signed tree is not smaller than earlier trees,
-// and that it agrees with them as far as both go.
+// and that it agrees with them in all entries that both have.
 func (c *seenCheck) checkBefore() error {
 	now := c.checkpoint
 	for _, s := range c.checkpoints {
@@ -43,7 +43,8 @@ func (c *seenCheck) checkBefore() error {
 }
 
 // checkWalked compares the walked tree with the signed tree and with earlier checkpoints. It
-// reports no damage if the served tiles do not lead to the signed root: the walk finds that.
+// reports no damage if the served tiles do not lead to the signed root, because the walk
+// itself reports that.
 func (c *seenCheck) checkWalked() error {
 	walked, now := c.size(), c.checkpoint
 	if walked == 0 {
@@ -56,7 +57,7 @@ func (c *seenCheck) checkWalked() error {
 		}
 		root, err := kept.Root(s.Size)
 		if err != nil {
-			return fmt.Errorf("read the kept tiles of %d entries: %w", walked, err)
+			return fmt.Errorf("reading the kept tiles of %d entries: %w", walked, err)
 		}
 		if root != s.Root {
 			return damaged(KindFork, s.Size, "at size %d %s saw the root %x, but %s computed %x: these are two logs", s.Size, s.By, s.Root, earlierWalk, root)
@@ -65,7 +66,7 @@ func (c *seenCheck) checkWalked() error {
 	if now.Size < walked {
 		root, err := kept.Root(now.Size)
 		if err != nil {
-			return fmt.Errorf("read the kept tiles of %d entries: %w", walked, err)
+			return fmt.Errorf("reading the kept tiles of %d entries: %w", walked, err)
 		}
 		if root != now.Root {
 			return c.forked(now.Size, earlierWalk, root, now.Root)

@@ -19,7 +19,7 @@ type signerCheck struct {
 // walked is the size of the tree that earlier walks covered.
 func (c *signerCheck) open(walked uint64) error {
 	checkpoint, err := proofs.OpenCheckpoint(c.head.Checkpoint, slices.Concat(c.verifiers, c.successors)...)
-	if err == nil && c.history != nil { // an earlier walk knows which keys sign
+	if err == nil && c.history != nil { // earlier walks have found out which keys sign
 		checkpoint, err = c.history.OpenGrown(c.head.Checkpoint, walked, c.verifiers, c.successors)
 	}
 	switch {

@@ -12,7 +12,7 @@ import (
 type target struct {
 	ctx        context.Context
 	source     Published
-	isStored   bool // what is stored beside the log can be read, too
+	isStored   bool // data that only storage has can be read too
 	head       Head
 	checkpoint proofs.Checkpoint // zero until signerCheck.open sets it
 }
@@ -87,7 +87,7 @@ func (t *target) servedRoot(size uint64) (root proofs.Hash, known bool, unavaila
 func (t *target) sizeNow() (uint64, error) {
 	now, err := t.source.Head(t.ctx)
 	if err != nil {
-		return 0, fmt.Errorf("read the head again: %w", err)
+		return 0, fmt.Errorf("reading the head again: %w", err)
 	}
 	return now.Size, nil
 }

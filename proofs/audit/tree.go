@@ -20,8 +20,8 @@ type treeCheck struct {
 
 	tree   *proofs.Tree      // the tree of the entries so far
 	tip    proofs.Hash       // event_hash of the last entry
-	grown  []proofs.TileData // tiles that were not yet compared with the served ones
-	leaves []byte            // the served tile with the current leaf
+	grown  []proofs.TileData // tiles that have not been compared with the served tiles yet
+	leaves []byte            // the served tile that contains the current leaf
 	leaf   []byte            // scratch
 }
 
@@ -81,8 +81,8 @@ func (t *treeCheck) servedLeaf(seq uint64) (proofs.Hash, error) {
 }
 
 // wrongLeaf decides which is damaged if an entry and its served leaf hash differ. If the
-// served hash leads to the signed root, the entry is damaged. Otherwise the hash is, provided
-// that the entry fits between its neighbours in the chain.
+// served hash leads to the signed root, the entry is damaged. Otherwise the hash is damaged,
+// provided that the entry fits between its neighbours in the chain.
 func (t *treeCheck) wrongLeaf(seq uint64, entry []byte, leaf, served proofs.Hash) error {
 	path := t.path(0, seq/proofs.FullTile)
 	signed, err := t.isSigned(path)
@@ -106,7 +106,7 @@ func (t *treeCheck) wrongLeaf(seq uint64, entry []byte, leaf, served proofs.Hash
 	return tileDamaged(path, seq%proofs.FullTile, "its hash is %x, but the entry, which links to its neighbours, has the hash %x", served, leaf)
 }
 
-// fitsNext reports whether the log after an entry agrees with it. It compares the
+// fitsNext reports whether the log after an entry agrees with the entry. It compares the
 // prev_event_hash of the next entry; for the last entry it compares the head's tip, or the
 // signed root if the tip is not known. It returns false if the next entry cannot be read.
 func (t *treeCheck) fitsNext(seq uint64, leaf, event proofs.Hash) (bool, error) {

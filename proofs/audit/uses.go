@@ -64,9 +64,10 @@ func (c *useCheck) state(e *event.Body) error {
 	return c.past.Use(u)
 }
 
-// finish checks after a walk to size that one event, the first that uses it, claims each
-// idempotency key; that all other events with the key refuse a record because of it; and that
-// each revoked source was registered before. It also counts the records in each state.
+// finish checks after a walk to size that each idempotency key is claimed by exactly one
+// event, the first that uses it; that all other events with the key refuse a record because of
+// it; and that each revoked source was registered before. It also counts the records in each
+// state.
 func (c *useCheck) finish(size uint64) error {
 	var first *Damage
 	for uses, err := range c.past.Uses() {
@@ -117,5 +118,5 @@ func misuse(uses []KeyUse) *Damage {
 
 // notRegistered returns the damage of a revocation of an unregistered source.
 func (u *KeyUse) notRegistered() *Damage {
-	return &Damage{Kind: KindEvent, Seq: u.Seq, Message: fmt.Sprintf("it revokes the source whose id has the SHA-256 %x, but no earlier event registers it", u.Key)}
+	return &Damage{Kind: KindEvent, Seq: u.Seq, Message: fmt.Sprintf("it revokes the source whose id has the SHA-256 %x, but no earlier event registers that source", u.Key)}
 }

@@ -19,7 +19,7 @@ const (
 type walk struct {
 	*target
 	options   Options
-	extension Extension // zero for a stored log
+	extension Extension // zero if the log is a stored log
 	report    Report
 	tally     Tally
 
@@ -30,12 +30,12 @@ type walk struct {
 	content *contentCheck // nil for a published log
 }
 
-// newWalk returns a walk from the beginning of a log. stored is nil for a published log. A
-// stored log ignores x.Past.
+// newWalk returns a walk from the beginning of a log. stored is nil for a published log. For a
+// stored log, x.Past is ignored.
 func newWalk(ctx context.Context, source Published, stored Source, options Options, x Extension) (*walk, error) {
 	head, err := source.Head(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("audit: read the head: %w", err)
+		return nil, fmt.Errorf("audit: reading the head: %w", err)
 	}
 	empty, err := proofs.OpenTree(0, nil, nil)
 	if err != nil {
@@ -112,7 +112,7 @@ func (w *walk) entries() error {
 		}
 		seq := w.tree.size()
 		if seq == w.head.Size && (err == nil || w.isStored) {
-			return nil // the rest was added after the walk began
+			return nil // the remaining entries were added after the walk began
 		}
 		if err != nil {
 			return readDamage(err, damaged(KindTruncated, seq, "it cannot be read, though the head has %d entries: %v", w.head.Size, err))
@@ -197,7 +197,7 @@ func (w *walk) checkHead() error {
 func (w *walk) resume(from Position) error {
 	tree, err := proofs.OpenTree(from.Size, w.tree.past.Tile, nil)
 	if err != nil {
-		return fmt.Errorf("audit: read the kept tiles of %d entries: %w", from.Size, err)
+		return fmt.Errorf("audit: reading the kept tiles of %d entries: %w", from.Size, err)
 	}
 	if root := tree.Root(); root != from.Root {
 		return fmt.Errorf("audit: the kept tiles of %d entries lead to root %x, but it was %x", from.Size, root, from.Root)

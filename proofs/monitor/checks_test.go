@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The total size of content that an event states is checked against a bound before any is
-// fetched.
+// The monitor checks the total size that an event states for its content against a limit before
+// it fetches any of that content.
 func TestContentThatIsTooLargeInAll(t *testing.T) {
 	event := func(sizes ...string) pyjson.Value {
 		var pieces []string

@@ -31,19 +31,19 @@ type contentChecker struct {
 	client  *fetch.Client
 	past    audit.Past
 	cancel  context.CancelFunc
-	jobs    chan contentJob // nil after the last job
+	jobs    chan contentJob // nil after the last job was submitted
 	done    chan contentResult
 	workers sync.WaitGroup
 	pieces  *audit.ContentCache
-	memory  *semaphore.Weighted // bounds the bytes of content in memory
+	memory  *semaphore.Weighted // limits the bytes of content in memory
 
 	// The goroutine of the walk owns the fields below.
-	running int           // jobs without a result yet
-	damage  *audit.Damage // the one at the smallest entry
-	last    uint64        // the latest redacting event that the server named
+	running int           // number of jobs whose results have not been taken yet
+	damage  *audit.Damage // damage at the smallest entry so far
+	last    uint64        // latest redacting event that the server named
 	good    uint64        // number of valid pieces
 	rebuilt []*audit.Rebuilder
-	goneBy  map[uint64]uint64 // the redacting event of a record, according to the server
+	goneBy  map[uint64]uint64 // by record: the redacting event according to the server
 }
 
 // contentJob is a record whose content is to be checked.
@@ -57,7 +57,7 @@ type contentResult struct {
 	seq     uint64
 	fetched int // number of pieces
 	pieces  uint64
-	goneBy  *uint64 // the redacting event, according to the server
+	goneBy  *uint64 // redacting event according to the server
 	err     error   // an *audit.Damage, or the reason why the check failed
 }
 
@@ -110,7 +110,7 @@ func (c *contentChecker) add(e audit.Walked) error {
 
 // readMemberSecret fetches the secret of payload members before the first job.
 func (c *contentChecker) readMemberSecret(created *event.Body) error {
-	var refused error // set if the server refuses to return the secret, which is not damage
+	var refused error // set if the server refuses to return the secret; this is not damage
 	secret, err := audit.MemberSecret(created, func() ([]byte, error) {
 		answer, err := c.client.Get(c.ctx, "/member-secret", maxMemberSecret)
 		switch {
@@ -210,7 +210,7 @@ func (c *contentChecker) check(ctx context.Context, rebuilder *audit.Rebuilder, 
 	}
 	named, size, err := namedPieces(job.seq, document.Root())
 	if err == nil {
-		size = min(size, maxContent) // a larger piece takes all the memory that is allowed
+		size = min(size, maxContent) // limited, because a larger piece would need more memory than is allowed
 		err = c.memory.Acquire(ctx, size)
 	}
 	if err != nil {
@@ -246,7 +246,7 @@ type contentPiece struct {
 	size   int64
 }
 
-// Bounds of content, in bytes.
+// Limits of content, in bytes.
 const (
 	maxContent    = 64 << 20 // maximum size of one piece
 	cachedContent = 64 << 20 // total size of the pieces in the cache
@@ -264,7 +264,7 @@ func namedPieces(seq uint64, event pyjson.Value) (named []contentPiece, size int
 	for name, value := range event.Member("record").Member("content").Members() {
 		digest, err := proofs.ParseHash(string(value.Member("sha256").Text()))
 		if err != nil {
-			return nil, 0, err // the walk has checked the event
+			return nil, 0, err // cannot happen, because the walk has checked the event
 		}
 		given, err := strconv.ParseUint(string(value.Member("size").Raw()), 10, 64)
 		if err != nil || given > maxContent {

@@ -7,15 +7,16 @@ import (
 
 // Reasons why a state cannot be used: StateError.Reason.
 var (
-	// ErrStateDamaged: the state was changed after an audit wrote it. This is not a statement
-	// about the ledger.
+	// ErrStateDamaged means that the state was changed after an audit wrote it. This is not a
+	// statement about the ledger.
 	ErrStateDamaged = errors.New("the state is damaged")
-	// ErrStateMismatch: the state belongs to another log, or another version of this package
-	// wrote it.
+	// ErrStateMismatch means that the state belongs to another log, or another version of this
+	// package wrote it.
 	ErrStateMismatch = errors.New("the state belongs to another log or another version of this program")
-	// ErrStateIncomplete: the folder of an earlier audit exists, but the state file does not.
+	// ErrStateIncomplete means that the folder of an earlier audit exists, but the state file
+	// does not.
 	ErrStateIncomplete = errors.New("the state file is missing, but its folder exists")
-	// ErrStateInUse: another audit uses the state.
+	// ErrStateInUse means that another audit uses the state.
 	ErrStateInUse = errors.New("another audit uses the state")
 )
 
@@ -39,9 +40,9 @@ func (e *StateError) Unwrap() []error {
 }
 
 // NoteError reports a checkpoint in Options.Against that the log's keys did not sign, or that
-// is of another log.
+// belongs to another log.
 type NoteError struct {
-	Name string // Name of the Note
+	Name string // name of the Note
 	Err  error
 }
 

@@ -77,7 +77,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// requested returns the names of the requested checks beside the log.
+// requested returns the names of the requested checks other than that of the log.
 func (o Options) requested() (checks []string) {
 	for _, check := range [...]struct {
 		name string
@@ -93,13 +93,14 @@ func (o Options) requested() (checks []string) {
 // Auditor is one running audit. AnswerCheck receives it.
 type Auditor struct {
 	options Options
-	// impossible are the requested checks that a copy does not allow. The options lack them.
+	// impossible lists the requested checks that a copy does not allow. They are removed from
+	// the options.
 	impossible []string
 	keys       []*proofs.Verifier // the trusted keys and all their successors
-	// known are keys and all keys that these replaced. A signature by a predecessor alone counts
-	// only as far as the walked log confirms it.
+	// known are keys and all keys that these replaced. If only a predecessor has signed, the
+	// signature counts only if the walked log confirms it.
 	known     []*proofs.Verifier
-	histories []*proofs.KeyHistory // the key histories that keys and known come from
+	histories []*proofs.KeyHistory // key histories from which keys and known come
 	client    *fetch.Client
 	state     *state
 	others    []audit.Seen // checkpoints that others have seen
@@ -140,7 +141,7 @@ func Follow(ctx context.Context, o Options, interval time.Duration, each func(*R
 	return with(ctx, o, func(a *Auditor) error { return a.follow(ctx, interval, each) })
 }
 
-// with prepares an audit, passes it to do, and releases what it holds.
+// with prepares an audit, passes it to do, and then releases its resources.
 func with(ctx context.Context, o Options, do func(*Auditor) error) error {
 	a := &Auditor{options: o.withDefaults()}
 	if o.Copy {
@@ -175,7 +176,7 @@ func (a *Auditor) follow(ctx context.Context, interval time.Duration, each func(
 		err := a.round(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return nil // the usual way to end
+			return nil // the usual way for Follow to end
 		case errors.Is(err, audit.ErrUnavailable) && !first:
 			a.options.Log.Warn("the server does not answer; trying again", "error", err)
 		case err != nil:

@@ -62,7 +62,7 @@ type fileSum struct {
 // keyFile holds the uses of the keys in one part of the key space.
 type keyFile struct {
 	unwritten []byte // uses that are not in the file yet
-	used      bool   // the file was used since the last call of Uses, or must be checked again
+	used      bool   // the file was used since the last call of Uses, or its keys must be checked again
 	dirty     bool   // the file was written since the last call of Sync
 }
 
@@ -142,7 +142,7 @@ func (s *runningSum) clone() (runningSum, error) {
 // of keys. It changes no files.
 func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
 	keys := int64(0)
-	for _, name := range slices.Sorted(maps.Keys(files)) { // the error names the first wrong file
+	for _, name := range slices.Sorted(maps.Keys(files)) { // sorted, so that the error names the first wrong file
 		want := files[name]
 		if strings.HasPrefix(name, keysPrefix) {
 			keys += want.Bytes
@@ -170,7 +170,7 @@ func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
 	return p.mark()
 }
 
-// mark records the current content as the content that cut restores.
+// mark makes the current content the content that cut restores.
 func (p *pastFiles) mark() error {
 	if err := p.flush(); err != nil {
 		return err
@@ -266,10 +266,10 @@ func (p *pastFiles) Facts(seq uint64) (audit.Facts, error) {
 	}
 	var fact, mark [1]byte
 	if _, err := p.facts.ReadAt(fact[:], int64(seq)); err != nil {
-		return 0, fmt.Errorf("read the facts about event %d: %w", seq, err)
+		return 0, fmt.Errorf("reading the facts about event %d: %w", seq, err)
 	}
 	if _, err := p.marks.ReadAt(mark[:], int64(seq)); err != nil && !errors.Is(err, io.EOF) {
-		return 0, fmt.Errorf("read the facts about event %d: %w", seq, err)
+		return 0, fmt.Errorf("reading the facts about event %d: %w", seq, err)
 	}
 	return audit.Facts(fact[0] | mark[0]), nil
 }
@@ -402,7 +402,7 @@ func (p *pastFiles) Uses() iter.Seq2[[]audit.KeyUse, error] {
 	}
 }
 
-// recheck makes the next call of Uses yield all keys.
+// recheck makes the next call of Uses yield the uses of all keys.
 func (p *pastFiles) recheck() {
 	for number := range p.keys {
 		p.keys[number].used = true

@@ -51,9 +51,9 @@ func (a *Auditor) checkConsistency(ctx context.Context, log *fetch.Log, first ui
 	return a.checkProof(ctx, query, nil, func(body []byte) error { return a.verifyConsistency(ctx, log, first, body) })
 }
 
-// checkProof fetches a receipt or a proof and calls verify with it. seq is the entry that it
-// is about, or nil. more is false if the audit should stop. The error says why the check could
-// not be made.
+// checkProof fetches a receipt or a proof and calls verify with it. seq is the entry to which
+// it belongs, or nil. more is false if the audit should stop. The error says why the check
+// could not be made.
 func (a *Auditor) checkProof(ctx context.Context, query string, seq *uint64, verify func(body []byte) error) (more bool, err error) {
 	answer, err := a.client.Get(ctx, query, maxReceipt)
 	switch {

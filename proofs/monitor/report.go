@@ -79,7 +79,7 @@ type Report struct {
 	Records    uint64            `json:"records"`
 	Mismatched uint64            `json:"mismatched"`  // records with a claim that does not match
 	Refused    uint64            `json:"refused"`     // refusals in the log
-	ChosenKeys uint64            `json:"chosen_keys"` // records whose idempotency key is not the one of their run_id
+	ChosenKeys uint64            `json:"chosen_keys"` // records whose idempotency key does not follow from their run_id
 	States     map[string]uint64 `json:"states,omitempty"`
 	// Set if content was requested.
 	Contents  uint64 `json:"contents,omitempty"`
@@ -91,7 +91,7 @@ type Report struct {
 	Queries  uint64 `json:"queries,omitempty"`
 	Rows     uint64 `json:"rows,omitempty"`
 	Receipts uint64 `json:"receipts,omitempty"`
-	Seed     uint64 `json:"seed,omitempty"` // determined the questions and their order
+	Seed     uint64 `json:"seed,omitempty"` // the seed that determined the questions and their order
 	// Unchecked lists requested checks that could not be made.
 	Unchecked []string  `json:"unchecked,omitempty"`
 	Withheld  bool      `json:"-"` // some checks were not made because the server withheld data

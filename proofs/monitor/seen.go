@@ -16,12 +16,12 @@ type seenNote struct {
 	note []byte
 }
 
-// maxSeen is the maximum number of checkpoints that are remembered without proof that they
-// belong to one log. Further ones are not remembered.
+// maxSeen is the maximum number of checkpoints that an audit remembers without proof that they
+// belong to one log.
 const maxSeen = 64
 
-// olderNote is a checkpoint that the newest key has not signed. With a stolen retired key,
-// anyone can sign anything. The walk therefore decides whether the checkpoint counts.
+// olderNote is a checkpoint that only older keys have signed. A thief of a retired key could
+// have signed it, so checkOlder decides after the walk whether it counts.
 type olderNote struct {
 	Note
 	checkpoint proofs.Checkpoint
@@ -45,7 +45,8 @@ func (a *Auditor) openAgainst() error {
 }
 
 // checkOlder compares the walked log with checkpoints that older keys have signed. It refuses
-// a checkpoint if its keys no longer signed at that size, or did not sign alone.
+// a checkpoint if, at its size, its keys no longer signed or had to sign together with another
+// key.
 func (a *Auditor) checkOlder(at audit.Position, past audit.Past) error {
 	if len(a.older) == 0 || at.Keys == nil {
 		return nil
@@ -122,8 +123,8 @@ func (a *Auditor) rememberDamaged(ctx context.Context, log *fetch.Log, d *audit.
 	return a.see(ctx, log)
 }
 
-// see stores a checkpoint that may belong to a different log from the earlier ones. It replaces
-// only those that it provably extends.
+// see stores a checkpoint that may belong to a different log from the earlier ones. It
+// replaces only checkpoints that it provably extends.
 func (a *Auditor) see(ctx context.Context, log *fetch.Log) error {
 	now, err := a.openSeen(log)
 	if err != nil {
@@ -145,12 +146,12 @@ func (a *Auditor) openSeen(log *fetch.Log) (seenNote, error) {
 		checkpoint, err = walked.OpenGrown(log.Checkpoint(), a.state.at.Size, a.options.Keys, a.keys)
 	}
 	if err != nil {
-		return seenNote{}, fmt.Errorf("read the checkpoint: %w", err)
+		return seenNote{}, fmt.Errorf("reading the checkpoint: %w", err)
 	}
 	return seenNote{checkpoint, log.Checkpoint()}, nil
 }
 
-// unproved returns the seen checkpoints that the log's tiles do not prove to be of earlier
+// unproved returns the seen checkpoints that the log's tiles do not prove to belong to earlier
 // states of the log.
 func unproved(ctx context.Context, log *fetch.Log, now proofs.Checkpoint, seen []seenNote) []seenNote {
 	if len(seen) == 0 {

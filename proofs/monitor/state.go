@@ -34,8 +34,8 @@ type stateFile struct {
 	Ledger       string   `json:"ledger"`
 	Origin       string   `json:"origin"`
 	VerifierKeys []string `json:"verifier_keys"`
-	// Checkpoint is the last signed note that was seen and extends all earlier ones. Unproved
-	// are up to 63 later notes for which this was not shown.
+	// Checkpoint is the last seen signed note that extends all earlier notes. Unproved are up
+	// to 63 later notes for which this was not shown.
 	Checkpoint string   `json:"checkpoint"`
 	Unproved   []string `json:"unproved,omitempty"`
 	// The walked part of the log: the number of entries, the event_hash and time of the last
@@ -116,8 +116,8 @@ func checksumOf(text []byte) string {
 
 // state is the state of a running audit.
 type state struct {
-	file    string    // empty if nothing is to be stored
-	lock    io.Closer // excludes other audits; nil if nothing is to be stored
+	file    string    // empty if the audit stores nothing
+	lock    io.Closer // excludes other audits; nil if the audit stores nothing
 	past    *pastFiles
 	at      audit.Position
 	uses    uint64               // number of uses of idempotency keys so far
@@ -197,8 +197,8 @@ func (m *state) open(known []*proofs.Verifier) error {
 	return nil
 }
 
-// begin starts a new state. It refuses to do so if the folder of an earlier state exists
-// without its file, because the checkpoints in the lost file would be forgotten.
+// begin starts a new state. It refuses to do so if the folder of an earlier state exists but
+// the state file does not, because the checkpoints in the lost file would be forgotten.
 func (m *state) begin() error {
 	if info, err := os.Stat(filepath.Join(m.dir(), factsFile)); err == nil && info.Size() > 0 {
 		return m.refuse(ErrStateIncomplete, fmt.Errorf("the file is missing, but the folder %s of an earlier audit exists", m.dir()))
@@ -287,7 +287,7 @@ func (m *state) readSeen(s *stateFile, known []*proofs.Verifier) error {
 	for _, note := range append([]string{s.Checkpoint}, s.Unproved...) {
 		checkpoint, err := proofs.OpenCheckpoint([]byte(note), known...)
 		if err != nil {
-			return fmt.Errorf("read its checkpoint: %w", err)
+			return fmt.Errorf("reading its checkpoint: %w", err)
 		}
 		if checkpoint.Origin != s.Origin {
 			return fmt.Errorf("it is the state of another log: its origin is %q, but its checkpoint has the origin %q", s.Origin, checkpoint.Origin)
@@ -303,7 +303,7 @@ func (m *state) checkpoints() []audit.Seen {
 	for i, s := range m.seen {
 		by := "the last audit"
 		if i > 0 {
-			by = "an audit that could not prove it to belong to the same log"
+			by = "an audit that could not prove that the checkpoint belongs to the same log"
 		}
 		seen = append(seen, audit.Seen{Checkpoint: s.Checkpoint, By: by})
 	}
@@ -347,8 +347,8 @@ func (m *state) readFolder(s *stateFile) (err error) {
 	return m.cut()
 }
 
-// cut removes data beyond the walked entries from the folder. Keys that were not compared are
-// compared again.
+// cut removes data beyond the walked entries from the folder. It makes the next walk compare
+// the keys that were not compared.
 func (m *state) cut() error {
 	if m.checked != m.at.Size {
 		m.past.recheck()
@@ -414,7 +414,7 @@ func (m *state) Close() error {
 	return errors.Join(err, m.lock.Close())
 }
 
-// hexHashes returns hashes as the state file stores them.
+// hexHashes returns hashes in the form of the state file.
 func hexHashes(hashes []proofs.Hash) []string {
 	texts := make([]string, len(hashes))
 	for i, h := range hashes {

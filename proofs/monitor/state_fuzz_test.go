@@ -72,7 +72,7 @@ func FuzzAuditState(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte, number uint8, at uint16, flip byte) {
 		state := filepath.Join(t.TempDir(), "state")
 		var s stateFile
-		if json.Unmarshal(text, &s) == nil && s.Checksum != "" { // with a valid checksum, more of the file is read
+		if json.Unmarshal(text, &s) == nil && s.Checksum != "" { // with a valid checksum, the audit reads more of the file
 			var err error
 			text, err = s.encode()
 			require.NoError(t, err)
@@ -109,7 +109,7 @@ func FuzzAuditState(f *testing.F) {
 	})
 }
 
-// An interrupted audit did not look for keys that two events claim. The next one does.
+// An interrupted audit did not look for keys that two events claim. The next audit does.
 func TestKeysThatWereNotCompared(t *testing.T) {
 	log, keys, state := grownLog(t)
 	looked := func() (at int) {

@@ -33,7 +33,7 @@ func (a *Auditor) walk(ctx context.Context, log *fetch.Log, x audit.Extension) (
 	a.report.signed(report.Checkpoint)
 	if report.Damage != nil {
 		if err := a.rememberDamaged(ctx, log, report.Damage); err != nil {
-			a.options.Log.Warn("the checkpoint of the damaged log is not remembered", "error", err) // the damage matters more
+			a.options.Log.Warn("the checkpoint of the damaged log could not be saved", "error", err) // not returned, because the damage matters more
 		}
 		return at, report.Damage
 	}
@@ -56,7 +56,7 @@ func (a *Auditor) walkOn(ctx context.Context, log *fetch.Log) error {
 func temporaryFolder() (string, error) {
 	dir, err := os.MkdirTemp("", "colophon-audit-")
 	if err != nil {
-		return "", fmt.Errorf("create a temporary folder (TMPDIR says where): %w", err)
+		return "", fmt.Errorf("creating a temporary folder (TMPDIR says where): %w", err)
 	}
 	return dir, nil
 }
@@ -143,7 +143,8 @@ func (w *Walk) each(e audit.Walked) error {
 	return w.content.add(e)
 }
 
-// pass keeps what later comparisons need of an entry, and passes the entry to the AnswerCheck.
+// pass keeps the facts about an entry that later comparisons need, and passes the entry to the
+// AnswerCheck.
 func (w *Walk) pass(e audit.Walked) error {
 	if e.Body.Kind == record.ContentRedacted && w.content != nil {
 		for seq := range e.Body.Redaction.Seqs.All() {
@@ -169,7 +170,7 @@ func (w *Walk) compareRedactions(ctx context.Context, size uint64) error {
 		redacted := facts&audit.IsRedacted != 0
 		switch {
 		case facts&audit.WasGone != 0 && !redacted:
-			return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: "the server says that its content is erased, but no event redacts it"}
+			return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: "the server says that the content of this event is erased, but no event redacts it"}
 		case facts&audit.WasGone != 0 && w.content.goneBy[seq] != w.redactedBy[seq]:
 			return w.anotherRedaction(seq, w.content.goneBy[seq])
 		case facts&audit.WasServed != 0 && redacted:
@@ -190,8 +191,8 @@ func (w *Walk) anotherRedaction(seq, by uint64) error {
 	return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: fmt.Sprintf("the server says that event %d erased its content, but event %d redacts it", by, w.redactedBy[seq])}
 }
 
-// mustBeGone fetches the content of a record again that was served before and that an event
-// redacts. The server may have served it before the redaction.
+// mustBeGone fetches the content of a redacted record again, if the server has served it
+// before. The server may have served it before the redaction.
 func (w *Walk) mustBeGone(ctx context.Context, seq uint64) error {
 	event, err := w.eventAgain(ctx, seq)
 	if err != nil {
@@ -210,7 +211,7 @@ func (w *Walk) mustBeGone(ctx context.Context, seq uint64) error {
 			return w.anotherRedaction(seq, *goneBy)
 		}
 		if goneBy == nil {
-			return contentDamage(seq, piece.name, "it is served, though an event redacts it")
+			return contentDamage(seq, piece.name, "the server serves its content, though an event redacts it")
 		}
 	}
 	return nil
@@ -224,7 +225,7 @@ func (w *Walk) eventAgain(ctx context.Context, seq uint64) (pyjson.Value, error)
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return pyjson.Value{}, fmt.Errorf("read the kept leaf hash of entry %d: %w", seq, err)
+		return pyjson.Value{}, fmt.Errorf("reading the kept leaf hash of entry %d: %w", seq, err)
 	}
 	var document pyjson.Document
 	return audit.EventAt(ctx, w.log, seq, proofs.Hash(tile[at:at+proofs.HashSize]), &document)

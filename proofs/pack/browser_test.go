@@ -137,7 +137,7 @@ func TestPageWithoutContent(t *testing.T) {
 	require.Contains(t, p.Text(t, `details.record[data-seq="7"]`), "It follows event 6, which is in this file too.")
 }
 
-// The page refuses what Verify refuses, and says why.
+// The page refuses every pack that Verify refuses, and says why.
 func TestPageRefusesTamperedPacks(t *testing.T) {
 	p := browser.Start(t).NewPage(t)
 	key := example(t).signer.Verifier().String()

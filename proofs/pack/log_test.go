@@ -59,7 +59,7 @@ func (l *log) record(kind record.Kind, posted string) {
 	l.keep(r)
 }
 
-// line appends the record in a line of a batch.
+// line decodes a line of a batch and appends its record to the log.
 func (l *log) line(text []byte) {
 	l.t.Helper()
 	line, err := record.ParseLine(text)

@@ -19,7 +19,8 @@ import (
 // Format names the format and version of a pack's data.
 const Format = "colophon-audit-pack@1"
 
-// ErrContent: content of the pack differs from what its event names, or no event names it.
+// ErrContent means that content of the pack differs from what its event names, or no event
+// names it.
 var ErrContent = errors.New("pack: content does not match what the event names")
 
 // The values of Pack.Content.
@@ -77,7 +78,7 @@ func (p *Pack) Add(r *proofs.Receipt, redactedBy *uint64) {
 func (p *Pack) encode() ([]byte, error) {
 	text, err := json.Marshal(p)
 	if err != nil {
-		return nil, fmt.Errorf("encode audit pack: %w", err)
+		return nil, fmt.Errorf("encoding the audit pack: %w", err)
 	}
 	return text, nil
 }
@@ -87,7 +88,7 @@ func (p *Pack) encode() ([]byte, error) {
 func decode(text []byte) (*Pack, error) {
 	p := new(Pack)
 	if err := json.Unmarshal(text, p); err != nil {
-		return nil, fmt.Errorf("%w: read the data of the audit pack: %w", proofs.ErrMalformed, err)
+		return nil, fmt.Errorf("%w: reading the data of the audit pack: %w", proofs.ErrMalformed, err)
 	}
 	if p.Format != Format {
 		return nil, fmt.Errorf("%w: the audit pack has the format %.100q, not %q", proofs.ErrMalformed, p.Format, Format)

@@ -15,7 +15,7 @@ import (
 type tampering struct {
 	pack *Pack
 	err  error
-	says string // part of the text that the page shows
+	says string // part of the text that the page must show
 }
 
 // changed applies a change to the pack of the example and returns it.
@@ -133,7 +133,7 @@ func another(t testing.TB) *Pack {
 	return l.pack(map[uint64]uint64{6: 7}, 0, 1, 2, 3, 4, 5, 6, 7)
 }
 
-// falseHashes returns packs of ledgers that sign hashes which the content does not have.
+// falseHashes returns packs of ledgers that sign hashes that do not match the content.
 func falseHashes(t testing.TB) map[string]*Pack {
 	list := make(map[string]*Pack)
 	for name, seq := range map[string]int{"input_hash": 1, "system_prompt_hash": 1, "output_hash": 1, "ipc_id": 1, "ipc_id_advanced": 1,
@@ -141,21 +141,21 @@ func falseHashes(t testing.TB) map[string]*Pack {
 		list[name] = falseHash(t, example(t), seq, name)
 	}
 	l, _ := allSorts(t)
-	list["nodes/1"] = falseHash(t, l, len(l.entries)-1, "nodes/1") // a run whose event lacks some of its texts
+	list["nodes/1"] = falseHash(t, l, len(l.entries)-1, "nodes/1") // the event of this run lacks some of the run's texts
 	return list
 }
 
 // falseHash returns a pack of an event in which one hash is replaced.
 func falseHash(t testing.TB, l *log, seq int, name string) *Pack {
 	entry := string(l.entries[seq])
-	at := statedHash(entry, name)
+	at := hashOffset(entry, name)
 	require.NotEqual(t, entry[at:at+64], strings.Repeat("ab", 32))
 	l.entries[seq] = []byte(entry[:at] + strings.Repeat("ab", 32) + entry[at+64:])
 	return l.pack(nil, uint64(seq))
 }
 
-// statedHash returns the offset of a hash in an event.
-func statedHash(entry, name string) int {
+// hashOffset returns the offset of a stated hash in an event.
+func hashOffset(entry, name string) int {
 	switch name {
 	case "nodes/1", "nodes/4":
 		return strings.Index(entry, `","stage":"answer"}`) - 64

@@ -22,7 +22,7 @@ type Report struct {
 	Contents   int // pieces of content, counted once per record that names them
 	Redacted   int // records whose content was erased according to an event of the pack
 	Missing    int // pieces of content that records name but the pack does not have
-	Recomputed int // records whose hashes were recomputed, which needs all of their content
+	Recomputed int // records whose hashes were recomputed; this needs all of their content
 	// Claimed counts the checks of recomputed records whose result is claimed: the pack does
 	// not have what these hashes are computed from.
 	Claimed int
@@ -37,12 +37,12 @@ type verification struct {
 	report Report
 	events map[uint64]event.Event // by seq
 	last   proofs.Hash            // event_hash of the previous record
-	used   map[string]bool        // digests of contents that a record names
+	used   map[string]bool        // digests of the contents that a record names
 
 	rebuilder recompute.Rebuilder
 }
 
-// ErrHashes: the hashes in an event differ from the hashes of its content.
+// ErrHashes means that the hashes in an event differ from the hashes of its content.
 var ErrHashes = errors.New("pack: hashes do not match the content")
 
 // Verify verifies a pack against the log's keys. It checks the signature of the checkpoint

@@ -22,15 +22,15 @@ type claimedRedaction struct {
 	q  question
 }
 
-// sameRowExceptRedaction does the same as sameExceptRedaction, for rows.
+// sameRowExceptRedaction is like sameExceptRedaction, for rows.
 func (c *comparer) sameRowExceptRedaction(q question, expected, got []byte, from uint64) bool {
 	var x, y pyjson.Document
 	return x.Parse(expected) == nil && y.Parse(got) == nil && c.sameExceptRedaction(q, x.Root(), y.Root(), from)
 }
 
-// sameExceptRedaction reports whether two objects are equal apart from a redaction that only
-// one of them shows, by an event with the number from or a later one. It keeps the server's
-// claim for checkClaims.
+// sameExceptRedaction reports whether two objects are equal, except that only one of them may
+// show a redaction. The redacting event must have at least the number from.
+// sameExceptRedaction keeps the server's claim for checkClaims.
 func (c *comparer) sameExceptRedaction(q question, expected, got pyjson.Value, from uint64) bool {
 	byExpected, later := laterRedaction(expected, from)
 	byGot, laterGot := laterRedaction(got, from)

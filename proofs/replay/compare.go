@@ -16,7 +16,7 @@ import (
 	"colophon/proofs/replay/reference"
 )
 
-// Bounds of an answer. An answer beyond them is not compared.
+// Limits of an answer. An answer beyond them is not compared.
 const (
 	maxAnswer    = 16 << 20 // in bytes; a server ends a page at 4 MiB of events
 	maxValues    = 400_000  // number of JSON values and member names
@@ -32,12 +32,12 @@ type source interface {
 }
 
 // comparer asks the server and the reference the same questions and compares the answers.
-// Calls of ask may overlap; one goroutine owns everything else.
+// Calls of ask can overlap; one goroutine owns everything else.
 type comparer struct {
 	client    *fetch.Client // client of the audited server
 	server    source
 	reference referenceServer
-	size      uint64 // size that the reference shows; the server has shown that its log is at least as large
+	size      uint64 // size that the reference shows; the server's log is known to be at least as large
 	walk      *monitor.Walk
 	copy      *reference.Log
 	origin    string             // origin of the log
@@ -52,7 +52,7 @@ type comparer struct {
 	// not have yet.
 	redactions map[uint64]claimedRedaction
 	largest    uint64   // largest size of the log that an answer claimed
-	largestIn  question // the question of that answer
+	largestIn  question // question to which that answer belongs
 }
 
 func newComparer(client *fetch.Client, r referenceServer, size uint64) *comparer {
@@ -65,7 +65,7 @@ func newComparer(client *fetch.Client, r referenceServer, size uint64) *comparer
 type comparison struct {
 	rows    uint64
 	finding *monitor.Finding // nil if the answers are equal
-	err     error            // why they could not be compared
+	err     error            // why the answers could not be compared
 	// later means that the reference has to grow before the comparison. page is then the
 	// server's answer, or nil if the question has to be asked again.
 	later   bool
@@ -89,7 +89,7 @@ func (c *comparer) ask(ctx context.Context, q question) comparison {
 	}
 	result := c.compare(ctx, q, page, false)
 	if result.finding != nil && page.status != http.StatusOK && q.asOf == 0 {
-		return comparison{later: true} // the answer and the reference can be as of different sizes
+		return comparison{later: true} // the answer and the reference can have different sizes
 	}
 	return result
 }
@@ -140,8 +140,8 @@ func (c *comparer) isLater(q question, page *answerPage) bool {
 	return page.size > c.size || q.asOf == 0 && page.size < c.size
 }
 
-// maxTries is how often a question is asked again if its answer is as of a smaller size than the
-// server showed before.
+// maxTries is how often a question is asked again if its answer is as of a smaller size than
+// the server has already shown.
 const maxTries = 3
 
 // askAgain repeats a question whose outcome was later, and lets the reference grow to the size
@@ -260,7 +260,7 @@ func (c *comparer) expect(ctx context.Context, q question, got *answerPage, posi
 	}
 	expected, err := c.request(ctx, c.reference, q, p)
 	if err != nil {
-		err = fmt.Errorf("query the copy of the log: %s: %w", q, err)
+		err = fmt.Errorf("querying the copy of the log: %s: %w", q, err)
 	}
 	return expected, err
 }
@@ -315,7 +315,7 @@ func failed(q question, err error) comparison {
 	return comparison{err: fmt.Errorf("%s: %w", q, err)}
 }
 
-// badAnswer is an answer that is wrong whatever the reference answers.
+// badAnswer is an answer that is wrong in itself, without comparison with the reference.
 type badAnswer struct{ row, message, expected, got string }
 
 // Error returns the message.

@@ -108,7 +108,7 @@ func (r referenceServer) answer(ctx context.Context, q question, p pageRequest, 
 	}
 	answer, size, err := r.Ask(ctx, q.path, q.parameters(p))
 	if size > 0 {
-		page.size = size // a cursor implies the size
+		page.size = size // not sent, because a cursor implies the size
 	}
 	return answer, err
 }

@@ -31,11 +31,11 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// lyingTransport lets a function change answers.
+// lyingTransport is a transport that lets a function change the server's answers.
 type lyingTransport struct {
 	through http.RoundTripper
 	mu      sync.Mutex
-	lie     func(*http.Request, *http.Response) // nil changes nothing
+	lie     func(*http.Request, *http.Response) // nil means no change
 	asked   int
 }
 
@@ -72,7 +72,8 @@ type comparedLedger struct {
 	questions *questionBuilder
 }
 
-// probe is an AnswerCheck that does not compare answers: it passes on the walk and waits.
+// probe is an AnswerCheck that does not compare answers: it hands the walk to the test and
+// waits.
 type probe struct {
 	*check
 	walk chan *monitor.Walk
@@ -126,7 +127,8 @@ func compareLedger(t testing.TB, l *ledgertest.Ledger) *comparedLedger {
 	return &comparedLedger{c, t, k, transport, questions}
 }
 
-// named asks a question while the server lies, and returns the finding of the comparison.
+// named asks a question while the server lies, and returns the finding that the comparison
+// reports.
 func (w *comparedLedger) named(q question, lie func(*http.Request, *http.Response)) (finding *monitor.Finding, err error) {
 	w.transport.lie = lie
 	defer func() { w.transport.lie = nil }()
@@ -143,7 +145,7 @@ func (w *comparedLedger) named(q question, lie func(*http.Request, *http.Respons
 }
 
 // lastRowsIn reports whether a page has the last rows of a list even though it has a cursor.
-// Without the cursor, the answer would have the same rows.
+// Without the cursor, the answer would be right.
 func (w *comparedLedger) lastRowsIn(q question, page *answerPage) bool {
 	root := page.document.Root()
 	q.extra = maps.Clone(q.extra)
@@ -341,7 +343,7 @@ func plusOne(number string) string {
 // allowedChange reports whether a change concerns something that the log does not determine.
 // docs/audit.md lists these cases.
 func allowedChange(q question, name string) bool {
-	if strings.HasSuffix(name, "next changed") { // the last letter of base64 can have unused bits
+	if strings.HasSuffix(name, "next changed") { // the last digit of base64 can have unused bits
 		return true
 	}
 	if q.form == consistencyForm { // the log can have grown
@@ -482,7 +484,7 @@ func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
 func TestRowsLeftOutOfFilteredListsAreFound(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 25))
 	lied := make(map[string]int)
-	for _, q := range w.questions.all() { // as of the head, where no list is empty
+	for _, q := range w.questions.all() { // answers as of the head, where no list is empty
 		var lists []string
 		for _, name := range []string{"failure_stage", "audit_mode", "shape", "verifier_method", "document_root", "evidence_id"} {
 			if q.values.Has(name) && (q.path == "/run-dags" || q.path == "/records") {
@@ -567,7 +569,8 @@ func TestEveryRouteIsAuditedOrDocumented(t *testing.T) {
 	}
 }
 
-// A server cannot know what an audit will ask. The same seed asks the same questions again.
+// A server cannot predict the questions of an audit. The same seed leads to the same
+// questions.
 func TestSeedRepeatsTheQuestions(t *testing.T) {
 	world := ledgertest.NewForAnswers(t, 5)
 	w := compareLedger(t, world)
@@ -591,7 +594,7 @@ func TestSeedRepeatsTheQuestions(t *testing.T) {
 	require.Len(t, forms, 18, "each is asked with and without a size")
 }
 
-// A new question changes neither the variation of the others nor their order.
+// A new question changes neither the variations nor the order of the other questions.
 func TestANewQuestionShiftsNoOther(t *testing.T) {
 	b := &questionBuilder{}
 	for i := range 100 {
@@ -621,8 +624,9 @@ func TestANewQuestionShiftsNoOther(t *testing.T) {
 	require.Equal(t, before, asked(append(b.questions[len(b.questions)-1:], b.questions[:len(b.questions)-1]...)))
 }
 
-// An answer in another JSON form is not a lie, and neither is another wording of an error.
-func TestWhatIsNoLie(t *testing.T) {
+// An answer with the same JSON value but a different encoding is not a lie. Nor is an error
+// with the same status but a different wording.
+func TestWhatIsNotALie(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 5))
 	tried, errors := 0, 0
 	for _, q := range asClientsAsk(w.questions.all(), w.size, 5) {
@@ -641,7 +645,7 @@ func TestWhatIsNoLie(t *testing.T) {
 				return
 			}
 			tried++
-			other, err := json.MarshalIndent(decoded(t, body), " ", "\t") // members sorted, strings escaped differently
+			other, err := json.MarshalIndent(decoded(t, body), " ", "\t") // members are sorted, and strings are escaped differently
 			require.NoError(t, err)
 			answersWith(response, http.StatusOK, other, map[string]string{"Content-Type": "application/json; charset=utf-8"})
 		})

@@ -30,7 +30,7 @@ func (c *comparer) compareList(ctx context.Context, q question, list answerList,
 		a, errA, moreA := nextExpected()
 		switch {
 		case errA != nil:
-			return n, nil, fmt.Errorf("query the copy of the log: %w", errA)
+			return n, nil, fmt.Errorf("querying the copy of the log: %w", errA)
 		case errB != nil:
 			return n, nil, errB
 		case !moreA && !moreB:
@@ -99,7 +99,7 @@ func seqOf(row []byte) *uint64 {
 func (c *comparer) emptyPages() uint64 { return 1000 + c.size/100 }
 
 // errPageLimit ends a list after the maximum number of pages that are compared.
-var errPageLimit = errors.New("the list has more pages than are compared")
+var errPageLimit = errors.New("the list has more pages than the audit reads")
 
 // rows yields the rows of a list in canonical form, page by page. If from is the server,
 // expected is the reference's first page: the rest of each later page must be the same as on
@@ -171,7 +171,7 @@ func (c *comparer) compareRest(ctx context.Context, q question, list answerList,
 	return nil
 }
 
-// checkEnd checks that a page of the server rightly ends before row n. after is the
+// checkEnd checks that a page of the server is allowed to end before row n. after is the
 // reference's row n, to which the page's cursor must lead. If after is nil, the page must have
 // no cursor.
 func (c *comparer) checkEnd(ctx context.Context, q question, list answerList, member string, n uint64, got *answerPage, after []byte) (*monitor.Finding, error) {
@@ -188,7 +188,7 @@ func (c *comparer) checkEnd(ctx context.Context, q question, list answerList, me
 // next requests the page that a cursor leads to.
 func (c *comparer) next(ctx context.Context, from source, q question, list answerList, page *answerPage, position string) (*answerPage, error) {
 	limit := maxRows
-	if from == c.server { // random, but reproducible
+	if from == c.server { // at random, but in a reproducible way
 		sum := sha256.Sum256([]byte(q.String() + "\x00" + position))
 		limit = anyLimit(binary.BigEndian.Uint64(sum[:]), 1)
 	}
@@ -202,7 +202,7 @@ func (c *comparer) next(ctx context.Context, from source, q question, list answe
 	return next, err
 }
 
-// compareRanking compares a list each page of which is as of the head at the time of its
+// compareRanking compares a list whose pages are each as of the head at the time of their
 // request. The reference shows the size of each page.
 func (c *comparer) compareRanking(ctx context.Context, q question, got *answerPage, mayGrow bool) (result comparison) {
 	list, member := q.lists[0], q.lists[0].members[0]
@@ -287,7 +287,7 @@ func (c *comparer) compareRanked(ctx context.Context, q question, list answerLis
 func (c *comparer) checkCursor(ctx context.Context, q question, list answerList, member string, got *answerPage, position string, after []byte) (*monitor.Finding, error) {
 	page, err := c.request(ctx, c.reference, q, pageRequest{limit: got.limit, cursor: list.cursor, position: position})
 	if err != nil {
-		return nil, fmt.Errorf("query the copy of the log: %w", err)
+		return nil, fmt.Errorf("querying the copy of the log: %w", err)
 	}
 	if page.status != http.StatusOK {
 		return findingAt(q, got, list.next, "the cursor leads nowhere", "", position), nil

@@ -19,7 +19,7 @@ import (
 // scrape holds what a server exports about one ledger: the metrics derived from its log, by
 // name and labels, and its sizes.
 type scrape struct {
-	size   uint64 // that the series are as of
+	size   uint64 // tree size that the series describe
 	tree   uint64 // size of the log, which may be larger
 	series map[string]float64
 	types  map[string]string // type of each metric, by name
@@ -32,13 +32,13 @@ const (
 	treeSizeMetric  = "colophon_ledger_tree_size" // can be larger than the index size
 )
 
-// Bounds of metrics.
+// Limits of metrics.
 const (
 	maxMetrics = 64 << 20 // total length of the metrics of all ledgers, in bytes
-	maxSeries  = 20_000   // series of one ledger; clients choose none of their labels
+	maxSeries  = 20_000   // largest number of metric series for one ledger; clients cannot create series by choosing labels
 )
 
-// linesOf selects the lines about one ledger. A server may have many ledgers.
+// linesOf selects the lines about one ledger. A server can have many ledgers.
 func linesOf(text []byte, ledger string) ([]byte, error) {
 	var kept bytes.Buffer
 	n := 0
@@ -47,7 +47,7 @@ func linesOf(text []byte, ledger string) ([]byte, error) {
 			continue
 		}
 		if n++; n > maxSeries {
-			return nil, fmt.Errorf("%w: more than %d series of one ledger", fetch.ErrTooLong, maxSeries)
+			return nil, fmt.Errorf("%w: more than %d metric series for one ledger", fetch.ErrTooLong, maxSeries)
 		}
 		kept.Write(line)
 	}

@@ -123,7 +123,7 @@ func rowsOf(q question, p *answerPage) (most int) {
 	return most
 }
 
-// parseAnswer parses an answer in JSON and bounds its number of values.
+// parseAnswer parses an answer in JSON and limits its number of values.
 func parseAnswer(d *pyjson.Document, body []byte) error {
 	err := d.ParseWithin(body, maxValues)
 	var syntax *pyjson.SyntaxError

@@ -22,11 +22,12 @@ import (
 
 // question is asked to both the server and the reference.
 type question struct {
-	path   string // below the ledger
+	path   string // path below the ledger's URL
 	values url.Values
 	lists  []answerList
 	form   *answerForm
-	// atHead means that the answer is always as of the current head; no size can be requested.
+	// atHead means that the answer is always as of the current head; a request cannot name a
+	// size.
 	atHead bool
 	// listsAll means that the list has everything of its kind. It is requested both with a
 	// size and without.
@@ -36,10 +37,10 @@ type question struct {
 
 // variation holds parameters that do not change the answer.
 type variation struct {
-	asOf  uint64     // requested size; 0 requests none, like most clients
-	limit int        // rows of the first page; 0 sets none
+	asOf  uint64     // requested size; 0 means that the request names none, like those of most clients
+	limit int        // rows of the first page; 0 means that the request names no number
 	extra url.Values // further parameters
-	pages int        // maximum number of pages to compare of each list; 0 means all
+	pages int        // largest number of pages of each list to compare; 0 means all pages
 }
 
 // answerForm describes answers of one kind.
@@ -131,8 +132,8 @@ func (q question) String() string {
 
 // pageRequest says where a page begins and what is requested.
 type pageRequest struct {
-	size             uint64 // 0 requests none
-	limit            int    // rows; 0 sets none
+	size             uint64 // 0 means that the request names no size
+	limit            int    // rows; 0 means that the request names no number
 	cursor, position string // position is empty on the first page
 }
 
@@ -177,14 +178,14 @@ func (b *questionBuilder) ask(path string, lists []answerList, parameters ...str
 	return &b.questions[len(b.questions)-1]
 }
 
-// askFor does the same as ask, for an answer of another form.
+// askFor is like ask, for an answer of another form.
 func (b *questionBuilder) askFor(form *answerForm, path string, parameters ...string) *question {
 	q := b.ask(path, nil, parameters...)
 	q.form = form
 	return q
 }
 
-// askAll does the same as ask, for a list of everything of its kind.
+// askAll is like ask, for a list of everything of its kind.
 func (b *questionBuilder) askAll(path string, parameters ...string) {
 	b.ask(path, rowsList, parameters...).listsAll = true
 }
@@ -274,7 +275,7 @@ func (b *questionBuilder) someTimes(kind string, most int, each func(parameters 
 	}
 }
 
-// combined asks for lists of records by several parameters at once, as people search for
+// combined asks for lists of records by several parameters at once, like people who search for
 // records.
 func (b *questionBuilder) combined() {
 	for _, parameters := range b.combinations {
@@ -535,24 +536,25 @@ func (b *questionBuilder) producers() {
 	}
 }
 
-// Bounds of pages.
+// Limits of pages.
 const (
 	maxRows  = reference.MaxRows // rows of a page
 	fewPages = 3                 // pages of a ranking, or of a list that is requested a second time
 )
 
 // asClientsAsk adds a random variation to each question, and shuffles them, so that a server
-// cannot tell an audit from other clients. A list of everything is requested with a size and
-// without: once to its end, once for its first pages. One of ten other questions is asked a
-// second time, at an older size. The seed and the question's own text choose its variation and
-// its place, so that a new question does not change those of the others.
+// cannot tell an audit from other clients. A list of everything is requested twice, with a
+// size and without: once to its end, and once only for its first pages. About one in ten of the
+// other questions of an index is also asked as of an older size. The seed and the question's own
+// text choose its variation and its place, so that a new question does not change those of the
+// others.
 func asClientsAsk(questions []question, size, seed uint64) []question {
 	type placed struct {
 		question
 		place uint64
 	}
 	var all []placed
-	texts := make(map[string]uint64) // how many questions have had it
+	texts := make(map[string]uint64) // number of questions that have had this text
 	for _, q := range questions {
 		random := randomOf(seed, texts[q.String()], q.String())
 		texts[q.String()]++
@@ -607,8 +609,8 @@ func (q question) varied(size uint64, random *rand.Rand) question {
 }
 
 // anyLimit returns a limit that a client could set. In one of eight cases it is small. In
-// byDefault of eight cases it is 0, for the default. Otherwise it is maxRows, because small
-// pages of a long list take many requests.
+// byDefault of eight cases it is 0, which means the server's default. Otherwise it is maxRows,
+// because small pages of a long list take many requests.
 func anyLimit(chance uint64, byDefault uint64) int {
 	switch at := chance % 8; {
 	case at == 0:

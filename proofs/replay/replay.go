@@ -36,12 +36,12 @@ func New(o Options) monitor.AnswerCheck { return &check{Options: o} }
 
 // Defaults for Options.Sample.
 const (
-	smallLog        = 2000 // maximum number of entries of a log about all of whose values questions are asked
-	largeLogSample  = 200  // values of each kind in a larger log
-	smallLogPairs   = 500  // pairs of values of each variable in a small log
-	maxPairs        = 5000 // pairs, if all values are asked about; their number grows with the square of the number of values
-	fewQuestions    = 25   // additional questions of each kind
-	maxFewQuestions = 1000 // additional questions, if all values are asked about
+	smallLog        = 2000 // largest number of entries of a log for which all values are asked about
+	largeLogSample  = 200  // number of values of each kind in a larger log
+	smallLogPairs   = 500  // number of pairs of values of each variable in a small log
+	maxPairs        = 5000 // number of pairs if all values are asked about; it would grow with the square of the number of values
+	fewQuestions    = 25   // number of additional questions of each kind
+	maxFewQuestions = 1000 // number of additional questions if all values are asked about
 )
 
 // Names of the steps for monitor.Options.Progress.
@@ -55,19 +55,19 @@ type check struct {
 	Options
 	dir     string
 	copy    *reference.Log
-	metrics *scrape // nil if they are not compared
+	metrics *scrape // nil if the audit does not compare metrics
 	// published is the size of the log before the metrics were fetched. The metrics are as of
 	// this size or a later one.
 	published uint64
 }
 
 // Begin first waits until the index has reached the current size of the log. It then fetches
-// the metrics, before the audit fetches the log, so that the log will have reached the size
-// that the metrics are as of.
+// the metrics, before the audit fetches the log, so that the log will cover the size to which
+// the metrics apply.
 func (k *check) Begin(ctx context.Context, a *monitor.Auditor) (err error) {
 	*k = check{Options: k.Options}
 	if k.dir, err = os.MkdirTemp("", "colophon-audit-"); err != nil {
-		return fmt.Errorf("create a temporary folder (TMPDIR says where): %w", err)
+		return fmt.Errorf("creating a temporary folder (TMPDIR says where): %w", err)
 	}
 	if k.copy, err = reference.NewLog(k.dir, a.Options().Ledger); err != nil {
 		return err
@@ -154,7 +154,7 @@ func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
 func (k *check) open(ctx context.Context, w *monitor.Walk, size uint64) (*comparer, error) {
 	checkpoint, err := proofs.OpenCheckpoint(w.Checkpoint(), w.Keys()...)
 	if err != nil {
-		return nil, fmt.Errorf("read the checkpoint: %w", err)
+		return nil, fmt.Errorf("reading the checkpoint: %w", err)
 	}
 	r, err := reference.Open(k.copy, reference.Config{
 		Dir: filepath.Join(k.dir, "index"), Origin: checkpoint.Origin, Tile: w.Tile, Log: w.Options().Log,
@@ -244,7 +244,7 @@ func (b *questionBuilder) combine(ctx context.Context, log *reference.Log) error
 func (k *check) compareMetrics(w *monitor.Walk, c *comparer) error {
 	expected, err := c.reference.metrics()
 	if err != nil {
-		return fmt.Errorf("compute the metrics of the copy of the log: %w", err)
+		return fmt.Errorf("computing the metrics of the copy of the log: %w", err)
 	}
 	for _, f := range expected.differences(k.metrics) {
 		f.Query = fmt.Sprintf("/metrics as of %d", c.size)
@@ -256,11 +256,11 @@ func (k *check) compareMetrics(w *monitor.Walk, c *comparer) error {
 }
 
 // roundSize is the number of questions that are asked before the reference grows to the sizes
-// that later answers are as of.
+// of later answers.
 const roundSize = 64
 
-// maxTooLong is the number of answers that may be too long before the comparison ends. Each of
-// them takes the time of a thousand others.
+// maxTooLong is the number of overlong answers after which the comparison ends. Each of them
+// takes as much time as a thousand other answers.
 const maxTooLong = 5
 
 // compareAnswers asks all questions and reports what differs.
@@ -278,7 +278,7 @@ func (k *check) compareAnswers(ctx context.Context, w *monitor.Walk, c *comparer
 	return nil
 }
 
-// compareRound does the same as compareAnswers for some questions. more is false if the audit
+// compareRound is like compareAnswers, for some of the questions. more is false if the audit
 // should stop.
 func compareRound(ctx context.Context, w *monitor.Walk, c *comparer, questions []question) (more bool, err error) {
 	more = true

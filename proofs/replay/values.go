@@ -26,7 +26,7 @@ type logValues struct {
 // valueSample is a sample of the distinct values of one kind. It holds the values with the
 // smallest seeded hashes.
 type valueSample struct {
-	most int // size of the sample; -1 means no bound
+	most int // size of the sample; -1 means no limit
 	kept map[string]uint64
 }
 
@@ -56,7 +56,7 @@ func (v *logValues) rank(value string) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// cut drops all values except the s.most with the smallest hashes.
+// cut keeps the s.most values with the smallest hashes and drops all others.
 func (s *valueSample) cut() {
 	for _, value := range s.ranked()[s.most:] {
 		delete(s.kept, value)
@@ -119,7 +119,7 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 	v.add(anySeq, decimal(seq))
 	v.text(timesOf, event.Member("time"))
 	v.text(occurrences, r.Member("timestamp"))
-	if source := r.Member("source_id"); source.Kind() == pyjson.String { // the event is a registration
+	if source := r.Member("source_id"); source.Kind() == pyjson.String { // the event is a registration of a source
 		v.add(sourcesSeen, string(source.Text()))
 	}
 	if kind == record.Note {

@@ -20,18 +20,18 @@ type Mode string
 
 // The modes. If a mode does not apply to a call, the call fails as with Fail.
 const (
-	// Fail: the call does nothing and returns an error.
+	// Fail means that the call does nothing and returns an error.
 	Fail Mode = "fail"
-	// Lie: the call does everything and still returns an error.
+	// Lie means that the call does everything and still returns an error.
 	Lie Mode = "lie"
-	// NoSpace: the disk is full. A write writes its first half.
+	// NoSpace means that the disk is full. A write writes its first half.
 	NoSpace Mode = "no space"
-	// Short: a write writes its first half and returns an error.
+	// Short means that a write writes its first half and returns an error.
 	Short Mode = "short"
-	// Slow: the call succeeds after Plan.Pause.
+	// Slow means that the call succeeds after Plan.Pause.
 	Slow Mode = "slow"
-	// Garble: a read of a file returns data with one flipped bit. A read of a store returns a
-	// checksum error.
+	// Garble means that a read of a file returns data with one flipped bit. A read of a store
+	// returns a checksum error.
 	Garble Mode = "garble"
 )
 
@@ -55,9 +55,9 @@ type Plan struct {
 // Faults executes a plan. It is safe for concurrent use.
 type Faults struct {
 	plan Plan
-	// Tell, if not nil, is called before each fault, with the call and its file. If the plan
-	// has no limit, Tell is called only before the first fault. Set Tell before the first
-	// call.
+	// Tell, if not nil, is called before each fault, with the call and its file. If the number
+	// of faults is unlimited, Tell is called only before the first fault. Set Tell before the
+	// first call.
 	Tell func(call, file string)
 
 	mu       sync.Mutex

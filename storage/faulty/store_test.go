@@ -78,8 +78,7 @@ func callAll(ctx context.Context, d storage.Database) (failed map[string]error) 
 	return failed
 }
 
-// Every call fails if the plan says so. The only other calls that fail are those that depend
-// on it.
+// Every call fails if the plan says so. Apart from it, only calls that depend on it fail.
 func TestEveryCallFails(t *testing.T) {
 	for _, call := range faulty.StoreCalls() {
 		faults := faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{call}})
@@ -87,7 +86,7 @@ func TestEveryCallFails(t *testing.T) {
 		require.ErrorIs(t, failed[call], faulty.ErrInjected, call)
 		require.Equal(t, map[string]int{call: 1}, faults.Injected())
 		switch call {
-		case "Create", "Commit", "SetSetting": // later calls lack what these would have created
+		case "Create", "Commit", "SetSetting": // later calls need what these calls would have created
 		default:
 			require.Len(t, failed, 1, call)
 		}

@@ -84,8 +84,8 @@ func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store
 	return l, nil
 }
 
-// Close implements storage.Database. The ledgers stay, so that a test can open them again as a
-// new process would.
+// Close implements storage.Database. The ledgers remain in memory, so that a test can open
+// them again as a new process would.
 func (d *Database) Close() error { return nil }
 
 type tileKey struct {
@@ -111,7 +111,7 @@ type ledger struct {
 // content is one piece of content that a record needs.
 type content struct {
 	bytes      []byte
-	references []uint64 // records that need it, each once, ascending
+	references []uint64 // records that need it, each once, in ascending order
 }
 
 var _ storage.Store = (*ledger)(nil)

@@ -193,7 +193,7 @@ func (l *ledger) Keys(ctx context.Context, keys []storage.Hash) ([]storage.Key, 
 	return slices.Collect(maps.Values(found)), nil
 }
 
-// Entries implements storage.Reader. All steps share one buffer, so that a test fails if its
+// Entries implements storage.Reader. All steps share one buffer, so that tests fail if a
 // caller keeps a slice.
 func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
 	l.mu.RLock()

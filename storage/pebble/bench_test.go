@@ -32,13 +32,13 @@ func prose(bytes int) []byte {
 // Sizes of a record in a benchmark, in bytes.
 const (
 	benchEntry  = 1100
-	benchText   = 500 // of the record's payload, and of its output
-	benchPrompt = 200 // of the system prompt, which all records share
+	benchText   = 500 // length of the record's payload, and also of its output
+	benchPrompt = 200 // length of the system prompt, which all records share
 	benchRecord = benchEntry + 2*benchText
 )
 
 // benchmarkBatch returns a batch of n records with the tiles at the right edge. A record has
-// an entry, two texts of its own, a system prompt that all records share, and a key.
+// an entry, two unique texts, a system prompt that all records share, and a key.
 func benchmarkBatch(old storage.Head, n int, text []byte) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + uint64(n), Checkpoint: text[:300]}}
 	cut := func(seq uint64, bytes int) []byte {
@@ -64,7 +64,7 @@ func benchmarkBatch(old storage.Head, n int, text []byte) storage.Batch {
 	return b
 }
 
-// BenchmarkCommit commits to a real disk, with its syncs.
+// BenchmarkCommit commits to a real disk, including the syncs.
 func BenchmarkCommit(b *testing.B) {
 	text := prose(1 << 20)
 	for _, n := range []int{1, 64, 256, 1024} {

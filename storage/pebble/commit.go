@@ -22,7 +22,7 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	return nil
 }
 
-// commit is Commit for a caller that holds l.mu.
+// commit is like Commit, for a caller that holds l.mu.
 func (l *ledger) commit(ctx context.Context, old storage.Head, b storage.Batch) error {
 	if err := l.accepts(ctx, old, b); err != nil {
 		return err
@@ -93,7 +93,7 @@ func batchBytes(b storage.Batch) int {
 type ledgerChange struct {
 	*change
 	ledger  keys.Ledger
-	digests *digestFilter // each new digest is added before readers can see its key
+	digests *digestFilter // before readers can see the key of a new digest, the digest is added here
 }
 
 func (c *ledgerChange) setEntries(old storage.Head, b storage.Batch) {

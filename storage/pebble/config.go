@@ -49,8 +49,8 @@ type Config struct {
 	// CacheBytes is the memory for uncompressed blocks. Digest filters can take up to half of
 	// it. 0 means 64 MiB.
 	CacheBytes int64
-	// MemTableBytes is the size of each of the two memory tables. A full table is flushed. 0
-	// means 16 MiB, which is also the maximum.
+	// MemTableBytes is the size of each of the two memory tables. The engine flushes a full
+	// table. 0 means 16 MiB, which is also the maximum.
 	MemTableBytes int64
 }
 
@@ -108,9 +108,9 @@ const (
 )
 
 // This does not compile if the free-space mark leaves less room.
-const _ = uint(disk.LeastMark - memTables*memTableBytes)
+const _ = uint(disk.MinReserve - memTables*memTableBytes)
 
-// openFiles bounds the table files that are kept open. A flush of about 8,000 records makes
+// openFiles limits the table files that are kept open. A flush of about 8,000 records makes
 // two files of entries and two of contents, which are never merged.
 const openFiles = 2048
 

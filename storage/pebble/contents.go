@@ -16,7 +16,7 @@ type pieces struct {
 	contents []storage.Content
 	sorted   []int  // indices of contents by digest; equal digests in the order of their events
 	firsts   []int  // positions in sorted where a new digest begins
-	fresh    []bool // by index in contents: the first with its digest, and not yet stored
+	fresh    []bool // by index in contents: whether the piece is the first with its digest, and not stored yet
 }
 
 // pieces looks up which of the contents the ledger has. The commit itself erases the digests

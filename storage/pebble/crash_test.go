@@ -22,8 +22,8 @@ type history struct {
 	batches []storage.Batch // batches[i] builds on heads[i], and heads[i+1] is the result
 	heads   []storage.Head
 
-	begun, acknowledged atomic.Int64 // commits; the ledger's creation is the first
-	flushes             int64        // of memory tables, during play
+	begun, acknowledged atomic.Int64 // numbers of commits; the ledger's creation counts as the first
+	flushes             int64        // number of memory tables, during play
 }
 
 // newHistory returns commits of several sizes, from one block of the log to many.
@@ -162,10 +162,10 @@ func (h *history) checkLedger(ctx context.Context, store storage.Store, n int) e
 	return store.Commit(ctx, h.heads[n], h.batches[n])
 }
 
-// checkBeside checks tile, key, and content of commit i after n commits.
+// checkBeside checks the tile, the key, and the content of commit i, after n commits.
 func (h *history) checkBeside(ctx context.Context, store storage.Store, i, n int) error {
 	b := h.batches[i]
-	erased := i%8 == 2 && i+1 < n // by the next commit
+	erased := i%8 == 2 && i+1 < n // the next commit erases it
 	var failed error
 	expect := func(what string, want bool, got []byte, err error, value []byte) {
 		switch {
@@ -212,7 +212,7 @@ func losses(
 		}
 	})
 	err := work()
-	files.BeforeEach(nil) // from here on, made and wrong do not change
+	files.BeforeEach(nil) // from here on, the test no longer changes made and wrong
 	require.NoError(t, err)
 	return made, wrong
 }
@@ -253,7 +253,7 @@ func TestPowerCutInLargeCommit(t *testing.T) {
 	require.NoError(t, errors.Join(wrong...))
 }
 
-// The tests above would notice losses: without syncs they find some.
+// The tests above can find lost commits: without syncs, they do.
 func TestPowerCutFindsMissingSync(t *testing.T) {
 	_, wrong := lossesOf(t, newHistory(6), cuts{every: 1, percents: []int{0}}, engine.NoSync)
 	require.NotEmpty(t, wrong)

@@ -49,8 +49,8 @@ func (d *Database) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// writable is usable for operations that write. It returns storage.ErrNoSpace if the database
-// is open for reading only.
+// writable is like usable, for operations that write. It returns storage.ErrNoSpace if the
+// database is open for reading only.
 func (d *Database) writable(ctx context.Context) error {
 	if d.full != nil {
 		return fmt.Errorf("%w: the database was opened for reading only", storage.ErrNoSpace)
@@ -62,8 +62,8 @@ func (d *Database) writable(ctx context.Context) error {
 // (Config.ReadWhenFull). Every write returns storage.ErrNoSpace until it is opened again.
 func (d *Database) ReadOnly() bool { return d.full != nil }
 
-// Roomy returns nil if free space is above Config.MinFreeBytes, and storage.ErrNoSpace otherwise.
-func (d *Database) Roomy() error { return d.space.Check() }
+// CheckSpace returns nil if free space is above Config.MinFreeBytes, and storage.ErrNoSpace otherwise.
+func (d *Database) CheckSpace() error { return d.space.Check() }
 
 // get returns a copy of the value of a key, or storage.ErrNotFound.
 func (d *Database) get(key []byte) ([]byte, error) {
@@ -87,7 +87,7 @@ func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, fmt.Errorf("listing ledgers: %w", err)
 	}
-	d.mu.Lock() // keeps ledgers from being created meanwhile
+	d.mu.Lock() // prevents the creation of ledgers in the meantime
 	defer d.mu.Unlock()
 	infos, numbers, err := d.infos()
 	if err == nil {
@@ -183,7 +183,7 @@ func (d *Database) describe(name string, number keys.Ledger) (storage.Info, erro
 	return info, err
 }
 
-// info reads a ledger's description. A missing one counts as damage.
+// info reads a ledger's description. A missing description counts as damage.
 func (d *Database) info(number keys.Ledger) (storage.Info, error) {
 	stored, err := d.get(keys.Info(number))
 	if errors.Is(err, storage.ErrNotFound) {
@@ -195,7 +195,7 @@ func (d *Database) info(number keys.Ledger) (storage.Info, error) {
 	return keys.DecodeInfo(stored)
 }
 
-// head reads a ledger's head. A missing one counts as damage.
+// head reads a ledger's head. A missing head counts as damage.
 func (d *Database) head(number keys.Ledger) (storage.Head, error) {
 	stored, err := d.get(keys.Head(number))
 	if errors.Is(err, storage.ErrNotFound) {
@@ -349,8 +349,8 @@ func (d *Database) lastNumber() (keys.Ledger, error) {
 	return keys.Ledger(last), err
 }
 
-// Close releases everything. No Store may be in use; a later use returns an error. Close does
-// not wait for erasures, which the next opening continues.
+// Close releases everything. No Store may be in use. Using a Store afterwards returns an
+// error. Close does not wait for erasures, which the next opening continues.
 func (d *Database) Close() error {
 	if d.closed.Swap(true) {
 		return fmt.Errorf("closing the database: %w", errClosed)

@@ -88,7 +88,7 @@ func (f *digestFilter) giveUp() {
 	f.filter.Release()
 }
 
-// fillKeys bounds the keys that one iterator reads, because an open iterator keeps files
+// fillKeys limits the keys that one iterator reads, because an open iterator keeps files
 // alive.
 const fillKeys = 1 << 14
 
@@ -125,8 +125,8 @@ func (f *digestFilter) fillSome(db *engine.DB, start, end []byte) (next []byte, 
 type fillers struct {
 	db     *Database
 	logger *slog.Logger
-	cache  *engine.Cache // gives up the filters' memory, so that the sum stays within the cache's size
-	spare  atomic.Int64  // bytes that the filters can still take, first come, first served
+	cache  *engine.Cache // gives up memory for the filters, so that the sum stays within the cache's size
+	spare  atomic.Int64  // bytes that the filters can still take; the first filter that needs them gets them
 	ctx    context.Context
 	stop   context.CancelFunc // ends ctx
 	under  sync.WaitGroup
@@ -157,7 +157,7 @@ func (f *fillers) take(bytes int64) (release func(), ok bool) {
 func (f *fillers) begin(filter *digestFilter) {
 	f.under.Go(func() {
 		if err := filter.fill(f.ctx, f.db.engine); err != nil {
-			f.logger.Warn("the digests of a ledger could not be read; until the next start, each write must look its digests up",
+			f.logger.Warn("the digests of a ledger could not be read; until the next start, every write looks up its digests in the database",
 				"ledger", filter.name, "error", err)
 		}
 	})

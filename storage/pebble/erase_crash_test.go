@@ -22,7 +22,7 @@ type erasure struct {
 	secrets []*secrets
 	head    storage.Head // before the redaction
 
-	redacted, gone atomic.Bool // as reported by the ledger and by the eraser
+	redacted, gone atomic.Bool // set when the ledger reports the redaction, and when the eraser reports that the content is gone
 }
 
 // prepare creates the ledger and stops its eraser.

@@ -201,13 +201,13 @@ func TestErasureInTheReserve(t *testing.T) {
 	usage := func(free uint64) {
 		memory.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: free, TotalBytes: 100 << 30})
 	}
-	usage(disk.LeastMark)
+	usage(disk.MinReserve)
 	require.ErrorIs(t, l.Writable(t.Context()), storage.ErrNoSpace)
 	_, err := db.eraser.Pass(t.Context())
 	require.ErrorIs(t, err, storage.ErrNoSpace)
 	require.Equal(t, 3, pending(t, db))
 
-	usage(disk.LeastMark + 1<<20)
+	usage(disk.MinReserve + 1<<20)
 	require.ErrorIs(t, l.Writable(t.Context()), storage.ErrNoSpace)
 	_, err = db.eraser.Pass(t.Context())
 	require.NoError(t, err)
@@ -222,9 +222,9 @@ type fillingFS struct {
 }
 
 func (f *fillingFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
-	usage := vfs.DiskUsage{AvailBytes: disk.MostMark, TotalBytes: 4 * disk.MostMark}
+	usage := vfs.DiskUsage{AvailBytes: disk.MaxReserve, TotalBytes: 4 * disk.MaxReserve}
 	if full := f.full.Load(); full != nil && (*full)() {
-		usage.AvailBytes = disk.LeastMark
+		usage.AvailBytes = disk.MinReserve
 	}
 	return usage, nil
 }

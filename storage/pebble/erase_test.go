@@ -28,7 +28,7 @@ func places() map[string]func(c *clerk) (s *secrets, in string) {
 			s := c.post()
 			c.flush()
 			c.commit(nil)
-			c.flush() // and the file with the secrets is reused
+			c.flush() // so that the engine reuses the log file that has the secrets
 			return s, fmt.Sprintf("%06d.log", c.db.logs.Latest.Load())
 		},
 		"level 0": func(c *clerk) (*secrets, string) {
@@ -128,7 +128,7 @@ func TestErasureAfterAKill(t *testing.T) {
 
 const (
 	whereVariable = "COLOPHON_TEST_WHERE"
-	anywhere      = "anywhere" // while the eraser works
+	anywhere      = "anywhere" // at any time while the eraser works
 	secretSeq     = 50
 )
 

@@ -146,7 +146,7 @@ func TestContentThatIsBeingErased(t *testing.T) {
 		missed <- redacted
 	}()
 	go func() {
-		time.Sleep(100 * time.Millisecond) // the reader runs before the commit is durable
+		time.Sleep(100 * time.Millisecond) // gives the reader time to run before the commit is durable
 		close(release)
 	}()
 	require.NoError(t, <-missed, "the content is missing and no redaction explains it")

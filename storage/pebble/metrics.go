@@ -11,12 +11,12 @@ import (
 // Metrics are the database's own measurements. Counters start at 0 when the database is
 // opened.
 type Metrics struct {
-	DiskBytes    uint64 // of all files, including obsolete ones
+	DiskBytes    uint64 // total size of all files, including obsolete ones
 	WALBytes     uint64 // live data in the write-ahead log
 	Compactions  int64
 	Flushes      int64
 	Level0Files  int64     // tables that wait for a compaction
-	FsyncLatency Histogram // of the write-ahead log
+	FsyncLatency Histogram // sync latency of the write-ahead log
 	// FreeBytes is the free space of the database's file system. FreeMark is the mark below
 	// which writes are refused. Both are 0 if unknown.
 	FreeBytes uint64

@@ -26,7 +26,8 @@ const engineFormat = engine.FormatValueSeparation
 // Open opens the database in cfg.Dir. If the folder is absent or empty, Open creates an empty
 // database. It returns ErrInUse if this process or another one has the database open,
 // ErrFormat if the format version differs, and ErrDamaged if files were changed after they
-// were written; then it changes nothing. It refuses a folder that contains anything else.
+// were written; in that case it changes nothing. It refuses a folder that contains anything
+// else.
 func Open(ctx context.Context, cfg Config) (*Database, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -86,14 +87,14 @@ func open(cfg Config) (*Database, error) {
 	options.Experimental.ValueSeparationPolicy = d.eraser.ValueSeparation
 	d.eraser.ListenTo(options.EventListener)
 	d.engine, err = engine.Open(dir, options)
-	if full != nil && errors.Is(err, engine.ErrDBDoesNotExist) { // there is nothing to read
+	if full != nil && errors.Is(err, engine.ErrDBDoesNotExist) { // there is no database to read
 		err = full
 	}
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	err = d.checkFormat()
-	if full != nil && errors.Is(err, storage.ErrNotFound) { // nothing is stored yet
+	if full != nil && errors.Is(err, storage.ErrNotFound) { // the database has nothing to read yet
 		err = full
 	}
 	if err != nil {
@@ -110,7 +111,7 @@ func open(cfg Config) (*Database, error) {
 }
 
 // locate returns the folder of the database, and the version of Pebble's file formats with
-// which to open it. It creates the folder if it may.
+// which to open it. It creates the folder unless the database is opened for reading only.
 func locate(cfg Config) (dir string, format engine.FormatMajorVersion, err error) {
 	if cfg.ReadOnly {
 		description, err := engine.Peek(cfg.Dir, cfg.FS)

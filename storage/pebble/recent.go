@@ -2,7 +2,7 @@ package pebble
 
 import "colophon/storage"
 
-// recentDigests bounds the number of digests in each of a ledger's two sets.
+// recentDigests limits the number of digests in each of a ledger's two sets.
 const recentDigests = 8192
 
 // recent remembers digests of content that was posted repeatedly, so that content that is

@@ -84,7 +84,7 @@ type withdrawal struct {
 	ledger  keys.Ledger
 	digest  storage.Hash
 	records map[uint64]bool
-	erased  bool // no other record needs it
+	erased  bool // whether no other record needs the content
 }
 
 // apply makes the change. holdings iterates over the ledger's places and references. time is

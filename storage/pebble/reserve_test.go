@@ -61,7 +61,7 @@ func TestWritableWithoutAnswer(t *testing.T) {
 type lowFS struct {
 	vfs.FS
 	low      atomic.Bool
-	requests chan struct{} // one item for each request while low is set, up to its capacity
+	requests chan struct{} // gets one item for each request while low is set, up to its capacity
 	compacts atomic.Int64  // tables that compactions created while low was set
 }
 
@@ -69,13 +69,13 @@ func newLowFS() *lowFS { return &lowFS{FS: vfs.NewMem(), requests: make(chan str
 
 func (l *lowFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	if !l.low.Load() {
-		return vfs.DiskUsage{AvailBytes: disk.MostMark, TotalBytes: 20 * disk.MostMark}, nil
+		return vfs.DiskUsage{AvailBytes: disk.MaxReserve, TotalBytes: 20 * disk.MaxReserve}, nil
 	}
 	select {
 	case l.requests <- struct{}{}:
 	default:
 	}
-	return vfs.DiskUsage{AvailBytes: 1, TotalBytes: 20 * disk.MostMark}, nil
+	return vfs.DiskUsage{AvailBytes: 1, TotalBytes: 20 * disk.MaxReserve}, nil
 }
 
 func (l *lowFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
@@ -144,7 +144,7 @@ func TestReadWhenFull(t *testing.T) {
 	require.NoError(t, err)
 	old, err := store.Head(t.Context())
 	require.NoError(t, err)
-	last := batch(old, 1, 100) // only in the write-ahead log
+	last := batch(old, 1, 100) // this batch is only in the write-ahead log
 	require.NoError(t, store.Commit(t.Context(), old, last))
 	require.NoError(t, db.Close())
 	before, err := files.List(testConfig(files).Dir)
@@ -155,9 +155,9 @@ func TestReadWhenFull(t *testing.T) {
 	full, err := Open(t.Context(), config)
 	require.NoError(t, err)
 	require.True(t, full.ReadOnly())
-	require.ErrorIs(t, full.Roomy(), storage.ErrNoSpace)
+	require.ErrorIs(t, full.CheckSpace(), storage.ErrNoSpace)
 	files.low.Store(false)
-	require.NoError(t, full.Roomy())
+	require.NoError(t, full.CheckSpace())
 	l, err := full.Ledger(t.Context(), "default")
 	require.NoError(t, err)
 	require.Len(t, readEntries(t, l), 9)

@@ -23,7 +23,7 @@ import (
 // secrets are three pieces of content. One does not compress, one is compressed so that a
 // search of the bytes does not find it, and one is too short to be stored apart.
 type secrets struct {
-	contents []storage.Content // of one event
+	contents []storage.Content // content of one event
 	needles  [][]byte          // one for each piece of content
 }
 

@@ -50,7 +50,7 @@ func (l *ledger) Freeze(ctx context.Context) error {
 	return nil
 }
 
-// freeze is Freeze for a caller that holds l.mu.
+// freeze is like Freeze, for a caller that holds l.mu.
 func (l *ledger) freeze(ctx context.Context) error {
 	if err := l.db.writable(ctx); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 )
 
 // Without a digest filter, the filters of tables show that a key is new, and almost no block
-// is read. Stored keys are found through them.
+// is read. The filters do not hide stored keys.
 func TestFreshKeysAreFiltered(t *testing.T) {
 	const records, asked = 4000, 1000
 	db, l := newLedger(t, vfs.NewMem())

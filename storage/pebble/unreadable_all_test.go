@@ -89,9 +89,9 @@ func allSorts(t *testing.T) vfs.FS {
 	return files
 }
 
-// A file of a database cannot be opened or read, or a read returns wrong bytes. A read that
-// needs the file then fails. It never returns a wrong result, and never ErrNotFound for a
-// stored item. Otherwise a key would be treated as new, and two events would have it.
+// If a file of a database cannot be opened or read, or if its bytes are wrong, a read that
+// needs the file fails. It never returns a wrong result, and never ErrNotFound for a stored
+// item. Otherwise a key would be treated as new, and two events would have it.
 func TestUnreadableItemsAreNotAbsent(t *testing.T) {
 	files := allSorts(t)
 	db := openOn(t, files)

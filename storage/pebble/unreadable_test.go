@@ -18,7 +18,7 @@ import (
 // shared+n.
 const (
 	shared = 1500
-	every  = 100 // one in this many is redacted, or posted again
+	every  = 100 // one of this many events is redacted, and one of this many pieces is posted again
 )
 
 func pieceNo(n int) storage.Content {
@@ -44,7 +44,7 @@ func storedInTables(t *testing.T) (vfs.FS, storage.Head) {
 }
 
 // following returns a batch that redacts events whose content others need. It posts both
-// content that is stored and content that is not.
+// content that is already stored and new content.
 func following(old storage.Head) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + 1, Tip: digestOf(2)}, Entries: [][]byte{{1}}}
 	for n := 0; n < shared; n += every {
@@ -124,7 +124,7 @@ func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func
 	for skip := opening; skip < all; skip++ {
 		faults := faulty.New(faulty.Plan{Mode: mode, Calls: calls, Path: path, Skip: skip, Bit: 37 * skip})
 		db, store, err := open(faulty.NewFiles(copied(), faults))
-		if err != nil { // do read in another order
+		if err != nil { // because do can read in another order
 			require.NotErrorIs(t, err, storage.ErrNotFound)
 			require.NotErrorIs(t, err, storage.ErrFormat)
 			continue
@@ -160,7 +160,7 @@ func TestKeysThatCannotBeRead(t *testing.T) {
 		files, _ := storedInTables(t)
 		var requested []storage.Hash
 		held := 0
-		for n := 0; n < 3*shared; n += every { // the last third of them does not exist
+		for n := 0; n < 3*shared; n += every { // the last third of these does not exist
 			requested = append(requested, digestOf(uint64(1000+n)))
 			if n < 2*shared {
 				held++

@@ -25,7 +25,7 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 			}
 			for _, r := range piece.rows {
 				if r.By >= end && r.By < piece.size {
-					continue // from a later commit
+					continue // it comes from a later commit
 				}
 				if !yield(r, nil) {
 					return

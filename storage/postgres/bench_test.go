@@ -12,16 +12,17 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// Bytes of a record in a benchmark, and the number of prompts that the records share.
+// Sizes in bytes of the parts of a record in a benchmark, and the number of prompts that the
+// records share.
 const (
 	benchEntry   = 1100
-	benchText    = 500 // of its payload, and of its output
+	benchText    = 500 // length of its payload, and also of its output
 	benchPrompt  = 200
 	benchPrompts = 32
 )
 
-// benchBatch makes n records and their tiles. A record has an entry, two texts of its own, a
-// prompt that others have too, and a key.
+// benchBatch makes n records and their tiles. A record has an entry, two unique texts, a
+// prompt that it shares with other records, and a key.
 func benchBatch(old storage.Head, n int, text []byte) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + uint64(n), Checkpoint: text[:300]}}
 	cut := func(seq uint64, bytes int) []byte {
@@ -89,7 +90,8 @@ func benchWords(bytes int) (text []byte) {
 	return text[:bytes]
 }
 
-// BenchmarkCommit commits to a real disk, with its syncs, after looking up the keys.
+// BenchmarkCommit commits to a real disk, including the syncs. Before each commit, it looks up
+// the keys.
 func BenchmarkCommit(b *testing.B) {
 	text := benchWords(1 << 20)
 	for _, n := range []int{1, 64, 1024, 4096} {

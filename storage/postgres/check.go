@@ -15,9 +15,9 @@ import (
 var _ storage.KeyChecker = (*Database)(nil)
 
 // CheckKeys implements storage.KeyChecker. A key here is a row. CheckKeys counts the rows of
-// each table. The walk over a log has found that everything that the log names is stored, so a
-// stray row makes a count too high. Only then does CheckKeys read the event of each row to
-// find the stray.
+// each table. The walk over the log has already shown that everything that the log names is
+// stored, so a count that is too high means that there is a stray row. Only then does
+// CheckKeys read the event of each row to find that row.
 func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.Stray, error) {
 	c := &check{db: d, progress: progress}
 	strays, err := c.run(ctx, logs)
@@ -69,7 +69,7 @@ func (c *check) run(ctx context.Context, logs map[string]storage.LogSummary) ([]
 	return strays, nil
 }
 
-// foreign finds a row that belongs to a ledger which does not exist.
+// foreign finds a row that belongs to a nonexistent ledger.
 func (c *check) foreign(ctx context.Context) (*storage.Stray, error) {
 	for _, table := range []string{"heads", "entries", "tiles", "contents", "references", "redactions", "claims", "settings"} {
 		numbers, err := collect(ctx, c.db, pgx.RowTo[int64], `SELECT t.ledger FROM colophon_`+table+` t
@@ -128,8 +128,8 @@ func (c *ledgerCheck) entries(ctx context.Context) (*storage.Stray, error) {
 	return stray(storage.StrayEntry, uint64(seqs[0]), "it is stored, but the head has %d entries", c.head.Size), nil
 }
 
-// tiles checks that the tree of the head includes each stored tile, up to its last stored
-// hash. The walk over the log has checked the hashes.
+// tiles checks that the tree of the head includes each stored tile up to the tile's last
+// stored hash. The walk over the log has already checked the hashes.
 func (c *ledgerCheck) tiles(ctx context.Context) (found *storage.Stray, err error) {
 	const height = 8 // log2 of storage.TileHashes
 	err = c.db.read(ctx, func(pool *pgxpool.Pool) error {
@@ -152,7 +152,8 @@ func (c *ledgerCheck) tiles(ctx context.Context) (found *storage.Stray, err erro
 	return found, err
 }
 
-// holdings checks that content and references belong together.
+// holdings checks that each reference has its content, and that each piece of content is
+// needed by a record.
 func (c *ledgerCheck) holdings(ctx context.Context) (*storage.Stray, error) {
 	for _, wrong := range []struct{ query, message string }{
 		{`SELECT r.digest, r.seq FROM colophon_references r WHERE r.ledger = $1 AND NOT EXISTS (
@@ -173,7 +174,7 @@ func (c *ledgerCheck) holdings(ctx context.Context) (*storage.Stray, error) {
 			continue
 		}
 		seq := uint64(found[0].seq)
-		if found[0].seq < 0 { // content without a record
+		if found[0].seq < 0 { // content that no record needs
 			seq = c.head.Size
 		}
 		return stray(storage.StrayContent, seq, wrong.message, found[0].digest), nil
@@ -194,7 +195,7 @@ func scanNeed(row pgx.CollectableRow) (n need, err error) {
 // checkPage is the number of rows that the search for a stray reads at once.
 const checkPage = 1024
 
-// needs compares the number of needs with the log.
+// needs compares the number of stored needs with the number in the log.
 func (c *ledgerCheck) needs(ctx context.Context) (*storage.Stray, error) {
 	first, err := c.count(ctx, `SELECT count(seq) FROM colophon_contents WHERE ledger = $1`, c.ledger.number)
 	if err != nil {
@@ -227,7 +228,7 @@ func (c *ledgerCheck) needs(ctx context.Context) (*storage.Stray, error) {
 	return stray(storage.StrayContent, c.head.Size, "%d are stored, but the log accounts for %d", first+later, c.log.Needs), nil
 }
 
-// need reports a record that does not need the content.
+// need returns a stray if the record does not need the content.
 func (c *ledgerCheck) need(ctx context.Context, n need) (*storage.Stray, error) {
 	seq := uint64(n.seq)
 	if seq >= c.head.Size {
@@ -250,7 +251,7 @@ func (c *ledgerCheck) need(ctx context.Context, n need) (*storage.Stray, error) 
 	return nil, nil
 }
 
-// claims compares the number of claims with the log.
+// claims compares the number of stored claims with the number in the log.
 func (c *ledgerCheck) claims(ctx context.Context) (*storage.Stray, error) {
 	n, err := c.count(ctx, `SELECT count(*) FROM colophon_claims WHERE ledger = $1`, c.ledger.number)
 	if err != nil || n == c.log.Claims {

@@ -13,7 +13,7 @@ import (
 	"colophon/storage"
 )
 
-// Bounds of one statement, below the limits that engines put on messages. A larger commit
+// Limits of one statement, which are below the message limits of all engines. A larger commit
 // takes several statements.
 const (
 	statementBytes = 4 << 20
@@ -40,7 +40,7 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	return nil
 }
 
-// apply begins a transaction and makes the statements of a commit. The server receives them
+// apply begins a transaction and runs the statements of a commit. The server receives them
 // together, unless the commit redacts records.
 func (l *ledger) apply(ctx context.Context, conn *pgx.Conn, epoch int64, old storage.Head, b storage.Batch) error {
 	s := &statements{ledger: number(l.number)}
@@ -71,7 +71,7 @@ type statements struct {
 type statement struct {
 	query      string
 	parameters [][]byte
-	rows       int64 // that it must change, if that is not 0; else it is refused
+	rows       int64 // number of rows that the statement must change, or the write is refused; 0 means any number
 }
 
 func (s *statements) add(query string, parameters ...[]byte) {
@@ -81,11 +81,11 @@ func (s *statements) add(query string, parameters ...[]byte) {
 // begin begins a transaction.
 func (s *statements) begin() { s.add("begin") }
 
-var binaryFormat = []int16{pgx.BinaryFormatCode} // of all parameters
+var binaryFormat = []int16{pgx.BinaryFormatCode} // format of all parameters
 
-// send sends what was gathered since the last call. The first error counts. The connection keeps
-// the statements prepared. It encodes arrays itself, because encoding them one element at a time
-// took as long as the server's work.
+// send sends the statements that were collected since the last call. It returns the first
+// error. The connection keeps the statements prepared. It encodes arrays itself, because
+// encoding them one element at a time took as long as the server's work.
 func (s *statements) send(ctx context.Context, conn *pgx.Conn) error {
 	var batch pgconn.Batch
 	for i := range s.queued {
@@ -128,7 +128,7 @@ func appendArray(dst []byte, elementType uint32, length int) []byte {
 		dimensions = 0
 	}
 	dst = binary.BigEndian.AppendUint32(dst, dimensions)
-	dst = binary.BigEndian.AppendUint32(dst, 0) // no NULL
+	dst = binary.BigEndian.AppendUint32(dst, 0) // there is no NULL
 	dst = binary.BigEndian.AppendUint32(dst, elementType)
 	if length == 0 {
 		return dst
@@ -162,7 +162,7 @@ func texts(list [][]byte) []byte {
 	return dst
 }
 
-// head replaces the head, and locks its row. It must be the first statement.
+// head replaces the head, which locks its row. It must be the first statement.
 func (s *statements) head(epoch int64, old, next storage.Head) {
 	s.add(`UPDATE colophon_heads SET size = $5, tip = $6, time = $7, checkpoint = $8
 		WHERE ledger = $1 AND epoch = $2 AND size = $3 AND tip = $4 AND NOT frozen`,
@@ -170,7 +170,7 @@ func (s *statements) head(epoch int64, old, next storage.Head) {
 	s.queued[len(s.queued)-1].rows = 1
 }
 
-// pieces divides n rows into runs that keep to the bounds of a statement. size returns the
+// pieces divides n rows into runs that stay within the limits of a statement. size returns the
 // size of a row in bytes.
 func pieces(n int, size func(i int) int, each func(start, end int)) {
 	start, bytes := 0, 0
@@ -273,10 +273,10 @@ func (s *statements) contents(contents []storage.Content) {
 	})
 }
 
-// redact records the redactions of records that are not yet redacted, removes the needs of
-// these records, and deletes content that no record needs any longer. No commit wrote a stored
-// redaction by an event beyond the head: nothing was erased for it, and it must not prevent
-// the erasure now.
+// redact records the redactions of records that are not yet redacted, removes their references
+// to content, and deletes content that no record needs any longer. A stored redaction by an
+// event beyond the head does not count, because no commit wrote it and nothing was erased for
+// it.
 func (l *ledger) redact(ctx context.Context, conn *pgx.Conn, old storage.Head, redactions []storage.Redaction) error {
 	first := make(map[uint64]*storage.Redaction, len(redactions))
 	var seqs, by []int64

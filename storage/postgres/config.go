@@ -4,38 +4,39 @@
 //
 // # Fence
 //
-// The row of a ledger's head has the writer and the epoch. Opening a ledger raises the epoch
-// and names the writer; if servers share the database, taking its lease does (Leases). Every
-// transaction that writes to the ledger first updates or locks this row, on the condition that
-// it still has the writer's epoch; a commit also requires the size and the tip that it builds
-// on. If the condition does not hold, nothing is written. So two processes can open the same
-// ledger: the first one can write nothing from then on.
+// The row of a ledger's head names the writer and the epoch. A process that opens the ledger
+// raises the epoch and sets the writer to itself. If servers share the database, they do this
+// when they take the ledger's lease (Leases). Every transaction that writes to the ledger
+// first updates or locks this row, on the condition that it still has the writer's epoch; a
+// commit also requires the size and the tip that it builds on. If the condition does not hold,
+// nothing is written. So two processes can open the same ledger, but from then on, the first
+// process cannot write.
 //
 // # Unknown outcomes
 //
 // If the connection ends before COMMIT is answered, the transaction may have been committed,
-// or not, or the server may still be working on it. Reading the head is not enough: it may be
-// read before the transaction becomes visible, or it may show a transaction that is not yet on
-// a standby and is lost with the primary. So the store first raises the epoch in a transaction
-// of its own, which returns the head, and uses the head only when the server has answered its
-// COMMIT. Then:
+// or not, or the server may still be working on it. Reading the head is not enough: the read
+// can come before the transaction becomes visible, or it can show a transaction that is not on
+// a standby yet and that is lost with the primary. So the store first raises the epoch in a
+// transaction of its own, which returns the head, and uses the head only when the server has
+// answered its COMMIT. Then:
 //
 //   - The old transaction is decided. If it held the row, raising the epoch waited until it
-//     ended. If it did not, it finds another epoch, and writes nothing.
+//     ended. If it did not hold the row, it finds another epoch and writes nothing.
 //   - If the head shows the old transaction, it is as durable as the new one. Both went through
 //     the same write-ahead log in this order (or, in a distributed engine, through the same
 //     row), and the server has answered the later one.
 //
-// If the head is the one of the commit, the commit is reported as made; otherwise it is made
-// again under the new epoch. A server that answers COMMIT with a warning, as PostgreSQL does if
-// the wait for a standby was cancelled, has not acknowledged it.
+// If the head is the head of the commit, the store reports the commit as made; otherwise it
+// makes the commit again under the new epoch. A server that answers COMMIT with a warning, as
+// PostgreSQL does if the wait for a standby was cancelled, has not acknowledged it.
 //
-// The same holds when a ledger is opened. Head returns what this opening knows to be durable, and
-// not the row, which another process may have written since. storage/postgres/model searches for
-// orders of events that break this argument.
+// The same holds when a ledger is opened. Head returns the head that this process knows to be
+// durable. It does not return the row, because another process could have written it since.
+// storage/postgres/model searches for orders of events that break this argument.
 //
-// If another process took the ledger over meanwhile, or the server does not come back in
-// time, the outcome stays unknown, and the caller must stop writing.
+// If another process has taken over the ledger meanwhile, or the database server does not
+// return in time, the outcome stays unknown, and the caller must stop writing.
 package postgres
 
 import (
@@ -55,18 +56,20 @@ import (
 // Config says where a database is, and how to use it.
 type Config struct {
 	// URL is a connection string of pgx: postgres://user:password@host:port/database?options.
-	// The tables are in the first schema of its search_path. pool_max_conns bounds the
+	// The tables are in the first schema of its search_path. pool_max_conns limits the
 	// connections for reads.
 	URL string
 	// Logger receives the messages of the database; nil means slog.Default.
 	Logger *slog.Logger
-	// Patience is how long a write can take, and how long the store then tries to find out its
-	// outcome; 0 means one minute each. After that, the outcome is unknown.
+	// Patience is the longest time that a write can take, and then the longest time that the
+	// store spends on finding out its outcome. After that, the outcome is unknown. 0 means one
+	// minute for each.
 	Patience time.Duration
-	// Server names this server among several that share the database. Opening a ledger then
-	// takes nothing over; Leases does. nil: opening a ledger takes it over.
+	// Server identifies this server among several that share the database. A server then takes
+	// over a ledger with Leases, and not by opening it. If Server is nil, opening a ledger
+	// takes it over.
 	Server *Server
-	// ReadOnly opens an existing database without taking its ledgers over. Every write fails.
+	// ReadOnly opens an existing database without taking over its ledgers. Every write fails.
 	ReadOnly bool
 	// Primary refuses each connection to a server that is in recovery, with ErrStandby.
 	Primary bool
@@ -81,8 +84,8 @@ func IsURL(text string) bool {
 
 const (
 	defaultPatience = time.Minute
-	// writeConnections bounds the connections for writes, so that reads cannot delay commits.
-	// A ledger uses one connection during a write.
+	// writeConnections limits the connections for writes. They are separate, so that reads
+	// cannot delay commits. A ledger uses one connection during a write.
 	writeConnections = 4
 )
 
@@ -152,10 +155,10 @@ func (c Config) checkPrimary(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// useIndexes lets PostgreSQL plan each statement once, and with indexes alone, which each statement
-// of a server has. Otherwise it plans short lists of values again each time, and keeps for longer
-// lists a plan that reads the whole table, which it made while that was small. Other engines do not have all
-// of these settings.
+// useIndexes makes PostgreSQL plan each statement once, and only with indexes; every statement
+// of this package has an index that fits. Otherwise PostgreSQL makes a new plan for each short
+// list of values. For longer lists, it can keep a plan that reads the whole table, if it made
+// that plan while the table was small. Other engines do not have all of these settings.
 func useIndexes(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `SELECT set_config(s.name, v.value, false) FROM pg_settings s JOIN (VALUES
 		('enable_seqscan', 'off'), ('enable_bitmapscan', 'off'), ('jit', 'off'), ('plan_cache_mode', 'force_generic_plan')
@@ -167,18 +170,19 @@ func useIndexes(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // idleLimit is the time after which the server ends a transaction whose client is silent. The
-// client may have gone away without closing the connection, and the transaction holds the row
-// of the head, which raising the epoch waits for.
+// client may have disappeared without closing the connection. Its transaction then still locks
+// the row of the head, and raising the epoch has to wait for it.
 func (c Config) idleLimit() time.Duration {
-	if c.Server != nil { // another server waits
+	if c.Server != nil { // another server may be waiting for the row
 		return min(idleBesideOthers, c.Patience/8)
 	}
 	return min(10*time.Second, c.Patience/8)
 }
 
 // prepareWrites checks the settings that commits depend on. It does so for each new
-// connection, because the server can have been restarted with other settings. It then pins
-// synchronous_commit for the connection, whatever is configured later.
+// connection, because the server can have been restarted with other settings. It then sets
+// synchronous_commit for the connection, so that later changes of the configuration do not
+// affect it.
 func (c Config) prepareWrites(ctx context.Context, conn *pgx.Conn) error {
 	var commit, fsync, fullPages *string // nil if the engine has no such setting
 	err := conn.QueryRow(ctx, `SELECT current_setting('synchronous_commit', true), current_setting('fsync', true), current_setting('full_page_writes', true)`).
@@ -201,7 +205,7 @@ func (c Config) prepareWrites(ctx context.Context, conn *pgx.Conn) error {
 	}
 	if commit != nil {
 		if _, err := conn.Exec(ctx, `SELECT set_config('synchronous_commit', $1, false)`, *commit); err != nil {
-			return fmt.Errorf("pinning synchronous_commit for the connection: %w", err)
+			return fmt.Errorf("setting synchronous_commit for the connection: %w", err)
 		}
 	}
 	if _, err := conn.Exec(ctx, fmt.Sprintf(`SET idle_in_transaction_session_timeout = %d`, c.idleLimit().Milliseconds())); err != nil {
@@ -212,16 +216,16 @@ func (c Config) prepareWrites(ctx context.Context, conn *pgx.Conn) error {
 
 // SettingError reports a setting of the server with which confirmed commits could be lost.
 type SettingError struct {
-	Name   string // of the setting that is off
+	Name   string // name of the setting that is off
 	effect string
 }
 
-// Error says what could be lost with the setting, and what to do.
+// Error says what the setting can cause to be lost, and what to do.
 func (e *SettingError) Error() string {
 	return fmt.Sprintf("the server's setting %s is off: %s; set it to on for this server, database, and role", e.Name, e.effect)
 }
 
-// warned is the name of the last warning in the custom data of a connection.
+// warned is the name under which a connection's custom data holds its last warning.
 const warned = "colophon.warned"
 
 // noteWarning keeps a warning from the server.
@@ -231,7 +235,7 @@ func noteWarning(conn *pgconn.PgConn, notice *pgconn.Notice) {
 	}
 }
 
-// errUnacknowledged: the server answered COMMIT with a warning.
+// errUnacknowledged means that the server answered COMMIT with a warning.
 var errUnacknowledged = errors.New("the server committed with a warning")
 
 // commit commits a transaction. Any error means that its outcome is unknown, except one that

@@ -22,13 +22,13 @@ import (
 type Database struct {
 	reads    *pgxpool.Pool
 	writes   *pgxpool.Pool // nil if the database is open for reading only
-	writer   string        // names this opening in the heads that it writes
+	writer   string        // identifies this Database in the heads that it writes
 	patience time.Duration
 	moving   bool // Config.Moving
 	config   Config
 	log      *slog.Logger
 	closed   atomic.Bool
-	leases   *Leases // nil: opening a ledger takes it over
+	leases   *Leases // nil means that opening a ledger takes it over
 
 	unanswered atomic.Uint64 // see Metrics
 
@@ -39,8 +39,9 @@ type Database struct {
 var _ storage.Database = (*Database)(nil)
 
 // Open opens a database, and creates or converts its tables. It returns a SettingError if a
-// setting of the server could lose commits, storage.ErrFormat if a later build created the
-// tables, and a MoveError if a migration has locked the database.
+// setting of the server could lose commits, a PoolerError if connections share sessions,
+// storage.ErrFormat if this build cannot use the tables of a later one, and a MoveError if a
+// migration has locked the database.
 func Open(ctx context.Context, cfg Config) (*Database, error) {
 	d, err := open(ctx, cfg.withDefaults())
 	if err != nil {
@@ -54,7 +55,7 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 	if err != nil {
 		return nil, err
 	}
-	host, _ := os.Hostname() // only for people who read the table
+	host, _ := os.Hostname() // only informs people who read the table
 	d := &Database{
 		reads:    reads,
 		writes:   writes,
@@ -65,7 +66,10 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 		log:      cfg.Logger,
 		ledgers:  make(map[string]*ledger),
 	}
-	err = d.prepare(ctx)
+	err = checkPooler(ctx, reads.Config().ConnConfig)
+	if err == nil {
+		err = d.prepare(ctx)
+	}
 	if err == nil {
 		err = d.checkMove(ctx, cfg)
 	}
@@ -80,8 +84,9 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 	return d, nil
 }
 
-// Probe checks that a database answers, that no setting of its server could lose commits, and
-// that this build can read its tables, if there are any. It changes nothing.
+// Probe checks that a database answers, that connections do not share sessions, that no setting
+// of its server could lose commits, and that this build can use its tables, if there are any. It
+// changes nothing.
 func Probe(ctx context.Context, url string) error {
 	cfg := Config{URL: url}.withDefaults()
 	reads, writes, err := cfg.pools(ctx)
@@ -90,6 +95,9 @@ func Probe(ctx context.Context, url string) error {
 	}
 	defer reads.Close()
 	defer writes.Close()
+	if err := checkPooler(ctx, reads.Config().ConnConfig); err != nil {
+		return explained(err)
+	}
 	texts, err := steps()
 	if err != nil {
 		return err
@@ -98,11 +106,11 @@ func Probe(ctx context.Context, url string) error {
 	if err != nil {
 		return explained(err)
 	}
-	return checkVersion(stored, len(texts))
+	return stored.check(len(texts))
 }
 
-// prepare checks the server's settings, as each connection for writes does, and the version of
-// the tables.
+// prepare checks the version of the tables and, as each connection for writes does, the
+// server's settings.
 func (d *Database) prepare(ctx context.Context) error {
 	if d.writes != nil {
 		return migrate(ctx, d.writes)
@@ -115,12 +123,12 @@ func (d *Database) prepare(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case stored == 0:
+	case stored.tables == 0:
 		return fmt.Errorf("%w: there are no tables of colophon", storage.ErrNotFound)
-	case stored < len(texts):
-		return fmt.Errorf("%w: the tables have version %d, but this build reads version %d; open the database once for writing", storage.ErrFormat, stored, len(texts))
+	case stored.tables < len(texts):
+		return fmt.Errorf("%w: the tables have version %d, but this build reads version %d; open the database once for writing", storage.ErrFormat, stored.tables, len(texts))
 	}
-	return checkVersion(stored, len(texts))
+	return stored.check(len(texts))
 }
 
 // Place returns the host and the database, for messages. It contains no password.
@@ -129,7 +137,7 @@ func (d *Database) Place() string {
 	return fmt.Sprintf("%s:%d/%s", config.Host, config.Port, config.Database)
 }
 
-// usable returns nil if an operation can begin.
+// usable returns nil unless the database is closed or ctx is done.
 func (d *Database) usable(ctx context.Context) error {
 	if d.closed.Load() {
 		return errClosed
@@ -137,7 +145,7 @@ func (d *Database) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// writable is usable for operations that write.
+// writable is like usable, for operations that write.
 func (d *Database) writable(ctx context.Context) error {
 	if err := d.usable(ctx); err != nil {
 		return err
@@ -227,8 +235,9 @@ func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
 }
 
 // Ledger implements storage.Database. The first call for a ledger takes it over: other
-// processes that have it open can no longer write to it. So does a call after a write with an
-// unknown outcome. If the database is open for reading only, or shared, nothing is taken over.
+// processes that have it open can no longer write to it. A call after a write with an unknown
+// outcome also takes over the ledger. If the database is shared or open for reading only,
+// Ledger takes over nothing.
 func (d *Database) Ledger(ctx context.Context, name string) (storage.Store, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -284,8 +293,8 @@ func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store
 }
 
 // create creates a ledger with epoch 1. If it does not learn whether the ledger was created,
-// it tries again: the insertion then waits for the earlier one, and finds this writer in the
-// head.
+// it tries again. The second insertion waits for the first one to end, and then finds this
+// writer in the head.
 func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, error) {
 	if err := d.writable(ctx); err != nil {
 		return nil, err
@@ -350,8 +359,8 @@ func (d *Database) insert(ctx context.Context, info storage.Info) (made bool, er
 	return made && err == nil, err
 }
 
-// madeHere reports whether this opening created the ledger with that name. It returns
-// storage.ErrConflict if another opening did, and false if there is no such ledger.
+// madeHere reports whether this Database created the ledger with that name. It returns
+// storage.ErrConflict if another process did, and false if there is no such ledger.
 func (d *Database) madeHere(ctx context.Context, name string) (bool, error) {
 	if _, opened := d.ledgers[name]; opened {
 		return false, fmt.Errorf("%w: the name is taken", storage.ErrConflict)
@@ -385,7 +394,7 @@ func inTransaction(ctx context.Context, pool *pgxpool.Pool, change func(*pgx.Con
 	return commit(ctx, conn)
 }
 
-// begin begins a transaction with a statement of its own.
+// begin begins a transaction with a separate statement.
 func begin(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, "begin")
 	return err

@@ -15,8 +15,8 @@ import (
 var (
 	errClosed   = errors.New("the database is closed")
 	errReadOnly = errors.New("the database is open for reading only")
-	// errTakenOver: the head's row names another writer.
-	errTakenOver = errors.New("another process has taken the ledger over; stop one of the two")
+	// errTakenOver means that the head's row names another writer.
+	errTakenOver = errors.New("another process has taken over the ledger; stop one of the two")
 )
 
 // SQLSTATE codes and classes (PostgreSQL: Appendix A).
@@ -37,8 +37,8 @@ const (
 )
 
 // temporary reports whether the operation that returned err can succeed on another connection.
-// That includes every error that the server did not report, because then the connection was
-// lost.
+// This includes every error that the server did not report, because such an error means that
+// the connection was lost.
 func temporary(err error) bool {
 	var setting *SettingError
 	var moved *MoveError
@@ -60,7 +60,7 @@ func temporary(err error) bool {
 	return false
 }
 
-// sentinel reports whether err is an error of the contract, or of this package, which says
+// sentinel reports whether err is an error of package storage or of this package that says
 // that nothing was written.
 func sentinel(err error) bool {
 	for _, is := range []error{
@@ -84,7 +84,7 @@ func (e oneLine) Error() string {
 
 func (e oneLine) Unwrap() error { return e.error }
 
-// explained makes errors of the server wrap the errors of the contract.
+// explained makes an error of the server wrap the matching error of package storage.
 func explained(err error) error {
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) {

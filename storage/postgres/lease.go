@@ -17,34 +17,36 @@ import (
 
 // Server is one of several servers that share a database.
 type Server struct {
-	ID string // stays the same over restarts
+	ID string // stays the same after a restart
 	// Address is the URL at which other servers reach this one; empty if they cannot.
 	Address string
 }
 
 const (
-	// LeaseTime is how long a server holds a ledger, and counts as running, after it has last
-	// said so. It says so every LeaseTime/6.
+	// LeaseTime is how long a lease lasts, and how long a server counts as running after its
+	// last sign of life. A server renews both every LeaseTime/6.
 	LeaseTime = 3 * time.Second
-	// offerTime is how long only the server to which a ledger is offered may take it.
+	// offerTime is how long a ledger that is offered to one server is closed to all others.
 	offerTime = 2 * time.Second
-	// idleBesideOthers replaces the bound of idleLimit, so that a server that is stopped in the
-	// middle of a write does not keep another one from taking the ledger.
+	// idleBesideOthers replaces the limit of idleLimit in a shared database, so that a server
+	// that is suspended in the middle of a write does not prevent another server from taking
+	// the ledger.
 	idleBesideOthers = time.Second
-	// leaseConnections are connections of their own: leases must not wait for reads and writes.
+	// leaseConnections is the number of separate connections for leases, which must not wait
+	// for reads and writes.
 	leaseConnections = 3
 )
 
 var _ storage.Leased = (*ledger)(nil)
 
-// Held implements storage.Leased. It is always true in a database that is not shared.
+// Held implements storage.Leased. It always returns true in a database that is not shared.
 func (l *ledger) Held() bool { return l.db.leases == nil || l.held.Load() }
 
 // Leases says which of several servers holds which ledger. Each ledger has one row, which
 // expires by the database's clock unless its server renews it. The lease only decides who
-// tries to write. What makes a second writer impossible is the epoch in the head's row (see
-// the package's comment), which taking the lease raises in the same transaction. All methods
-// are safe for concurrent use.
+// tries to write. The epoch in the head's row is what makes a second writer impossible (see
+// the package's comment). Taking the lease raises the epoch in the same transaction. All
+// methods are safe for concurrent use.
 type Leases struct {
 	db   *Database
 	self Server
@@ -55,8 +57,8 @@ type Leases struct {
 	running sync.WaitGroup // notify
 
 	mu      sync.Mutex
-	ledgers []*ledger       // all that this server has held; under mu
-	changed map[string]bool // ledgers to announce; under mu
+	ledgers []*ledger       // all ledgers that this server has ever held; guarded by mu
+	changed map[string]bool // ledgers to announce; guarded by mu
 }
 
 func newLeases(ctx context.Context, d *Database, cfg Config) (*Leases, error) {
@@ -67,7 +69,7 @@ func newLeases(ctx context.Context, d *Database, cfg Config) (*Leases, error) {
 	config.MaxConns = leaseConnections
 	config.MinConns, config.MinIdleConns = 0, 0
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		// A renewal that a crash of the database loses only makes the lease expire earlier.
+		// If a crash of the database loses a renewal, the lease only expires earlier.
 		_, err := conn.Exec(ctx, `SET synchronous_commit = off`)
 		return cmp.Or(err, cfg.checkPrimary(ctx, conn))
 	}
@@ -90,7 +92,8 @@ func (s *Leases) close() {
 	s.pool.Close()
 }
 
-// Leases returns the leases of a database that was opened with Config.Server; else nil.
+// Leases returns the leases of a database that was opened with Config.Server, and nil for any
+// other database.
 func (d *Database) Leases() *Leases { return d.leases }
 
 // ReadOnly reports whether this server only reads: it can take no lease.
@@ -99,12 +102,12 @@ func (s *Leases) ReadOnly() bool { return s.db.writes == nil }
 // Self returns this server.
 func (s *Leases) Self() Server { return s.self }
 
-// milliseconds is a duration as the statements below take it.
+// milliseconds converts a duration for the statements below.
 func milliseconds(d time.Duration) float64 { return float64(d.Milliseconds()) }
 
-// insert takes a ledger's row, in a transaction that also raises the epoch. It reports false
-// if another server holds the ledger. resume permits to take the row of an earlier run of
-// this server.
+// insert takes a ledger's row, in a transaction that also raises the epoch. It returns false
+// if another server holds the ledger. With resume, it can also take the row of an earlier run
+// of this server.
 func (s *Leases) insert(ctx context.Context, conn *pgx.Conn, number int64, resume bool) (taken bool, err error) {
 	tag, err := conn.Exec(ctx, `INSERT INTO colophon_leases AS l (ledger, server, writer, address, expires)
 		VALUES ($1, $2, $3, $4, clock_timestamp() + $5::float8 * interval '1 millisecond')
@@ -115,8 +118,8 @@ func (s *Leases) insert(ctx context.Context, conn *pgx.Conn, number int64, resum
 }
 
 // Take takes the lease of a ledger, and raises its epoch. It returns storage.ErrNotHeld if
-// another server holds the ledger. If resume is true, the lease of an earlier run of this
-// server is free too: two running servers must not have one ID.
+// another server holds the ledger. If resume is true, it also takes a lease that an earlier
+// run of this server still holds. Two running servers must therefore not have the same ID.
 func (s *Leases) Take(ctx context.Context, name string, resume bool) error {
 	store, err := s.db.Ledger(ctx, name)
 	if err != nil {
@@ -177,8 +180,8 @@ func (s *Leases) Held(name string) bool {
 	return slices.ContainsFunc(s.ledgers, func(l *ledger) bool { return l.name == name && l.held.Load() })
 }
 
-// Renew renews all leases that this server holds. Those that another server has taken are no
-// longer held from then on.
+// Renew renews all leases that this server holds. If another server has taken a lease, this
+// server no longer holds it.
 func (s *Leases) Renew(ctx context.Context) error {
 	held := s.held()
 	if len(held) == 0 {
@@ -205,8 +208,8 @@ func (s *Leases) Renew(ctx context.Context) error {
 	return nil
 }
 
-// Pass gives a ledger up. For a short time only the server to may take it; if that is nil, any
-// server may take it. Nothing may be writing to the ledger.
+// Pass gives up a ledger. For a short time, only the server to can take it; if to is nil, any
+// server can take it at once. The caller must have ended all writes to the ledger.
 func (s *Leases) Pass(ctx context.Context, name string, to *Server) error {
 	store, err := s.db.Ledger(ctx, name)
 	if err != nil {
@@ -227,13 +230,13 @@ func (s *Leases) Pass(ctx context.Context, name string, to *Server) error {
 	return nil
 }
 
-// Live is a server that is running, and the ledgers that it has the signing keys of.
+// Live is a server that is running, and the ledgers whose signing keys it has.
 type Live struct {
 	Server
 	Ledgers []string
 }
 
-// Beat says that this server is running, and which ledgers it has the signing keys of.
+// Beat records that this server is running, and which ledgers' signing keys it has.
 func (s *Leases) Beat(ctx context.Context, ledgers []string) error {
 	if ledgers == nil {
 		ledgers = []string{}
@@ -246,7 +249,8 @@ func (s *Leases) Beat(ctx context.Context, ledgers []string) error {
 	return nil
 }
 
-// Leave says that this server ends, and forgets those that ended without saying so long ago.
+// Leave removes this server from the list of running servers. It also removes servers that
+// stopped long ago without calling Leave.
 func (s *Leases) Leave(ctx context.Context) error {
 	_, err := s.pool.Exec(ctx, `DELETE FROM colophon_servers WHERE id = $1 OR seen < clock_timestamp() - interval '1 day'`, s.self.ID)
 	return err
@@ -269,14 +273,15 @@ func (s *Leases) Servers(ctx context.Context) ([]Live, error) {
 	return all, nil
 }
 
-// State is what all servers of a database see of a ledger.
+// State is the state of a ledger that all servers on a database see.
 type State struct {
 	Name  string
-	Size  uint64 // of the stored head
+	Size  uint64 // size of the stored head
 	Epoch int64
-	// Version differs whenever the head, the freezing, or a setting does.
+	// Version changes whenever the head or a setting changes, or the ledger is frozen.
 	Version string
-	// Holder has the lease, or is the only one that may take it now; nil if it is free.
+	// Holder is the server that has the lease, or the only server that can take it now. It is
+	// nil if the lease is free.
 	Holder *Server
 	// Taken is true if Holder has taken the lease.
 	Taken bool

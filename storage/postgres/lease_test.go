@@ -44,8 +44,8 @@ func stateOf(t *testing.T, db *Database) State {
 	return states[0]
 }
 
-// Only the server that holds a ledger writes to it. One that has lost it finds out by its next
-// write, and by its next renewal.
+// Only the server that holds a ledger writes to it. A server that has lost the ledger finds
+// out at its next write or renewal.
 func TestLease(t *testing.T) {
 	url := emptyURL(t)
 	a, b := member(t, url, "a"), member(t, url, "b")
@@ -96,7 +96,8 @@ func TestLease(t *testing.T) {
 	require.NoError(t, write(first), "a ledger can be taken again")
 }
 
-// A server that starts again resumes its lease at once; then only another run of it could.
+// A server that restarts resumes its lease at once. After that, only another run of the same
+// server could take the lease.
 func TestResumedLease(t *testing.T) {
 	url := emptyURL(t)
 	before := member(t, url, "a")
@@ -112,7 +113,7 @@ func TestResumedLease(t *testing.T) {
 	require.Equal(t, int64(3), stateOf(t, other).Epoch)
 }
 
-// A ledger is given up to one server, or to any.
+// A server can pass a ledger to one server, or to whichever takes it first.
 func TestPassedLease(t *testing.T) {
 	url := emptyURL(t)
 	a, b, c := member(t, url, "a"), member(t, url, "b"), member(t, url, "c")
@@ -134,7 +135,7 @@ func TestPassedLease(t *testing.T) {
 	require.NoError(t, c.Leases().Take(t.Context(), "default", false))
 }
 
-// A server that no longer says that it runs is not listed.
+// A server that has given no sign of life for some time is not listed.
 func TestServers(t *testing.T) {
 	url := emptyURL(t)
 	a, b := member(t, url, "a"), member(t, url, "b")
@@ -155,7 +156,7 @@ func TestServers(t *testing.T) {
 	require.Empty(t, servers)
 }
 
-// States shows whatever a server that follows must read again.
+// States shows every change that a server that follows a ledger has to read.
 func TestVersions(t *testing.T) {
 	url := emptyURL(t)
 	a := member(t, url, "a")

@@ -21,19 +21,21 @@ type ledger struct {
 	name   string
 	number int64
 
-	// durable is the last head that this opening has taken over or written, and that the server
-	// has acknowledged; nil before it is open. The row of the head may show more: a commit of
-	// another process that is not on the standby yet, for example.
+	// durable is the last head that this process has taken over or written, and that the
+	// database server has acknowledged. It is nil until the ledger is open. The row of the
+	// head can be newer: for example, it can show another process's commit that is not on the
+	// standby yet.
 	durable atomic.Pointer[storage.Head]
 
 	// mu serialises writers.
 	mu    sync.Mutex
-	epoch int64 // epoch in the head's row while this opening may write; 0 before the ledger is open; guarded by mu
+	epoch int64 // epoch in the head's row while this process is the writer; 0 before the ledger is open; guarded by mu
 	// doubt is the error of a write whose outcome is unknown. No write is tried until the
 	// ledger is opened again. Guarded by mu.
 	doubt error
-	// held: this server holds the ledger. Only a shared database reads it (Held). Written by
-	// create, under mu by TakeLease, and by all who find the lease lost.
+	// held reports whether this server holds the ledger. Only Held in a shared database reads
+	// it. create sets it, Take sets it under mu, and any method that finds the lease lost
+	// clears it.
 	held atomic.Bool
 }
 
@@ -49,11 +51,11 @@ type change struct {
 	// change. It returns errRefused if the row does not have the epoch, or does not meet another
 	// condition.
 	apply func(ctx context.Context, conn *pgx.Conn, epoch int64) error
-	// made reports whether a head shows that the change was made. nil means that the change
-	// may be made again.
+	// made reports whether a head shows that the change was made. nil means that making the
+	// change twice does no harm.
 	made func(storage.Head) bool
-	// old is the head that the change builds on, and next the one that it makes; nil if it does
-	// not depend on the head.
+	// old is the head that the change builds on, and next is the head that it makes. Both are
+	// nil if the change does not depend on the head.
 	old, next *storage.Head
 }
 
@@ -101,7 +103,7 @@ func (l *ledger) recover(ctx context.Context, c change, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience)
 	defer cancel()
 	for between := (pause{}); temporary(err); {
-		l.db.log.Warn("the outcome of a write is not known yet; reading the head again", "ledger", l.name, "error", err)
+		l.db.log.Warn("the outcome of a write is not known yet; reading the head to find out", "ledger", l.name, "error", err)
 		if waited := between.wait(ctx); waited != nil {
 			l.doubt = fmt.Errorf("the outcome of a write is unknown, because the server has not answered for %v: %w", l.db.patience, err)
 			return l.doubt
@@ -132,21 +134,22 @@ func (l *ledger) attempt(ctx context.Context, c change) error {
 // Two ways to take over a ledger.
 const (
 	takeFrom = `UPDATE colophon_heads SET epoch = epoch + 1, writer = $2 WHERE ledger = $1 AND ` + notMoved + ` RETURNING ` + headColumns
-	// takeMoving is takeFrom for a migration.
+	// takeMoving is like takeFrom, for a migration.
 	takeMoving = `UPDATE colophon_heads SET epoch = epoch + 1, writer = $2 WHERE ledger = $1 RETURNING ` + headColumns
 	// takeOwn updates nothing if another process has the ledger.
 	takeOwn = `UPDATE colophon_heads SET epoch = epoch + 1 WHERE ledger = $1 AND writer = $2 RETURNING ` + headColumns
 )
 
-// takeAgain takes the ledger over from earlier writes of this opening. It does not spend all
-// of its time on one connection.
+// takeAgain raises the epoch, so that earlier writes of this process can no longer commit. It
+// does not spend all of its time on one connection.
 func (l *ledger) takeAgain(ctx context.Context) (storage.Head, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience/4)
 	defer cancel()
 	return l.takeOver(ctx, l.raise(ctx, takeOwn))
 }
 
-// raise returns what takeOver does to raise the epoch: one of the statements above.
+// raise returns the function with which takeOver raises the epoch. how is one of the
+// statements above.
 func (l *ledger) raise(ctx context.Context, how string) func(*pgx.Conn, *headRow) error {
 	return func(conn *pgx.Conn, row *headRow) error {
 		return conn.QueryRow(ctx, how, l.number, l.db.writer).Scan(row.values()...)
@@ -155,7 +158,7 @@ func (l *ledger) raise(ctx context.Context, how string) func(*pgx.Conn, *headRow
 
 // takeOver raises the epoch, and returns the head that the same transaction saw, once that is
 // acknowledged. No transaction of an earlier epoch can commit from then on (see the package's
-// comment). A second statement might read the head of another server, or one that another
+// comment). A separate statement could read the head on another server, or a head that another
 // process has written meanwhile. The caller holds l.mu.
 func (l *ledger) takeOver(ctx context.Context, raise func(*pgx.Conn, *headRow) error) (storage.Head, error) {
 	var row headRow
@@ -180,13 +183,14 @@ func (l *ledger) takeOver(ctx context.Context, raise func(*pgx.Conn, *headRow) e
 	return head, nil
 }
 
-// note keeps a head that the server has acknowledged. Its slice may be the caller's.
+// note keeps a head that the server has acknowledged. The caller can change its slice
+// afterwards.
 func (l *ledger) note(head storage.Head) {
 	head.Checkpoint = bytes.Clone(head.Checkpoint)
 	l.durable.Store(&head)
 }
 
-// open takes the ledger over, unless this opening has it.
+// open takes over the ledger, unless this process already has it.
 func (l *ledger) open(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -209,8 +213,9 @@ func (l *ledger) open(ctx context.Context) error {
 	return nil
 }
 
-// errRefused: the head's row does not meet the condition of a change. Nothing was written.
-var errRefused = errors.New("the head's row does not meet the condition of the write")
+// errRefused means that the head's row does not meet the condition of a change. Nothing was
+// written.
+var errRefused = errors.New("the head is not the one that the write builds on")
 
 // refused returns the reason why the head's row did not meet the condition of a change on old.
 func (l *ledger) refused(ctx context.Context, old *storage.Head) error {
@@ -290,8 +295,8 @@ func (l *ledger) SetSetting(ctx context.Context, name string, value []byte) erro
 	return nil
 }
 
-// Writable implements storage.Store. The server does not report how much space it has. A
-// commit for which there is no space returns storage.ErrNoSpace.
+// Writable implements storage.Store. The database server does not report how much space it
+// has. If there is not enough space for a commit, Commit returns storage.ErrNoSpace.
 func (l *ledger) Writable(ctx context.Context) error {
 	err := l.db.writable(ctx)
 	if err == nil && !l.Held() {

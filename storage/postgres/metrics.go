@@ -11,8 +11,8 @@ import (
 // PoolMetrics describe the connections for reads, or those for writes.
 type PoolMetrics struct {
 	InUse  int32         // connections that run a statement now
-	Most   int32         // bound of InUse
-	Waited time.Duration // sum of the times that operations have waited for a connection
+	Most   int32         // largest possible value of InUse
+	Waited time.Duration // total time that operations have waited for a connection
 }
 
 // Metrics are measurements since Open.
@@ -36,8 +36,8 @@ func poolMetrics(pool *pgxpool.Pool) PoolMetrics {
 	return PoolMetrics{InUse: s.AcquiredConns(), Most: s.MaxConns(), Waited: s.EmptyAcquireWaitTime()}
 }
 
-// DiskBytes returns the size of the tables with their indexes, dead rows included. It asks the
-// server about each file: call it rarely. It works on PostgreSQL.
+// DiskBytes returns the size of the tables with their indexes, dead rows included. The server
+// looks at each file, so call this rarely. It works on PostgreSQL.
 func (d *Database) DiskBytes(ctx context.Context) (int64, error) {
 	var bytes int64
 	err := d.row(ctx, []any{&bytes}, `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c

@@ -14,25 +14,25 @@ type MoveState string
 
 // The states of a database that is not in use.
 const (
-	// Arriving: ledgers are being copied into the database, and are not complete.
+	// Arriving means that ledgers are being copied into the database, and are not complete.
 	Arriving MoveState = "arriving"
-	// Leaving: ledgers are being copied out of the database.
+	// Leaving means that ledgers are being copied out of the database.
 	Leaving MoveState = "leaving"
-	// Moved: the ledgers are complete elsewhere.
+	// Moved means that the ledgers are complete elsewhere.
 	Moved MoveState = "moved"
 )
 
-// Move is the mark of a database that a migration has locked.
+// Move is the mark on a database that a migration has locked.
 type Move struct {
 	State MoveState `json:"state"`
-	Peer  string    `json:"peer"` // the other side, for people
+	Peer  string    `json:"peer"` // the other side of the move; only informs people
 	Since time.Time `json:"since"`
 }
 
-// MoveError: the database is locked by a migration. Nothing was changed.
+// MoveError means that a migration has locked the database. Nothing was changed.
 type MoveError struct {
 	Move
-	Place string // of the database
+	Place string // host and name of the database
 }
 
 // Error says what happened, and what to do.
@@ -40,22 +40,22 @@ func (e *MoveError) Error() string {
 	since := e.Since.UTC().Format(time.RFC3339)
 	switch e.State {
 	case Arriving:
-		return fmt.Sprintf("the ledgers of %s are being copied into the database %s since %s, and are not complete: run colophon migrate with the same arguments until it ends, or drop the tables colophon_… to begin again",
+		return fmt.Sprintf("the ledgers of %s have been in the process of moving into the database %s since %s, and the copy is not complete: run colophon migrate with the same arguments until it ends, or drop the tables colophon_… to begin again",
 			e.Peer, e.Place, since)
 	case Leaving:
-		return fmt.Sprintf("the ledgers of the database %s are being copied to %s since %s: run colophon migrate with the same arguments until it ends, or with --undo to stay with the database", e.Place, e.Peer, since)
+		return fmt.Sprintf("the ledgers of the database %s have been in the process of moving to %s since %s: run colophon migrate with the same arguments until it ends, or with --undo to keep using the database", e.Place, e.Peer, since)
 	}
-	return fmt.Sprintf("the ledgers of the database %s were moved to %s on %s: serve that one. If nothing was written there, colophon migrate --undo with the same arguments undoes the move; else move them back with colophon migrate",
+	return fmt.Sprintf("the ledgers of the database %s were moved to %s on %s: use that one. To undo the move while nothing has been written there, run colophon migrate --undo with the same arguments; otherwise, move the ledgers back with colophon migrate",
 		e.Place, e.Peer, since)
 }
 
 // moveName is the name of the value that holds a Move.
 const moveName = "move"
 
-// notMoved is the condition of taking a ledger over, and of creating one.
+// notMoved is the condition for taking over or creating a ledger.
 const notMoved = `NOT EXISTS (SELECT 1 FROM colophon_shared WHERE name = '` + moveName + `')`
 
-// Move returns the mark of the database; the zero Move if there is none.
+// Move returns the mark on the database, or the zero Move if there is none.
 func (d *Database) Move(ctx context.Context) (Move, error) {
 	var m Move
 	text, stored, err := d.Value(ctx, moveName)
@@ -99,7 +99,7 @@ func (d *Database) checkMove(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	if m.State == "" || cfg.ReadOnly && m.State != Arriving { // what is left behind is complete
+	if m.State == "" || cfg.ReadOnly && m.State != Arriving { // the ledgers that a move leaves behind are complete
 		return nil
 	}
 	return &MoveError{Move: m, Place: d.Place()}

@@ -10,7 +10,7 @@ import (
 	"colophon/storage"
 )
 
-// Of several changes of one version of a value, one is made.
+// If several changes start from the same version of a value, exactly one succeeds.
 func TestValues(t *testing.T) {
 	url := emptyURL(t)
 	one, two := openAt(t, url), openAt(t, url)
@@ -55,8 +55,8 @@ func TestValues(t *testing.T) {
 	require.Zero(t, version)
 }
 
-// A database that is being moved, or was moved, is not opened, and no ledger of it is taken over
-// or made, except by the migration.
+// A database that is being moved, or was moved, cannot be opened, and only the migration can
+// take over or create its ledgers.
 func TestMovedDatabase(t *testing.T) {
 	url := emptyURL(t)
 	ctx := t.Context()
@@ -99,7 +99,7 @@ func TestMovedDatabase(t *testing.T) {
 	require.ErrorIs(t, moving.CheckHeld(ctx), errTakenOver)
 }
 
-// The metrics of a database that is idle, and the size of its tables.
+// An idle database has the expected metrics, and its tables have a size.
 func TestDatabaseMetrics(t *testing.T) {
 	url := emptyURL(t)
 	one, two := openAt(t, url), openAt(t, url)

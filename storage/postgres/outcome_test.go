@@ -91,7 +91,7 @@ func TestCutDuringCommit(t *testing.T) {
 	require.ErrorIs(t, store.Commit(t.Context(), head, batch(head, 1)), storage.ErrFrozen)
 }
 
-// The answer to the creation of a ledger is lost.
+// If the answer to the creation of a ledger is lost, the ledger is still created exactly once.
 func TestCutDuringCreation(t *testing.T) {
 	f, proxy, _, _ := proxied(t)
 	db := openAt(t, proxy.URL("search_path", postgrestest.Shared(t).Schema(t)))
@@ -323,12 +323,12 @@ func TestSynchronousCommitIsKept(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return shown(admin.QueryRow(t.Context(), `SHOW synchronous_commit`)) == "off"
 	}, time.Minute, time.Millisecond)
-	for range 3 { // the connection processes the change between statements
+	for range 3 { // the connection applies the changed configuration between statements
 		require.Equal(t, "on", shown(db.writes.QueryRow(t.Context(), `SHOW synchronous_commit`)))
 	}
 }
 
-// A read is repeated if its connection was cut before.
+// A read is repeated if its connection has been cut.
 func TestReadAfterCut(t *testing.T) {
 	_, proxy, store, _ := proxied(t)
 	b := batch(storage.Head{}, 3)

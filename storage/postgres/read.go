@@ -58,9 +58,9 @@ func (l *ledger) Head(ctx context.Context) (storage.Head, error) {
 	return head, nil
 }
 
-// head returns the last head. An opening that writes, and holds the ledger, returns the one that it
-// knows to be durable, and so never one that is lost with a server. The caller must not change its
-// slice.
+// head returns the last head. If this process writes the ledger, it returns the head that it
+// knows to be durable, and so never a head that is lost with a server. The caller must not
+// change the head's slice.
 func (l *ledger) head(ctx context.Context) (storage.Head, error) {
 	if known := l.durable.Load(); known != nil && l.Held() {
 		return *known, l.db.usable(ctx)

@@ -10,9 +10,9 @@ import (
 	"colophon/storage"
 )
 
-// Value returns a named value of the whole database, which all its servers share. Its version is
-// 1 when it is first stored, and each change raises it by one. A value that is not stored has
-// version 0.
+// Value returns a named value of the whole database, which all its servers share. The value
+// has version 1 when it is first stored, and each change increases the version by one. A value
+// that is not stored has version 0.
 func (d *Database) Value(ctx context.Context, name string) (value []byte, version int64, err error) {
 	err = d.row(ctx, []any{&value, &version}, `SELECT value, version FROM colophon_shared WHERE name = $1`, name)
 	return value, version, unlessAbsent(err, name)
@@ -31,9 +31,9 @@ func unlessAbsent(err error, name string) error {
 	return fmt.Errorf("reading the value %q of the database: %w", name, err)
 }
 
-// SetValue replaces a named value of that version, durably; version 0 means that it is not
-// stored yet. It returns storage.ErrConflict if the stored version is another one. After any
-// other error the outcome is unknown.
+// SetValue durably replaces a named value that has this version; version 0 means that the
+// value is not stored yet. It returns storage.ErrConflict if the stored value has another
+// version. After any other error the outcome is unknown.
 func (d *Database) SetValue(ctx context.Context, name string, version int64, value []byte) error {
 	err := d.change(ctx, func(conn *pgx.Conn) error {
 		query, arguments := `UPDATE colophon_shared SET version = version + 1, value = $3 WHERE name = $1 AND version = $2`, []any{name, version, filled(value)}
@@ -42,7 +42,7 @@ func (d *Database) SetValue(ctx context.Context, name string, version int64, val
 		}
 		tag, err := conn.Exec(ctx, query, arguments...)
 		if err == nil && tag.RowsAffected() == 0 {
-			err = fmt.Errorf("%w: its version is not %d any longer", storage.ErrConflict, version)
+			err = fmt.Errorf("%w: its version is no longer %d", storage.ErrConflict, version)
 		}
 		return err
 	})
@@ -52,7 +52,7 @@ func (d *Database) SetValue(ctx context.Context, name string, version int64, val
 	return nil
 }
 
-// change runs a transaction that concerns no single ledger.
+// change runs a transaction that concerns the whole database.
 func (d *Database) change(ctx context.Context, apply func(*pgx.Conn) error) error {
 	if err := d.writable(ctx); err != nil {
 		return err

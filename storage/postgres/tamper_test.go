@@ -24,7 +24,7 @@ func (x *tamperer) exec(statement string, arguments ...any) error {
 	return err
 }
 
-// change is exec, but returns storage.ErrNotFound if no row changed.
+// change is like exec, but returns storage.ErrNotFound if no row changed.
 func (x *tamperer) change(statement string, arguments ...any) error {
 	tag, err := x.conn.Exec(x.t.Context(), statement, append([]any{x.ledger}, arguments...)...)
 	if err == nil && tag.RowsAffected() == 0 {

@@ -13,7 +13,7 @@ import (
 )
 
 // No connection is held while a caller works on results: walks read page by page. The first
-// page is small, for callers that need little.
+// page is small, because some callers need only a few rows.
 const (
 	firstPage = 32      // rows
 	growth    = 4       // factor between the sizes of successive pages
@@ -71,7 +71,7 @@ func (l *ledger) entries(ctx context.Context, from, end uint64, most int) (page 
 			}
 			page, bytes, next = append(page, entry), bytes+len(entry), next+1
 		}
-		rows.Close() // reads the rest of the page, if there is any
+		rows.Close() // reads the rest of the page
 		if err := rows.Err(); err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 				page, err = l.redactions(ctx, from, half[1], most)
 				for _, r := range page {
 					if r.By >= head.Size && r.By < r.size {
-						continue // from a later commit
+						continue // it comes from a later commit
 					}
 					if !yield(r.Redaction, nil) {
 						return
@@ -151,7 +151,7 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 	}
 }
 
-// redactions reads the redactions, as stored, of records with from ≤ seq ≤ to, up to most of
+// redactions reads the stored redactions of records with from ≤ seq ≤ to, but at most most of
 // them.
 func (l *ledger) redactions(ctx context.Context, from, to int64, most int) ([]redactionRow, error) {
 	return collect(ctx, l.db, func(row pgx.CollectableRow) (r redactionRow, err error) {

@@ -17,9 +17,9 @@ type Fault int
 
 // The faults. The caller cannot distinguish them: the outcome is unknown.
 const (
-	// Before: the commit writes nothing.
+	// Before means that the commit writes nothing.
 	Before Fault = iota + 1
-	// After: the commit writes everything durably and still returns an error.
+	// After means that the commit writes everything durably and still returns an error.
 	After
 )
 

@@ -48,7 +48,7 @@ func testModel(t *testing.T, s *suite) {
 			"":         m.check,
 			"create":   m.create,
 			"commit":   m.commit,
-			"commit 2": m.commit, // a second name makes it more likely
+			"commit 2": m.commit, // an additional name makes commits more likely
 			"stale":    m.stale,
 			"freeze":   m.freeze,
 			"setting":  m.setting,
@@ -156,7 +156,7 @@ func (m *machine) stale(r *rapid.T) {
 	require.ErrorIs(r, store.Commit(m.t.Context(), old, b), want)
 }
 
-// freeze freezes a ledger, but only rarely, since little can follow.
+// freeze freezes a ledger, but only rarely, because few operations are possible afterwards.
 func (m *machine) freeze(r *rapid.T) {
 	if rapid.IntRange(0, 9).Draw(r, "freeze") > 0 {
 		r.Skip("only few steps freeze")

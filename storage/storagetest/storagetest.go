@@ -18,7 +18,7 @@ import (
 // suite is the configuration of one run.
 type suite struct {
 	open   func(t *testing.T) storage.Database
-	reopen func(t *testing.T, db storage.Database) storage.Database // nil if not offered
+	reopen func(t *testing.T, db storage.Database) storage.Database // nil if the implementation does not offer this
 }
 
 // Option extends what Run tests.

@@ -20,9 +20,10 @@ run-DAGs, it shows the stages at which they diverge. A and B are the numbers (se
 records.
 
 With --text, compare also shows how the texts differ, word by word: for IPC records the
-output, the prompt, and the payload, after the first words of the input; for run-DAGs the
-question and the answer; for path fingerprints the passage, with a warning if the paths
-differ. Deleted words are [-red-], inserted words {+green+}. This needs the scope content.
+output, the prompt, and the payload (it prints the first words of the input above them);
+for run-DAGs the question and the answer; for path fingerprints the passage, with a warning
+if the paths differ. Deleted words are [-red-], inserted words {+green+}. This needs the
+scope content.
 
 The table also shows whether a record is not live or claims a wrong hash. The output of
 --json does not; use GET /records/SEQ.`,

@@ -45,7 +45,7 @@ func completed[R any](d *commands, command *cobra.Command, path string, query ur
 	return values, cobra.ShellCompDirectiveNoFileComp
 }
 
-// limitTime bounds how long a completion waits. The caller must call cancel.
+// limitTime limits how long a completion waits. The caller must call cancel.
 func limitTime(command *cobra.Command) (cancel context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(command.Context(), completion.Time)
 	command.SetContext(ctx)

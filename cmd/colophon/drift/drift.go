@@ -70,8 +70,8 @@ func (d *commands) pageFlags(flags *pflag.FlagSet) {
 
 // bindPeriod binds the flags of commands that take a period.
 func bindPeriod(flags *pflag.FlagSet) {
-	cli.MomentVar(flags, "since", "leave out what came before this `time`")
-	cli.MomentVar(flags, "until", "leave out what came at this `time` or later")
+	cli.MomentVar(flags, "since", "leave out everything before this `time`")
+	cli.MomentVar(flags, "until", "leave out everything at this `time` or later")
 }
 
 // stateFlag binds the flag of commands that show only live records by default.

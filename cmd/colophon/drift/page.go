@@ -119,8 +119,8 @@ func (d *commands) conclude(command *cobra.Command, t *cli.Table, next, empty st
 	}
 }
 
-// sayIncomplete prints how many IPC records lack each of the parts. Nil stands for all parts that any
-// record lacks.
+// sayIncomplete prints how many IPC records lack each of the parts. A nil list means all parts
+// that any record lacks.
 func (d *commands) sayIncomplete(command *cobra.Command, parts []string) {
 	counts := make(map[string]uint64)
 	if !command.Flags().Changed("as-of") { // the server has counts for the current size only
@@ -170,7 +170,7 @@ func printAnswer[T any](d *commands, command *cobra.Command, path string, query 
 	return print(answer)
 }
 
-// connect makes the client unless it exists.
+// connect creates the client unless it already exists.
 func (d *commands) connect() (err error) {
 	if d.server == nil {
 		d.server, err = d.from.Connect(d.Console)

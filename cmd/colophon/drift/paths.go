@@ -29,7 +29,7 @@ of the two records was posted without its text.
 Without PROJECT, paths lists the projects. With --build, it lists the paths of one build
 and, with --status, only those that are new, modified, unchanged, incomparable, gone,
 validated or unvalidated. The first characters of a build's name stand for the name if
-only one build begins so. With PATH_ID, it shows the history of one path; drift compare
+no other build's name begins the same way. With PATH_ID, it shows the history of one path; drift compare
 --text shows how the texts of two of its events differ.`,
 		Example: `  colophon drift paths
   colophon drift paths harrow-vale --all
@@ -60,7 +60,7 @@ only one build begins so. With PATH_ID, it shows the history of one path; drift 
 	return command
 }
 
-// The values of --status that are no categories of paths.
+// The values of --status that are not categories of paths.
 const (
 	gone        = string(index.Gone)
 	validated   = "validated"
@@ -70,9 +70,9 @@ const (
 // pathStatuses are the values of --status.
 var pathStatuses = append(completion.Names("", index.Categories[:]), gone, validated, unvalidated)
 
-// pathsOfBuild prints the paths of the build with a name or, if there is none, of the only build whose
-// name begins with it. With --status gone, it prints the paths of the base that the build no longer
-// has.
+// pathsOfBuild prints the paths of the build with this name. If there is none, it prints those
+// of the only build whose name begins with it. With --status gone, it prints the paths of the
+// base that the build no longer has.
 func pathsOfBuild(d *commands, command *cobra.Command, project string) error {
 	build, _ := command.Flags().GetString("build")
 	status, _ := command.Flags().GetString("status")

@@ -80,8 +80,8 @@ func groupPath(by, value string) string {
 	return "/drift/groups/" + url.PathEscape(by) + "/" + url.PathEscape(value)
 }
 
-// showJSON prints the first answer as the server sent it. From each later answer it removes a list
-// that was already complete, so that no row is printed twice.
+// showJSON prints the first answer as the server sent it. It removes from later answers a list
+// that is already complete, so that no row is printed twice.
 func (d *commands) showJSON(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer, text []byte) error {
 	if err := cli.PrintJSONLine(d.Out, text); err != nil {
 		return err

@@ -23,7 +23,7 @@ func newStale(d *commands) *cobra.Command {
 		Use:   "stale [SOURCE]",
 		Short: "Show citation sets that rest on a chunk that the source no longer has",
 		Long: `Show citation sets that rest on a chunk that the source no longer has. SOURCE is the
-source_id of their citations, or its beginning if only one source begins so. The column
+source_id of their citations, or a prefix of it that no other source_id shares. The column
 HOW says how the chunk was superseded:
 
   recited     a later set cites another chunk for the same section of the source or, if
@@ -80,8 +80,8 @@ func stale(d *commands, command *cobra.Command, source string) error {
 	return noStale(d, command, source)
 }
 
-// noStale prints why no citation of a source is stale. If no set cites the source and the id is the
-// beginning of only one other, it prints the stale citations of that one.
+// noStale prints why no citation of a source is stale. If no set cites the source and the id
+// is the beginning of only one other, it prints the stale citations of that source.
 func noStale(d *commands, command *cobra.Command, source string) error {
 	query := d.asOf(command)
 	query.Set("limit", "1")

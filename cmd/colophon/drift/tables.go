@@ -219,7 +219,7 @@ func yesNo(is bool) string {
 	return "no"
 }
 
-// maxValues bounds the values that a message lists.
+// maxValues limits the values that a message lists.
 const maxValues = 8
 
 // fewOf returns the first texts of a list as one text, which says whether there are more.

@@ -74,9 +74,9 @@ func memberDigest(d *commands, command *cobra.Command, pointer, value string) (s
 // hashDigits matches a hash or its first digits.
 var hashDigits = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
 
-// labelled returns the hash that all runs with a label have, if value is label:NAME=VALUE and the
-// variable is a hash. It returns any other value unchanged, and refuses one that is no hash if the
-// variable is a hash.
+// labelled returns the hash that all runs with a label have, if value is label:NAME=VALUE and
+// the variable is a hash. It returns any other value unchanged, except that it refuses a value
+// that is not a hash if the variable is a hash.
 func labelled(d *commands, command *cobra.Command, variable, value string) (string, error) {
 	if variable != "input" && variable != "input_hash" && variable != "system_prompt_hash" || hashDigits.MatchString(value) {
 		return value, nil

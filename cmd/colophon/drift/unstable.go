@@ -76,7 +76,8 @@ func causesOf(d *commands, command *cobra.Command, ipcID string) string {
 	return orNone(strings.Join(causes, ", "))
 }
 
-// noUnstable prints why no group is unstable: its runs agree, or no group has two runs.
+// noUnstable prints why no group is unstable: the runs of each group agree, or no group has
+// two runs.
 func noUnstable(d *commands, command *cobra.Command) error {
 	query := d.query(command)
 	query.Del("limit")

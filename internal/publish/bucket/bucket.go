@@ -10,16 +10,17 @@ import (
 	"strings"
 )
 
-// Errors that callers distinguish. Any other error of Put leaves open whether the object was
-// written.
+// Errors that callers distinguish. After any other error of Put, it is unknown whether the
+// object was written.
 var (
-	// ErrNotFound: there is no object with that name.
+	// ErrNotFound means that there is no object with that name.
 	ErrNotFound = errors.New("there is no such object")
-	// ErrPrecondition: the condition of a Put does not hold. Nothing was written.
+	// ErrPrecondition means that the condition of a Put does not hold. Nothing was written.
 	ErrPrecondition = errors.New("the object has changed")
-	// ErrUnsupported: the endpoint knows no conditions, and said so. Nothing was written.
+	// ErrUnsupported means that the endpoint has refused a Put because it does not support
+	// conditions. Nothing was written.
 	ErrUnsupported = errors.New("the endpoint does not support conditional writes")
-	// ErrTooLong: the object is longer than the caller allows.
+	// ErrTooLong means that the object is longer than the caller allows.
 	ErrTooLong = errors.New("the object is too long")
 )
 
@@ -35,7 +36,7 @@ type Bucket interface {
 	Put(ctx context.Context, name string, body []byte, attributes Attributes, condition Condition) error
 }
 
-// Attributes are what a bucket that is served by HTTP sends with an object.
+// Attributes are the headers that a bucket sends with an object when it serves it over HTTP.
 type Attributes struct{ ContentType, CacheControl string }
 
 // Condition is a condition of a Put. The zero Condition always holds.
@@ -50,7 +51,8 @@ func IfAbsent() Condition { return Condition{absent: true} }
 // IfTag holds if the object has that tag. The empty tag means IfAbsent.
 func IfTag(tag string) Condition { return Condition{absent: tag == "", tag: tag} }
 
-// Holds reports whether the condition holds for an object with that tag; empty if there is none.
+// Holds reports whether the condition holds for an object with that tag. An empty tag means
+// that there is no object.
 func (c Condition) Holds(tag string) bool {
 	return c == Condition{} || c.absent && tag == "" || !c.absent && c.tag == tag
 }
@@ -61,7 +63,7 @@ func Check(text string) error {
 	return err
 }
 
-// IsURL reports whether the scheme of a URL is one of a bucket.
+// IsURL reports whether a URL has one of the schemes of buckets.
 func IsURL(text string) bool {
 	scheme, _, found := strings.Cut(text, "://")
 	return found && (scheme == "file" || scheme == "s3")
@@ -88,12 +90,12 @@ func parse(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// Open returns the bucket at a URL, and what is behind it for messages. It sends nothing.
+// Open returns the bucket at a URL. It sends nothing.
 //
-//   - file:///folder is a folder of this machine, which the first Put makes.
-//   - s3://name/prefix?endpoint=URL&region=NAME is a bucket with any endpoint that speaks S3; by
-//     default that of Amazon. Credentials come from the usual variables, the usual file, and at
-//     Amazon from the machine's role.
+//   - file:///folder is a folder on this machine, which the first Put creates.
+//   - s3://name/prefix?endpoint=URL&region=NAME is a bucket at any endpoint that speaks S3; the
+//     default endpoint is Amazon's. Credentials come from the usual environment variables, the
+//     usual file, or, at Amazon, the machine's role.
 func Open(text string) (Bucket, error) {
 	u, err := parse(text)
 	if err != nil {

@@ -80,7 +80,7 @@ func TestContract(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(large, body))
 
-		// A name that others have as a folder has no object.
+		// A name that is only a folder of other names has no object.
 		_, _, err = b.Get(t.Context(), "v1/ledgers/a", 10)
 		require.ErrorIs(t, err, bucket.ErrNotFound)
 		_, err = b.Size(t.Context(), "v1/ledgers/a")
@@ -94,7 +94,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// Of several writers of one object, one wins.
+// If several writers write one object, exactly one succeeds.
 func TestOneWriterWins(t *testing.T) {
 	kinds(t, func(t *testing.T, b bucket.Bucket) {
 		require.NoError(t, b.Put(t.Context(), "object", []byte("first"), plain, bucket.IfAbsent()))
@@ -144,14 +144,14 @@ func TestFolderHasObjectsOnly(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 0o644, info.Mode().Perm())
 
-	// A folder that was removed is made again by the next Put but one at the latest.
+	// A folder that was removed is created again by one of the next two calls of Put.
 	require.NoError(t, os.RemoveAll(dir))
 	_ = b.Put(t.Context(), "a/b", []byte("one"), plain, bucket.IfAbsent())
 	require.NoError(t, os.MkdirAll(dir, 0o750))
 	require.NoError(t, errors.Join(b.Put(t.Context(), "a/c", []byte("one"), plain, bucket.IfAbsent())))
 }
 
-// Endpoints that answer wrongly, or not at all.
+// Put and Get return an error if the endpoint gives a wrong answer, or none.
 func TestFaultyEndpoints(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
@@ -196,7 +196,7 @@ func TestTransport(t *testing.T) {
 		client := http.Client{Transport: bucket.Transport(b)}
 		for path, want := range map[string]int{"/v1/a%20b": http.StatusOK, "/v1/none": http.StatusNotFound, "/v1": http.StatusNotFound, "/": http.StatusNotFound, "/v1/../../x": http.StatusNotFound} {
 			response, err := client.Get("http://any" + path)
-			if path == "/" || path == "/v1/../../x" { // no names of objects
+			if path == "/" || path == "/v1/../../x" { // these are not names of objects
 				if err != nil {
 					continue
 				}

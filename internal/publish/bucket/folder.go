@@ -21,17 +21,18 @@ import (
 // folder is a bucket in a folder. The tag of an object is its digest.
 type folder struct {
 	root string
-	made sync.Map // of folders that exist durably, by path
-	// replacing is held while a condition on a tag is checked and the object is replaced. Other
-	// processes are kept out by a lock on the object's folder.
+	made sync.Map // paths of folders that exist durably
+	// replacing is held while a condition on a tag is checked and the object is replaced. A
+	// lock on the object's folder keeps out other processes.
 	replacing sync.Mutex
 }
 
-// writing is the folder for files that are not complete yet. It is beside the objects, since a
-// link cannot lead to another file system.
+// writing is the folder for files that are not complete yet. It is next to the objects,
+// because a hard link must stay within one file system.
 const writing = ".writing"
 
-// abandoned is the age at which an incomplete file is left over from a process that ended.
+// abandoned is the age from which an incomplete file counts as left over from a process that
+// has ended.
 const abandoned = time.Hour
 
 func (f *folder) path(name string) (string, error) {
@@ -66,7 +67,7 @@ func (f *folder) Get(ctx context.Context, name string, most int64) (body []byte,
 	return body, tagOf(body), nil
 }
 
-// absent turns the error of a file that is missing, or that is a folder, into ErrNotFound.
+// absent converts the error for a missing file, or for a folder in its place, to ErrNotFound.
 func absent(name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) || isFolder(err) {
 		return fmt.Errorf("%s: %w", name, ErrNotFound)
@@ -108,13 +109,13 @@ func (f *folder) Put(ctx context.Context, name string, body []byte, _ Attributes
 		return err
 	}
 	if condition.absent {
-		if _, err := os.Lstat(path); err == nil { // spare the writing
+		if _, err := os.Lstat(path); err == nil { // saves writing the file
 			return fmt.Errorf("%s: %w", name, ErrPrecondition)
 		}
 	}
 	complete, err := f.write(body)
 	if errors.Is(err, fs.ErrNotExist) {
-		f.made.Clear() // the folder was removed meanwhile; the next try makes it
+		f.made.Clear() // the folder was removed in the meantime; the next attempt creates it
 	}
 	if err != nil {
 		return err
@@ -137,7 +138,7 @@ func (f *folder) Put(ctx context.Context, name string, body []byte, _ Attributes
 	return safefile.SyncDir(filepath.Dir(path))
 }
 
-// replace puts a complete file in the place of an object if the condition holds.
+// replace replaces an object with a complete file if the condition holds.
 func (f *folder) replace(ctx context.Context, name, path, complete string, condition Condition) error {
 	f.replacing.Lock()
 	defer f.replacing.Unlock()
@@ -179,7 +180,7 @@ func (f *folder) write(body []byte) (path string, err error) {
 	return file.Name(), nil
 }
 
-// makeFolder makes a folder and those above it, durably.
+// makeFolder durably creates a folder and its parents.
 func (f *folder) makeFolder(path string) error {
 	if _, made := f.made.Load(path); made {
 		return nil
@@ -203,7 +204,8 @@ func (f *folder) makeFolder(path string) error {
 	return err
 }
 
-// sweep makes the folder for incomplete files, and once removes what earlier processes left.
+// sweep creates the folder for incomplete files. Its first call also removes the files that
+// earlier processes have left there.
 func (f *folder) sweep() error {
 	dir := filepath.Join(f.root, writing)
 	if _, swept := f.made.Load(dir); swept {
@@ -218,7 +220,7 @@ func (f *folder) sweep() error {
 	}
 	for _, file := range files {
 		if info, err := file.Info(); err == nil && time.Since(info.ModTime()) > abandoned {
-			_ = os.Remove(filepath.Join(dir, file.Name())) // a later start tries again
+			_ = os.Remove(filepath.Join(dir, file.Name())) // if this fails, a later start tries again
 		}
 	}
 	return nil

@@ -8,7 +8,7 @@ type noLock struct{}
 
 func (noLock) Close() error { return nil }
 
-// lockFolder locks nothing: this system has no locks on folders.
+// lockFolder does nothing, because this system has no locks on folders.
 func lockFolder(string) (io.Closer, error) { return noLock{}, nil }
 
 func isFolder(error) bool { return false }

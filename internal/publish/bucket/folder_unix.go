@@ -9,7 +9,8 @@ import (
 	"syscall"
 )
 
-// lockFolder waits for the lock on a folder, which ends with the process at the latest.
+// lockFolder waits for the lock on a folder, which the system releases at the latest when the
+// process ends.
 func lockFolder(path string) (io.Closer, error) {
 	dir, err := os.Open(path)
 	if err != nil {

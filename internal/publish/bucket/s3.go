@@ -25,7 +25,7 @@ type s3 struct {
 // amazon is the endpoint without another.
 const amazon = "https://s3.amazonaws.com"
 
-// s3Place is what the URL of an S3 bucket says.
+// s3Place holds the parts of the URL of an S3 bucket.
 type s3Place struct {
 	bucket, prefix, region string
 	endpoint               *url.URL
@@ -112,7 +112,7 @@ func (b *s3) Size(ctx context.Context, name string) (int64, error) {
 func (b *s3) Put(ctx context.Context, name string, body []byte, attributes Attributes, condition Condition) error {
 	options := minio.PutObjectOptions{
 		ContentType: attributes.ContentType, CacheControl: attributes.CacheControl,
-		SendContentMd5: true, DisableMultipart: true, // one request, so that its condition holds for all of it
+		SendContentMd5: true, DisableMultipart: true, // one request, so that the condition applies to the whole object
 	}
 	switch {
 	case condition.absent:
@@ -122,13 +122,13 @@ func (b *s3) Put(ctx context.Context, name string, body []byte, attributes Attri
 	}
 	_, err := b.client.PutObject(ctx, b.bucket, b.key(name), bytes.NewReader(body), int64(len(body)), options)
 	err = b.explain(name, err)
-	if condition.tag != "" && errors.Is(err, ErrNotFound) { // some endpoints say it so
+	if condition.tag != "" && errors.Is(err, ErrNotFound) { // some endpoints answer this way if the condition does not hold
 		return fmt.Errorf("%s: %w", name, ErrPrecondition)
 	}
 	return err
 }
 
-// explain turns errors of the client into those of this package, and adds what they are about.
+// explain converts the client's errors to those of this package, and adds the object's name.
 func (b *s3) explain(name string, err error) error {
 	if err == nil {
 		return nil

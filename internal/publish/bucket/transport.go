@@ -9,10 +9,11 @@ import (
 	"strings"
 )
 
-// maxObject bounds an object that a Transport reads, in bytes. No entry bundle is longer.
+// maxObject is the largest object that a Transport reads, in bytes. No entry bundle is longer.
 const maxObject = 256 * (2 + 1<<16)
 
-// Transport answers GET requests with the objects of a bucket, whatever the host.
+// Transport answers GET requests with the objects of a bucket, and ignores the host of the
+// URL.
 func Transport(b Bucket) http.RoundTripper { return transport{b} }
 
 type transport struct{ bucket Bucket }

@@ -9,12 +9,13 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// maxSources bounds the sources that a Conflict lists. Count is the number of all of them.
+// maxSources is the largest number of sources that a Conflict lists. Its field Count counts
+// all sources.
 const maxSources = 16
 
 // Conflict is a chunk that is cited under several sources.
 type Conflict struct {
-	Seq       uint64 // of the set that added the second source
+	Seq       uint64 // seq of the set that added the second source
 	ChunkHash string
 	// Sources are the first maxSources sources, oldest first.
 	Sources []ChunkSource
@@ -24,7 +25,7 @@ type Conflict struct {
 // ChunkSource is a source under which a chunk is cited.
 type ChunkSource struct {
 	ID  string
-	Seq uint64 // of the first set that cites the chunk under this source
+	Seq uint64 // seq of the first set that cites the chunk under this source
 }
 
 // tailBytes is the length of the suffix of keys for one event's chunks: the seq and a number.
@@ -59,8 +60,8 @@ func Conflicts(v *index.View, page index.Page) (rows []Conflict, next []byte, er
 	return rows, nil, nil
 }
 
-// tailFrom returns the first key of a page: the key after the page's position, or the newest
-// that the view sees.
+// tailFrom returns the first key of a page: the key after the page's position or, on the first
+// page, the newest key that the view sees.
 func tailFrom(v *index.View, prefix []byte, page index.Page) ([]byte, error) {
 	from := append([]byte(nil), prefix...)
 	if page.After == nil {

@@ -22,7 +22,7 @@ const (
 // was registered (spec: Unregistered sources).
 const unregisteredSource = "unregistered_source"
 
-// deriver writes what sets cite, which sources are registered, and what became stale.
+// deriver records what sets cite, which sources are registered, and what became stale.
 type deriver struct {
 	*index.Fold
 	runSets *bool  // whether the dimension runSets has any row; nil if unknown
@@ -84,7 +84,7 @@ func (f *deriver) cite(seq uint64, set *event.CitationSet, s *superseding) {
 	added.write()
 }
 
-// postOnce posts a value that is made of parts. It reports whether the set did not have the
+// postOnce posts a value that is made of parts. It returns true if the set did not have the
 // value before.
 func (f *deriver) postOnce(seq uint64, posted map[rowstore.Identity]bool, name string, parts ...[]byte) bool {
 	id := rowstore.Identify(append([][]byte{[]byte(name)}, parts...)...)
@@ -111,12 +111,12 @@ func (f *deriver) citesUnregistered(set *event.CitationSet) bool {
 	return false
 }
 
-// newSources collects the chunks to which a set adds a source, with these sources.
+// newSources collects the chunks to which a set adds sources, together with these sources.
 type newSources struct {
 	fold      *deriver
 	seq       uint64
 	chunks    map[rowstore.Identity]*newChunk
-	order     []rowstore.Identity // of the chunks
+	order     []rowstore.Identity // order of the chunks
 	conflicts uint32
 }
 

@@ -38,8 +38,8 @@ func (f *deriver) NewestEvidence(runID []byte) (cited rowstore.Identity, found b
 	return cited, found
 }
 
-// anyRunSets reports whether any set has a run_id. If none has, a fold need not look up sets
-// for its runs.
+// anyRunSets reports whether any set has a run_id. If no set has one, the fold does not need
+// to look up sets for runs.
 func (f *deriver) anyRunSets() bool {
 	if f.runSets != nil {
 		return *f.runSets

@@ -12,7 +12,7 @@ type viewState struct {
 }
 
 // LatestOfRun returns the latest citation set of a run, or nil if the run has none. more
-// reports whether it has others.
+// reports whether the run has other sets.
 func LatestOfRun(v *index.View, runID string) (seq *uint64, more bool, err error) {
 	at, _, found, err := SetOfRun(v, []byte(runID), v.Size())
 	if err != nil || !found {
@@ -23,7 +23,7 @@ func LatestOfRun(v *index.View, runID string) (seq *uint64, more bool, err error
 }
 
 // SetOfRun returns the latest citation set of a run before event below, and the identity of
-// what the set cites. found is false if there is none.
+// what the set cites. found is false if there is no such set.
 func SetOfRun(v *index.View, runID []byte, below uint64) (seq uint64, cited rowstore.Identity, found bool, err error) {
 	if runID == nil {
 		return 0, cited, false, nil
@@ -133,7 +133,7 @@ func Reregistrations(v *index.View, a, b *Set) (changed []Reregistration, err er
 }
 
 // listBelow returns the registration of a source before event below, and the identity of the
-// chunks that it lists. seq is 0 if it lists none.
+// chunks that it lists. seq is 0 if there is no such list.
 func listBelow(v *index.View, source rowstore.Identity, below uint64) (seq uint64, list rowstore.Identity, err error) {
 	seq, value, found, err := v.NewestBelow(sourceStates, source[:], below)
 	if err != nil || !found {

@@ -18,7 +18,7 @@ import (
 // Set is a citation set, or those of its citations that a query selects.
 type Set struct {
 	Seq       uint64
-	Time      time.Time // of its event
+	Time      time.Time // time of its event
 	RunID     *string
 	Subject   string
 	Citations []Citation
@@ -96,7 +96,7 @@ func setsWith(ctx context.Context, v *index.View, name, value string, page index
 // same subject.
 type Drift struct {
 	Seq     uint64
-	Time    time.Time // of the set's event
+	Time    time.Time // time of the set's event
 	RunID   *string
 	Against uint64 // the previous set; 0 for the first one
 	drift.ChunkChange

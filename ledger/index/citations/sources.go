@@ -14,7 +14,8 @@ func (f *deriver) sourceChanged(e *event.Event) error {
 		return nil
 	}
 	if change.Listed {
-		// supersedeUnlisted reads all stored chunks of the source.
+		// supersedeUnlisted reads the stored chunks of the source, so all earlier events must
+		// be stored.
 		if err := f.RequireEmptyBatch(); err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ import (
 // Source is a source that is or was registered (spec: Unregistered sources).
 type Source struct {
 	ID         string
-	Seq        uint64 // of its last registration or revocation
+	Seq        uint64 // seq of its last registration or revocation
 	Registered bool
 	// Listed is true if the registration lists the source's chunks, even if the list is empty.
 	Listed bool
@@ -86,7 +86,7 @@ func Sources(ctx context.Context, v *index.View, page index.Page) ([]SourceDetai
 }
 
 // UnregisteredSources returns the sources that the citation set at seq cites and that were not
-// registered at that time, in the order of the set. It returns none if no source was
+// registered at that time, in the order of the set. It returns an empty list if no source was
 // registered before the set. It returns storage.ErrNotFound if the event is of another kind.
 func UnregisteredSources(ctx context.Context, v *index.View, seq uint64) ([]string, error) {
 	e, err := readSet(ctx, v, seq)

@@ -34,7 +34,8 @@ const (
 	byList
 )
 
-// superseding collects the chunks that an event supersedes. n is their number so far.
+// superseding collects the chunks that an event supersedes. n is the number of these chunks so
+// far.
 type superseding struct {
 	fold *deriver
 	seq  uint64
@@ -136,7 +137,7 @@ func (s *superseding) updatePlaces(set *event.CitationSet) {
 	}
 }
 
-// replace writes the sorted chunks at a place of a source, and supersedes those that were
+// replace writes the sorted chunks at a place of a source, and supersedes the chunks that were
 // there before and no longer are.
 func (s *superseding) replace(place, source rowstore.Identity, chunks []byte) {
 	f := s.fold

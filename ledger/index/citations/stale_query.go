@@ -11,7 +11,7 @@ import (
 
 // StaleCitation is a chunk that a set cites and that was superseded later.
 type StaleCitation struct {
-	Seq       uint64 // of the set
+	Seq       uint64 // seq of the set
 	RunID     *string
 	Subject   string
 	ChunkHash string
@@ -61,7 +61,7 @@ func Stale(ctx context.Context, v *index.View, source string, page index.Page) (
 }
 
 // appendStale appends the citations before event below that one supersession made stale, up to
-// the budget. If next is not 0, citations before event next are left.
+// the budget. If next is not 0, the budget was spent, and citations before event next remain.
 func appendStale(ctx context.Context, v *index.View, rows []StaleCitation, source string, by uint64, one *supersession, below uint64, b *rowstore.Budget) (_ []StaleCitation, next uint64, err error) {
 	id := rowstore.Identify([]byte(sourceChunkName), []byte(source), one.chunk)
 	for r, err := range v.Descend(records.Postings, id[:], below) {

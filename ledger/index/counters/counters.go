@@ -22,7 +22,7 @@ type Counters struct {
 
 // counter is the stored name of a counter, and whether the batch has changed it.
 type counter struct {
-	name    []byte // as written by appendName
+	name    []byte // in the form that appendName writes
 	changed bool
 }
 
@@ -95,7 +95,7 @@ func (c *Counters) Set(s Series, n uint64) { c.setAt(c.place(s), n) }
 
 // Write adds the changed counters to the batch.
 func (c *Counters) Write(rows *rowstore.Rows) {
-	c.CountPending()
+	c.FlushPending()
 	for _, at := range c.changed {
 		c.own[at].changed = false
 		c.key = append(rows.Keys.Key(c.key[:0], counterDimension), c.own[at].name...)

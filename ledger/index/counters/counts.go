@@ -32,7 +32,7 @@ const (
 	metricCount
 )
 
-// maxLabels bounds the labels of a metric, except the label ledger.
+// maxLabels is the largest number of labels of a metric, except the label ledger.
 const maxLabels = 3
 
 // Metrics describes the metrics (spec: Metrics derived from the log). Each metric has the
@@ -42,30 +42,30 @@ var Metrics = [metricCount]struct {
 	Labels     []string
 }{
 	RecordsTotal: {"colophon_ledger_records_total",
-		"Records in the log, by kind. Refused ones are not among them.",
+		"Records in the log, by kind. Refused records are not counted.",
 		[]string{"kind"}},
 	ChecksTotal: {"colophon_ledger_hash_checks_total",
 		"Hash checks of the records in the log, by kind, field and result (match, mismatch, computed, claimed). " +
-			"Checks of refused records are not among them: see colophon_ledger_refusals_total.",
+			"Checks of refused records are not counted; see colophon_ledger_refusals_total.",
 		[]string{"kind", "field", "result"}},
 	RefusalsTotal: {"colophon_ledger_refusals_total",
 		"Refusals in the log, by reason: mismatch (a claimed hash did not hold), idempotency_key_conflict.",
 		[]string{"reason"}},
 	DriftTotal: {"colophon_ledger_drift_total",
-		"IPC runs by cause, each compared with the live run before it with the same input.",
+		"IPC runs by cause. Each run is compared with the previous live run of the same input.",
 		[]string{"cause"}},
 	DivergenceTotal: {"colophon_ledger_dag_divergence_total",
-		"Run-DAGs by the first stage that differs from the live run-DAG before with the same question_hash; none if no stage differs.",
+		"Run-DAGs by the first stage that differs from the previous live run-DAG with the same question_hash; none if no stage differs.",
 		[]string{"stage"}},
 	FailuresTotal: {"colophon_ledger_dag_failures_total",
-		"Run-DAGs by failure_stage and audit_mode; none for null.",
+		"Run-DAGs by failure_stage and audit_mode; the label is none if the value is null.",
 		[]string{"failure_stage", "audit_mode"}},
 	ConflictsTotal: {"colophon_ledger_citation_conflicts_total",
-		"Chunk hashes that became cited under more than one source.", nil},
+		"Chunk hashes that are cited under more than one source.", nil},
 	PathChangesTotal: {"colophon_ledger_path_changes_total",
 		"Path fingerprints by category.", []string{"category"}},
 	CollisionsTotal: {"colophon_ledger_path_id_collisions_total",
-		"Routes whose path_id another route of their project held.", nil},
+		"Routes whose path_id another route of the same project already had.", nil},
 	StateChangesTotal: {"colophon_ledger_state_changes_total",
 		"Changes of a record's state, by the new state.", []string{"state"}},
 	StaleChunksTotal: {"colophon_ledger_stale_chunks_total",
@@ -73,12 +73,12 @@ var Metrics = [metricCount]struct {
 	ProducerDuplicatesTotal: {"colophon_ledger_producer_duplicates_total",
 		"Records that repeat a sequence number of their producer.", nil},
 	ProducerMissing: {"colophon_ledger_producer_missing",
-		"Sequence numbers that producers have skipped and not delivered yet.", nil},
+		"Sequence numbers that producers have skipped and not yet delivered.", nil},
 	InconsistentTotal: {"colophon_ledger_inconsistent_verdicts_total",
-		"Run-DAGs whose verdict breaks a rule, by the rule.",
+		"Run-DAGs whose verdict breaks a rule, by rule.",
 		[]string{"rule"}},
 	IncompleteTotal: {"colophon_ledger_incomplete_total",
-		"IPC records by what they lack of system_prompt, output, temperature, max_tokens and seed. A record can count for several.",
+		"IPC records that lack system_prompt, output, temperature, max_tokens or seed, by the missing part. A record counts once for each part that it lacks.",
 		[]string{"lacks"}},
 }
 
@@ -96,8 +96,8 @@ type Series struct {
 type Counts map[Series]uint64
 
 // NewCounts returns the counters of an empty log. Series with known labels begin with 0, so
-// that a rate shows their first increment. These are the series of records, refusals, and
-// metrics without labels, and those in begin.
+// that a rate shows their first increment. Series with known labels are those of records, of
+// refusals, of metrics without labels, and those in begin.
 func NewCounts(begin []Series) Counts {
 	c := make(Counts)
 	for _, kind := range record.Kinds {
@@ -136,8 +136,8 @@ type pending struct {
 	events uint64 // number of events to be counted
 }
 
-// CountEvent counts an event by its kind and checks. It can delay the counting until
-// CountPending.
+// CountEvent counts an event by its kind and checks. It can hold the event back until
+// FlushPending is called.
 func (c *Counters) CountEvent(e *event.Event) {
 	if e.Kind == c.pending.kind && bytes.Equal(e.Checks.Raw(), c.pending.checks) {
 		c.pending.events++
@@ -151,7 +151,7 @@ func (c *Counters) CountEvent(e *event.Event) {
 	if kind == Other && Label([]byte(e.Kind), ledgerKinds[:]) != Other {
 		return
 	}
-	c.CountPending()
+	c.FlushPending()
 	a := &c.pending
 	a.kind, a.events = e.Kind, 1
 	a.checks = append(a.checks[:0], e.Checks.Raw()...)
@@ -178,8 +178,8 @@ func brokenRule(name, check pyjson.Value) (rule []byte, broken bool) {
 	return rule, broken && string(check.Member("result").Text()) == string(record.Inconsistent)
 }
 
-// CountPending counts the events that CountEvent delayed.
-func (c *Counters) CountPending() {
+// FlushPending adds to the counters the events that CountEvent has held back.
+func (c *Counters) FlushPending() {
 	a := &c.pending
 	if a.events == 0 {
 		return
@@ -229,7 +229,8 @@ func Label[S ~string](text []byte, known []S) string {
 	return Other
 }
 
-// FieldLabel returns the label for the name of a checked field. The set of labels is bounded.
+// FieldLabel returns the label for the name of a checked field. The number of possible labels
+// is limited.
 func FieldLabel(name []byte) string {
 	if known := Label(name, Fields[:]); known != Other {
 		return known

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Tally is a selection of a ledger's counters as of a size.
+// Tally holds some of a ledger's counters as of a size.
 type Tally struct {
 	Size       uint64            // number of events covered
 	Records    map[string]uint64 // by kind

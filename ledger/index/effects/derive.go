@@ -18,7 +18,7 @@ const (
 	seedName        = "seed"
 )
 
-// deriver writes which combinations have which values of these variables.
+// deriver lists, for each value of these variables, the combinations that have this value.
 type deriver struct {
 	*index.Fold
 	groups     *groups.Deriver
@@ -34,8 +34,8 @@ func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 }
 
 // writeConditions adds the first run of a combination to the lists of its temperature,
-// max_tokens, and seed, and of its payload members. For the other variables, the versions of
-// groups contain that list.
+// max_tokens, and seed, and of its payload members. For all other variables, the versions of
+// groups contain this list.
 func (f *deriver) writeConditions(seq uint64, ipc *event.IPC) {
 	for at, variable := range [...]struct {
 		name  string

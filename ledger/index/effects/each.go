@@ -19,7 +19,7 @@ func Each(ctx context.Context, v *index.View, q Query, visit func(Seqs)) error {
 	return e.each(ctx, at, func(one *paired) { visit(Seqs{one.sides[0].seq, one.sides[1].seq}) })
 }
 
-// each calls visit for every pair from a position on.
+// each calls visit for every pair at or after a position.
 func (e *walk) each(ctx context.Context, at position, visit func(*paired)) error {
 	for at.more() {
 		pair, err := e.pair(ctx, at)

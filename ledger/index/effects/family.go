@@ -15,7 +15,8 @@ const (
 	// conditions: identity of a variable and its value; one empty version for each combination
 	// with that value, written by its first run.
 	conditions rowstore.Dimension = 0x83
-	// memberConditions: the same for a payload member, by its digest, which covers its pointer.
+	// memberConditions: the same for a payload member, which is identified by its digest. The
+	// digest covers the member's pointer.
 	memberConditions rowstore.Dimension = 0x86
 )
 
@@ -31,8 +32,8 @@ func Family() index.Family {
 	}
 }
 
-// memberID returns the row in memberConditions of a digest: its bytes. It is zero for a text that is
-// no digest.
+// memberID returns the identity of a digest in memberConditions, which is the digest's bytes.
+// It returns zero for a text that is not a digest.
 func memberID(digest []byte) (id rowstore.Identity) {
 	if len(digest) == hex.EncodedLen(len(id)) {
 		_, _ = hex.Decode(id[:], digest)
@@ -40,5 +41,5 @@ func memberID(digest []byte) (id rowstore.Identity) {
 	return id
 }
 
-// A digest of a payload member is as long as an identity.
+// This does not compile unless a digest of a payload member is as long as an identity.
 var _ [members.DigestBytes]byte = rowstore.Identity{}

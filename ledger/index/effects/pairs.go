@@ -14,15 +14,16 @@ import (
 	"colophon/ledger/record"
 )
 
-// matched is two combinations that differ in one variable only: with A and with B.
+// matched is two combinations that differ in one variable only: the first has A, the second B.
 type matched struct {
 	view         *index.View
 	combinations combinations
 	any          bool // runs of any state, not only live ones
-	none         bool // there are no pairs, or the walk was at the other combination before
+	none         bool // there are no pairs, or the walk has already met them at the other combination
 }
 
-// combinations are a combination with A and the one with B that differs in that value only.
+// combinations are a combination with A, and the combination with B that differs from it in
+// nothing else.
 type combinations [2]rowstore.Identity
 
 // pair returns the combination whose turn it is, and its partner.
@@ -31,7 +32,7 @@ func (e *walk) pair(ctx context.Context, at position) (matched, error) {
 	if err != nil {
 		return matched{}, err
 	}
-	// The digest of a member is in the same list whatever pointer the query has.
+	// Members with the same digest share a list, whatever pointer the query has.
 	if e.query.Seeded && run.Seed == nil || isMember(e.query.Variable) && !bytes.Equal(e.valueOf(&run.IPC), e.lists[at.turn].value) {
 		return matched{none: true}, nil
 	}
@@ -52,7 +53,7 @@ func (p *matched) first(of int) (seq uint64, found bool, err error) {
 // ids returns the combinations that a run would have with each of the two values.
 func (e *walk) ids(ipc event.IPC) (ids combinations) {
 	by := inputIn(e.query.Variable)
-	var without rowstore.Identity // of a label, which is no part of the run
+	var without rowstore.Identity // stays zero for a label, which is not part of the run
 	if e.ofLabel() {
 		without = groups.Combination(&ipc, by)
 	}
@@ -75,8 +76,8 @@ func (e *walk) pairOf(ids combinations) matched {
 // ofLabel reports whether the variable is a label.
 func (e *walk) ofLabel() bool { return strings.HasPrefix(e.query.Variable, records.LabelPrefix) }
 
-// inputIn says how combinations compare the input if a variable differs. The seed is part of
-// input_hash if the payload has it.
+// inputIn says how combinations compare the input when this variable differs. The seed is part
+// of input_hash if the payload has it.
 func inputIn(variable string) groups.By {
 	switch {
 	case variable == seedName || variable == records.Input:
@@ -131,7 +132,8 @@ func fieldOf(r *event.IPC, variable string) *[]byte {
 	return &r.Seed
 }
 
-// paired is two runs that form a pair, if found: with A and with B.
+// paired is two runs, the first with A and the second with B. They form a pair only if found
+// is set.
 type paired struct {
 	sides [2]side
 	found bool
@@ -139,8 +141,9 @@ type paired struct {
 
 func (p *paired) changed() bool { return p.sides[0].output != p.sides[1].output }
 
-// walk yields the pairs of runs from the given seqs on, and advances them after each. It also
-// yields with found false while it searches, so that the caller can stop when its budget is spent.
+// walk yields the pairs of runs at or after the seqs in from, and updates from after each
+// pair. While it searches, it also yields values without a pair (found is false), so that the
+// caller can stop when its budget is spent.
 func (p *matched) walk(from *[2]uint64) iter.Seq2[paired, error] {
 	return func(yield func(paired, error) bool) {
 		if p.none {
@@ -180,8 +183,8 @@ func (p *matched) walk(from *[2]uint64) iter.Seq2[paired, error] {
 
 // side is the walk over one of the two combinations.
 type side struct {
-	from   uint64 // the walk continues here; earlier versions have been read
-	seq    uint64 // if ready is set, the run that waits for its partner
+	from   uint64 // the seq at which the walk continues; earlier versions have been read
+	seq    uint64 // the run that waits for its partner, if ready is set
 	output uint64
 	ready  bool
 }

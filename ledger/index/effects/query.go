@@ -29,15 +29,15 @@ func IsVariable(name string) bool {
 // (spec: Effects of a variable).
 type Query struct {
 	Variable string // one of Variables, "label:" and the name of a label, or the JSON pointer of a payload member
-	// A and B are the values. Numbers are in the form of events; the values of members are
-	// digests.
+	// A and B are the values. Numbers have the form that they have in events; values of
+	// members are digests.
 	A, B   string
 	Any    bool // runs of any state, not only live ones
 	Seeded bool // only runs with a seed
 }
 
-// Pair is two runs that differ in the variable only. Both are the k-th run of their
-// combinations, for the same k.
+// Pair is two runs that differ in the variable only. If one is the k-th run of its
+// combination, so is the other.
 type Pair struct {
 	A, B    records.IPCRecord
 	Changed bool // whether the outputs differ
@@ -83,24 +83,25 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Pai
 	return rows, nil, nil
 }
 
-// walk goes through the combinations with either value, each by its first run and the newest
-// first: one with A, one with B, and so on in turn. At each it meets the pairs with the one partner
-// that this combination can have, unless it was at the partner before. So it has met all pairs when
-// it has gone through the shorter of the two lists, and need not know which that is.
+// walk visits the combinations with either value, newest first, by their first runs. It takes
+// one combination with A and one with B in turn. For each, it yields the pairs with the only
+// combination that can be its partner, unless it has already visited that partner. When the
+// walk reaches the end of the shorter list, it has therefore yielded all pairs, and it need
+// not know which list is shorter.
 type walk struct {
 	view  *index.View
 	query Query
-	name  []byte // of the variable in events
+	name  []byte // name of the variable in events
 	lists [2]list
 }
 
 // list is the list of combinations with A or B.
 type list struct {
 	value []byte
-	id    rowstore.Identity // of the list
+	id    rowstore.Identity // identity of the list
 }
 
-// newWalk also returns where the walk begins.
+// newWalk returns a walk and the position at which it begins.
 func newWalk(v *index.View, q Query) (e *walk, at position, err error) {
 	e = &walk{view: v, query: q, name: []byte(q.Variable)}
 	if isMember(q.Variable) {
@@ -120,7 +121,7 @@ func newWalk(v *index.View, q Query) (e *walk, at position, err error) {
 	return e, at, nil
 }
 
-// newest returns the newest combination of a list; 0 if there is none.
+// newest returns the newest combination of a list, or 0 if the list is empty.
 func (e *walk) newest(of int) (condition uint64, err error) {
 	if records.IsGrouped(e.query.Variable) {
 		g, err := groups.Newest(e.view, e.lists[of].id)
@@ -138,8 +139,8 @@ func (e *walk) rows() rowstore.Dimension {
 	return conditions
 }
 
-// before returns the combination before another one of a list; 0 if there is none. It returns
-// ErrPosition if the other one is not in the list.
+// before returns the combination that precedes condition in a list, or 0 if condition is the
+// first. It returns ErrPosition if condition is not in the list.
 func (e *walk) before(of int, condition uint64) (uint64, error) {
 	id := e.lists[of].id
 	if records.IsGrouped(e.query.Variable) {
@@ -179,7 +180,7 @@ type position struct {
 	runs [2]uint64
 }
 
-// more reports whether there may be more pairs.
+// more reports whether there can be more pairs.
 func (p *position) more() bool { return p.next[0] != 0 && p.next[1] != 0 }
 
 // after returns the position after the pairs of a combination.
@@ -198,7 +199,7 @@ func (p *position) append(dst []byte) []byte {
 	return append(dst, byte(p.turn))
 }
 
-// decodePosition returns ErrPosition if the position is of another query.
+// decodePosition returns ErrPosition if the position belongs to another query.
 func (e *walk) decodePosition(after []byte) (position, error) {
 	if len(after) != positionBytes || after[positionBytes-1] > 1 {
 		return position{}, index.ErrPosition

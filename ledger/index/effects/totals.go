@@ -18,10 +18,10 @@ type Totals struct {
 	AsOf                      uint64
 }
 
-// Count counts all pairs. It reads about as many keys as all pages together, but no events.
-// known is nil or the totals of the same query at another size. If there are fewer events
-// between the two sizes than combinations, Count reads only the combinations that these events
-// touch, at both sizes, and adds the difference.
+// Count counts all pairs. It reads about as many keys as List does for all pages together, but
+// no events. known is the totals of the same query at another size, or nil. If there are fewer
+// events between the two sizes than combinations, Count reads only the combinations that these
+// events touch, at both sizes, and adds the difference.
 func Count(ctx context.Context, v *index.View, q Query, known *Totals) (Totals, error) {
 	e, at, err := newWalk(v, q)
 	if err != nil {
@@ -40,7 +40,7 @@ func Count(ctx context.Context, v *index.View, q Query, known *Totals) (Totals, 
 	return t, e.each(ctx, at, t.add)
 }
 
-// hasMore reports whether each of the two lists has more combinations than that.
+// hasMore reports whether each of the two lists has more than this number of combinations.
 func (e *walk) hasMore(ctx context.Context, at position, combinations uint64) (more bool, err error) {
 	for range 2 * combinations {
 		if err = cmp.Or(err, ctx.Err()); err != nil || !at.more() {
@@ -51,7 +51,8 @@ func (e *walk) hasMore(ctx context.Context, at position, combinations uint64) (m
 	return at.more(), err
 }
 
-// CountFrom is Count with known totals, whatever the number of events between the sizes.
+// CountFrom is like Count, but always starts from known, however many events are between the
+// two sizes.
 func CountFrom(ctx context.Context, v *index.View, q Query, known Totals) (Totals, error) {
 	e, _, err := newWalk(v, q)
 	if err != nil {
@@ -89,7 +90,7 @@ func (e *walk) countFrom(ctx context.Context, known Totals) (Totals, error) {
 }
 
 // touched returns the combinations with either value in which the events between two sizes add
-// a run or change the state of one.
+// a run or change a run's state.
 func (e *walk) touched(ctx context.Context, from, to uint64) (map[combinations]bool, error) {
 	touched := make(map[combinations]bool)
 	var decoder event.Decoder
@@ -110,16 +111,16 @@ func (e *walk) touched(ctx context.Context, from, to uint64) (map[combinations]b
 			ipc := decoded.IPC()
 			e.touch(touched, &ipc, e.hasValue(&decoded, &ipc))
 		case record.RecordStateChanged:
-			// A record that is not found is one of three: it is not a run; it does not exist,
-			// and the fold ignores it too; or it is at or above the view's size, and its own
-			// event is between the sizes.
+			// A record is not found in three cases: it is not a run; it does not exist, so the
+			// fold ignores it too; or its seq is not below the view's size, so its own event
+			// is between the two sizes.
 			run, err := records.ReadIPCRecord(ctx, e.view, decoded.StateChange().RecordSeq)
 			if err != nil && !errors.Is(err, storage.ErrNotFound) {
 				return nil, err
 			}
 			if err == nil {
-				// The labels of the run are not available here. Combinations without the label
-				// do no harm.
+				// The labels of the run are not available here. Combinations that turn out not
+				// to have the label do no harm.
 				e.touch(touched, &run.IPC, e.ofLabel() || e.isValue(e.valueOf(&run.IPC)))
 			}
 		}
@@ -151,7 +152,7 @@ func (e *walk) isValue(value []byte) bool {
 	return string(value) == e.query.A || string(value) == e.query.B
 }
 
-// countThese counts the pairs of some combinations at the size t.AsOf.
+// countThese counts the pairs of these combinations at the size t.AsOf.
 func (e *walk) countThese(ctx context.Context, these map[combinations]bool, t *Totals) error {
 	view := e.view
 	defer view.SetSize(view.Size())

@@ -21,9 +21,9 @@ const (
 
 var combinationNames = [byCount][]byte{ByInputHash: []byte("input_hash"), ByInput: []byte("input"), ByMembers: []byte("members")}
 
-// Combination returns the identity of a run's values of the six variables, or zero if the run
-// has no combination by that. An absent value counts as empty. No given value is empty, except
-// the model, which is always given.
+// Combination returns the identity of a run's values of the six variables, or zero if by does
+// not apply to the run. An absent value counts as empty; a value that is present is never
+// empty. The model is always present.
 func Combination(ipc *event.IPC, by By) rowstore.Identity {
 	of := ipc.InputHash
 	var digests [members.MaxMembers * members.DigestBytes]byte
@@ -47,7 +47,7 @@ func LabelCombination(combination, group rowstore.Identity) rowstore.Identity {
 // labelled is a value of a label of a run, and the run's combination together with that value.
 type labelled struct{ group, combination rowstore.Identity }
 
-// combine adds a run to its combinations.
+// combine adds the run to its combinations.
 func (r *run) combine(f *Deriver, seq uint64, of *preparedRun) {
 	f.value = binary.AppendUvarint(f.value[:0], seq-r.output)
 	for by, id := range of.combinations {
@@ -76,7 +76,7 @@ func isKnown(f *Deriver, id rowstore.Identity) bool {
 }
 
 // addFiltered adds a run to a combination, and adds the combination to the filter if this is
-// its first run. It reports whether it is.
+// its first run. It returns whether this is the first run.
 func addFiltered(f *Deriver, id rowstore.Identity, seq uint64) (first bool) {
 	first = !f.Filter().MayContain(id) || !isKnown(f, id) // most seeds are new
 	if first {
@@ -95,7 +95,7 @@ func addTo(f *Deriver, id rowstore.Identity, seq uint64, first bool) {
 	}
 }
 
-// OutputOf returns the output of the run that wrote a version in Combinations.
+// OutputOf returns the output of the run that wrote this version of a row in Combinations.
 func OutputOf(v rowstore.Version) (uint64, error) {
 	before, n := binary.Uvarint(v.Value)
 	if n <= 0 || before > v.Seq {

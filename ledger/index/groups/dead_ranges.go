@@ -9,9 +9,9 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// deadRange is a maximal range of consecutive runs of a group that are not live. Through these
-// ranges, the live neighbours of a run are found at a cost that does not depend on the number
-// of dead runs. Each range is a key of deadRuns.
+// deadRange is a maximal range of consecutive runs of a group that are not live. With these
+// ranges, finding the live neighbours of a run costs the same however many dead runs there
+// are. Each range is a key of deadRuns.
 type deadRange struct{ first, last uint64 }
 
 // deadRangeKey returns the key of the range whose first run is first.
@@ -71,7 +71,7 @@ func (r *groupRuns) before(seq uint64) (uint64, error) {
 }
 
 // after returns the first run of any state after an event, or 0 if there is none. Changes of
-// state write versions too; after skips those by a search in doubling steps.
+// state also write versions. To skip them quickly, after searches in doubling steps.
 func (r *groupRuns) after(seq uint64) (uint64, error) {
 	next, found, err := r.following(seq)
 	if err != nil || !found {
@@ -84,7 +84,7 @@ func (r *groupRuns) after(seq uint64) (uint64, error) {
 	if err != nil || newest.All.Last <= seq {
 		return 0, err
 	}
-	// The run is after low and not after high. high is a run.
+	// The wanted run is in (low, high], and high is a run.
 	low, high := next.Seq, newest.All.Last
 	for step, found := uint64(1), false; low+1 < high; step *= 2 {
 		middle := low + (high-low)/2
@@ -104,7 +104,6 @@ func (r *groupRuns) after(seq uint64) (uint64, error) {
 	return high, nil
 }
 
-// following returns the first version after a seq.
 func (r *groupRuns) following(seq uint64) (next rowstore.Version, found bool, err error) {
 	key := rowstore.AppendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)
 	// The version is in the version run that contains the seq, or begins the next one.
@@ -192,7 +191,7 @@ func (f *Deriver) extendDeadRange(runs *groupRuns, id rowstore.Identity, run uin
 	return whole, nil
 }
 
-// splitDeadRange removes a run from its range, and returns the range as it was before.
+// splitDeadRange removes a run from its dead range, and returns the previous range.
 func (f *Deriver) splitDeadRange(runs *groupRuns, id rowstore.Identity, run uint64) (deadRange, error) {
 	whole, found, err := runs.rangeAt(run)
 	if err != nil {

@@ -43,8 +43,8 @@ type Deriver struct {
 	loads []rowstore.Dimension
 
 	// Scratch memory.
-	others           records.Values     // of a record other than the current one
-	othersIdentities records.Identities // of others
+	others           records.Values     // values of a record other than the current one
+	othersIdentities records.Identities // identities of others
 	value            []byte
 }
 
@@ -55,11 +55,11 @@ type evidence interface {
 	NewestEvidence(runID []byte) (cited rowstore.Identity, found bool)
 }
 
-// AlsoLoad makes the filter include the rows of some dimensions when it is loaded. The rows must
-// be identities.
+// AlsoLoad makes the filter also load the rows of these dimensions. The rows must be
+// identities.
 func (f *Deriver) AlsoLoad(d ...rowstore.Dimension) { f.loads = append(f.loads, d...) }
 
-// preparedRun has the values that follow from the event of a run alone.
+// preparedRun has the values that follow from the run's event alone.
 type preparedRun struct {
 	combinations [byCount]rowstore.Identity
 	labels       []labelled

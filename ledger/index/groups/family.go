@@ -1,10 +1,10 @@
-// Package groups is the family of questions about groups: the IPC runs with one value, their
-// outputs, and their rankings (spec: Groups).
+// Package groups answers questions about groups of IPC runs that share a value, about their
+// outputs, and about rankings of groups (spec: Groups).
 //
-// Deriver.Derive does nothing, because versions of groups are postings, and records.Deriver
-// writes those. For each record, records.Deriver calls Deriver.Begin, and then Deriver.Group
-// for each value that forms a group. For a change of state it calls Deriver.StateChanged.
-// Rankings are written later, by Deriver.FlushPending.
+// Deriver.Derive does nothing, because versions of groups are postings, which records.Deriver
+// writes. For each record, records.Deriver calls Deriver.Begin, and then Deriver.Group for
+// each value that forms a group. For a change of state it calls Deriver.StateChanged. Rankings
+// are written later, by Deriver.FlushPending.
 package groups
 
 import (
@@ -16,7 +16,7 @@ import (
 )
 
 // Dimensions of groups. A family here is the identity of a name by which runs are grouped. The
-// state of a group itself is in the postings of its value.
+// counts of a group are in the postings of its value.
 const (
 	// rankings: a family, the number of a ranking, a score (8), and the seq (8, inverted) of
 	// the group's first run.

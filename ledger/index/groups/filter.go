@@ -12,7 +12,7 @@ import (
 func (f *Deriver) Filter() *bloom.Filter {
 	if f.runs.filter == nil {
 		f.runs.filter = bloom.New(bloom.Within(f.FilterBytes))
-		f.runs.filterHasOutputs = true // true while there is no group
+		f.runs.filterHasOutputs = true // stays true only if there is no group yet
 		if err := f.load(); err != nil {
 			f.Rows.Fail("%w", err)
 		}

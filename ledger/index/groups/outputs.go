@@ -43,7 +43,7 @@ func outputRowOf(group rowstore.Identity, output uint64) (row outputRow) {
 }
 
 // joinOutput counts the output of a new run in one of its groups, and returns the previous
-// count. An output has rows only once several runs of the ledger have it, and none in the
+// count. An output has rows only if several runs of the ledger have it. It has no row in the
 // group of its own output_hash.
 func (f *Deriver) joinOutput(g *Version, p records.Posting, r *run) outputCount {
 	if p.Family == records.OutputFamily {
@@ -54,7 +54,7 @@ func (f *Deriver) joinOutput(g *Version, p records.Posting, r *run) outputCount 
 	}
 	row := outputRowOf(p.ID, r.output)
 	var same outputCount
-	found := g.All.Runs > 0 && (g.All.outputs > 1 || g.All.Output == r.output) // otherwise there can be no row
+	found := g.All.Runs > 0 && (g.All.outputs > 1 || g.All.Output == r.output) // no row can exist in any other case
 	if found {
 		same, found = f.countOutput(row)
 	}

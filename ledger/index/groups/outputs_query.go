@@ -11,9 +11,9 @@ import (
 
 // Output is one of the outputs of a group.
 type Output struct {
-	Seq  uint64 // of the group's first run, of any state, with this output
+	Seq  uint64 // seq of the first run of the group, of any state, with this output
 	Hash string
-	Runs uint64 // of the group with this output
+	Runs uint64 // number of runs of the group with this output
 }
 
 // Outputs returns the distinct outputs of a group's runs, newest first. A page can have fewer
@@ -61,8 +61,8 @@ func Outputs(ctx context.Context, v *index.View, q RunQuery, p index.Page) (rows
 	return rows, nil, nil
 }
 
-// groupAtVersion returns the version that event seq wrote, or ErrPosition if it wrote none
-// with those flags. Each call must have a lower seq than the previous call.
+// groupAtVersion returns the version that event seq wrote, or ErrPosition if it wrote no
+// version with these flags. Each call must have a lower seq than the previous call.
 func groupAtVersion(w *rowstore.Descent, seq uint64, flags byte) (Version, error) {
 	found, ok, err := w.Seek(seq)
 	if err != nil {
@@ -71,8 +71,8 @@ func groupAtVersion(w *rowstore.Descent, seq uint64, flags byte) (Version, error
 	return groupOf(seq, flags, found, ok)
 }
 
-// VersionAt returns the version of a group that event seq wrote, or ErrPosition if it wrote
-// none with those flags.
+// VersionAt returns the version of a group that event seq wrote, or ErrPosition if it wrote no
+// version with these flags.
 func VersionAt(v *index.View, id rowstore.Identity, seq uint64, flags byte) (Version, error) {
 	at, value, found, err := v.NewestBelow(records.Postings, id[:], seq+1)
 	if err != nil {

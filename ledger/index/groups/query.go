@@ -20,7 +20,7 @@ type Group struct {
 	// Commonest is the number of runs with the commonest output.
 	Commonest   uint64
 	Flips       uint64  // runs whose output differs from that of the previous run
-	Entropy     float64 // of the outputs, in bits
+	Entropy     float64 // entropy of the outputs, in bits
 	First, Last Moment  // runs
 }
 
@@ -36,15 +36,15 @@ type Query struct {
 	Any bool   // runs of any state, not only live ones
 	// Minimum counts of a group.
 	MinRuns, MinOutputs uint64
-	index.Bounds        // on the time of a group's last run
+	index.Bounds        // limits the time of a group's last run
 }
 
 // Grouped reports whether by is a valid Query.By: one of the four hashes of a run, input,
 // model, or "label:" followed by the name of a label.
 func Grouped(by string) bool { return records.IsGrouped(by) && by != records.LabelPrefix }
 
-// choice is a Query whose time range is resolved to seqs. The last run of a group must be at
-// from or later, and before below.
+// choice is a Query whose time range is resolved to seqs. The seq of a group's last run must
+// be at least from, and less than below.
 type choice struct {
 	Query
 	from, below uint64
@@ -135,7 +135,7 @@ func appendKnown(ctx context.Context, v *index.View, rows []Group, g *Version, q
 	return append(rows, row), err
 }
 
-// ValueOf returns a run's value of a name by which runs are grouped.
+// ValueOf returns the value that a run has for a name by which runs are grouped.
 func ValueOf(ctx context.Context, v *index.View, seq uint64, by string) (string, error) {
 	if label, ok := strings.CutPrefix(by, records.LabelPrefix); ok {
 		return labelOf(ctx, v, seq, label)
@@ -157,7 +157,7 @@ func ValueOf(ctx context.Context, v *index.View, seq uint64, by string) (string,
 	}
 }
 
-// labelOf returns a label of a record, or "" if it has none with that name.
+// labelOf returns a label of a record, or "" if the record has no label with that name.
 func labelOf(ctx context.Context, v *index.View, seq uint64, name string) (string, error) {
 	e, err := v.Event(ctx, seq)
 	if err != nil {
@@ -171,8 +171,8 @@ func labelOf(ctx context.Context, v *index.View, seq uint64, name string) (strin
 	return "", nil
 }
 
-// List returns groups by their first run of any state, newest first. A page can have fewer
-// rows than its limit, or none, if few groups match the query.
+// List returns groups in the order of their first runs of any state, newest first. A page can
+// have fewer rows than its limit, or none, if few groups match the query.
 func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Group, next []byte, err error) {
 	below := v.Size()
 	if p.After != nil {
@@ -205,7 +205,7 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Gro
 	return rows, nil, nil
 }
 
-// FirstRuns yields the first run, of any state, of each group by a name, newest first.
+// FirstRuns yields, for each group by a name, its first run of any state, newest first.
 func FirstRuns(v *index.View, by string) iter.Seq2[uint64, error] {
 	family := rowstore.Identify([]byte(by))
 	return rowstore.Seqs(v.Descend(families, family[:], v.Size()))

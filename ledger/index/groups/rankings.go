@@ -10,13 +10,14 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Ranking is an order of groups that is stored for the head only. The numbers are stored.
+// Ranking is an order of groups that is stored for the head only. The values are stored, so
+// they must not change.
 type Ranking byte
 
 // The rankings. They contain only groups of several runs. Lists append the other groups.
 const (
-	// RankedRecent orders groups with several runs of any state by their last live run, latest
-	// first.
+	// RankedRecent orders groups with several runs of any state by their last live run; the
+	// latest comes first.
 	RankedRecent Ranking = iota
 	// RankedRuns orders groups with several live runs by their number, largest first.
 	RankedRuns
@@ -54,16 +55,16 @@ func (g *Version) scores() scores {
 	return s
 }
 
-// runsFold is the state of the fold of runs. It belongs to the follower's goroutine.
 type runsFold struct {
 	// changed lists the groups that must be ranked again, because they changed at or after
-	// event since. since is the first event of the batch or, if groups are ranked later, of
-	// the first of several batches.
+	// event since. since is the first event of the batch. If ranking is deferred over several
+	// batches, it is the first event of the first batch.
 	changed []change
 	since   uint64
 	filter  *bloom.Filter // nil until its first use
-	// filterHasOutputs is true if the filter covers rows of outputs. It does if there was no
-	// group when the fold began; an existing index can have too many rows to load.
+	// filterHasOutputs is true if the filter covers rows of outputs. This is so only if there
+	// was no group when the fold began, because an existing index can have too many rows to
+	// load.
 	filterHasOutputs bool
 	run              run // scratch
 }
@@ -74,8 +75,8 @@ type change struct {
 	before scores
 }
 
-// changes notes the scores of a group before its first change since it was ranked. A new group
-// is noted when its second run joins; before that it is in no ranking.
+// changes notes the scores of a group before the first change after its last ranking. A new
+// group is noted when its second run joins; before that it is in no ranking.
 func (r *runsFold) changes(p records.Posting, g *Version, joins bool) {
 	switch {
 	case g.All.Runs == 0:
@@ -90,7 +91,7 @@ func (f *Deriver) BeginBatch(from uint64) { f.runs.since = from }
 // Pending implements Deferring. It returns the number of groups that must be ranked.
 func (f *Deriver) Pending() int { return len(f.runs.changed) }
 
-// Changed returns the groups that must be ranked, each once. It is for tests.
+// Changed returns the groups that must be ranked, without repetition. Only tests use it.
 func (f *Deriver) Changed() (groups []rowstore.Identity) {
 	for _, c := range f.runs.changed {
 		groups = append(groups, c.ID)

@@ -10,13 +10,14 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// ErrNotRanked: the view is not the latest, or the query counts runs that are not live.
+// ErrNotRanked means that the view is not of the latest size, or that the query counts runs
+// that are not live.
 var ErrNotRanked = errors.New("index: rankings exist only for live runs at the latest size")
 
-// ListRanked returns groups in the order of a ranking: first the groups in the ranking, then
-// the other groups of several runs by number of runs, then the groups of one run by first run
-// of any state, newest first. It returns ErrNotRanked unless the view is the latest and the
-// query counts live runs only. A page can have fewer rows than its limit, or none, if few
+// ListRanked returns groups in the order of a ranking: first the groups in the ranking; then
+// the other groups of several runs, by number of runs; then the groups of one run, by first
+// run of any state, newest first. It returns ErrNotRanked unless the view is the latest and
+// the query counts live runs only. A page can have fewer rows than its limit, or none, if few
 // groups match the query. Between two pages, groups can move.
 func ListRanked(ctx context.Context, v *index.View, r Ranking, q Query, p index.Page) (rows []Group, next []byte, err error) {
 	if !v.IsLatest() || q.Any {
@@ -47,7 +48,7 @@ func ListRanked(ctx context.Context, v *index.View, r Ranking, q Query, p index.
 	return w.rows, nil, nil
 }
 
-// singles stands for the list of all groups in a list of rankings.
+// singles stands for the list of all groups where a Ranking names a list.
 const singles = rankingCount
 
 // lists returns the lists that together contain all groups of a query, in order. A group that
@@ -116,7 +117,7 @@ func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byt
 	return nil, it.Error()
 }
 
-// members is the equivalent of list for the list of all groups.
+// members does for the list of all groups what list does for a ranking.
 func (w *rankedWalk) members(ctx context.Context, at int, after []byte) (next []byte, err error) {
 	family, below := rowstore.Identify([]byte(w.choice.By)), w.view.Size()
 	if len(after) > 0 {
@@ -159,9 +160,9 @@ func (w *rankedWalk) take(ctx context.Context, at int, id rowstore.Identity) err
 	return err
 }
 
-// listRecent returns groups by their last live run, latest first. It reads the ranking, which
-// has the groups of several runs. If the query also selects groups of one run, it merges the
-// ranking with the list of all groups.
+// listRecent returns groups in the order of their last live runs, latest first. It reads the
+// ranking, which has the groups of several runs. If the query also selects groups of one run,
+// it merges the ranking with the list of all groups.
 func listRecent(ctx context.Context, v *index.View, q *choice, p index.Page) (rows []Group, next []byte, err error) {
 	b := v.Budget(p)
 	below := q.below
@@ -194,8 +195,8 @@ func listRecent(ctx context.Context, v *index.View, q *choice, p index.Page) (ro
 	}
 }
 
-// recent walks the groups of a family by their last live run. Only the view's goroutine can
-// use it. It must be closed.
+// recent walks the groups of a family in the order of their last live runs. Only the view's
+// goroutine can use it. It must be closed.
 type recent struct {
 	view        *index.View
 	family      rowstore.Identity
@@ -223,7 +224,7 @@ func newRecent(v *index.View, q *choice, below uint64) (*recent, error) {
 }
 
 // next returns the next group and its last live run, newest first. The identity is zero if the
-// group comes at another position of the walk.
+// walk meets the group at another position.
 func (r *recent) next() (seq uint64, id rowstore.Identity, ok bool, err error) {
 	var rankedSeq uint64 // event 0 is never a run
 	if r.ranked.Valid() {

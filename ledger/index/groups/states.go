@@ -33,10 +33,10 @@ func (f *Deriver) runStateChanged(ctx context.Context, e, target *event.Event, f
 
 // runChange is a run whose state has changed.
 type runChange struct {
-	seq         uint64 // of the event that changes the state
+	seq         uint64 // seq of the event that changes the state
 	run         uint64
 	output      uint64
-	becomesLive bool // otherwise it stops being live
+	becomesLive bool // if false, the run stops being live
 }
 
 // changeGroup writes the new version of one of the run's groups.

@@ -33,8 +33,8 @@ func weight(n uint64) uint64 {
 	return uint64(math.Round(float64(n) * math.Log2(float64(n)) * weightUnit))
 }
 
-// entropy returns the entropy of the outputs in bits: -Σ c/n·log₂(c/n) over the number c of
-// runs of each output.
+// entropy returns the entropy of the outputs in bits: the sum of -c/n·log₂(c/n) over all
+// outputs, where c is the number of runs with the output and n that of all runs.
 func (t *Tally) entropy() float64 {
 	if t.outputs < 2 {
 		return 0
@@ -91,7 +91,7 @@ func (t *Tally) leave(same uint64, others func() (uint64, error)) error {
 	if t.tied--; t.tied > 0 {
 		return nil
 	}
-	// Its output now has one run less, and no other output has more runs than it.
+	// The run's output now has one run less, but still as many as any other output.
 	t.commonest--
 	if t.commonest == 1 {
 		t.tied = t.outputs

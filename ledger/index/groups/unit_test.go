@@ -95,7 +95,7 @@ func TestFactsCompareAsTheirTexts(t *testing.T) {
 			for i, fact := range facts(&r.IPC) {
 				*fact = text.Draw(t, fmt.Sprint(name, i))
 			}
-			// Both inputs are in the group of one input.
+			// Both runs are in the group of the same input.
 			input := []byte("of the group")
 			r.InputHash, r.HasPayload = input, rapid.Bool().Draw(t, name+" has a payload")
 			if r.HasPayload && rapid.Bool().Draw(t, name+" has a seed in it") {
@@ -113,13 +113,13 @@ func TestFactsCompareAsTheirTexts(t *testing.T) {
 	})
 }
 
-// drawnFacts is a run and the decoded form of its facts.
+// drawnFacts is a random run and the decoded form of its facts.
 type drawnFacts struct {
 	event.IPC
 	decoded event.IPC
 }
 
-// index.Settings assumes this size for a group that waits to be ranked.
+// index.Settings assumes that a group that waits to be ranked takes this much memory.
 func TestChangesAreSmall(t *testing.T) {
 	require.LessOrEqual(t, int(unsafe.Sizeof(change{})), 72)
 }

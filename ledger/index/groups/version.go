@@ -27,7 +27,7 @@ const (
 
 // Version is one version of a group: its runs up to and including one event (spec: Groups).
 type Version struct {
-	seq   uint64 // of the event
+	seq   uint64 // seq of the event
 	flags byte   // records.IsRecord, records.IsRun, addsOutput, AddsCondition, isMarked
 	// Output is the output of the event's run, identified by the first run of the ledger with
 	// that output. It is 0 if the event is not a run.
@@ -152,10 +152,11 @@ func Decode(seq uint64, value []byte) (Version, error) {
 	return g, d.err()
 }
 
-// groupDecoder decodes a value from its beginning. Missing numbers are 0 and set bad.
+// groupDecoder decodes a value from its beginning. A number that is missing decodes as 0 and
+// sets bad.
 type groupDecoder struct {
 	rest []byte
-	seq  uint64 // of the version
+	seq  uint64 // seq of the version
 	bad  bool   // the value is damaged
 }
 

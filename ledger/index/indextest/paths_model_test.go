@@ -48,11 +48,11 @@ type naivePath struct {
 type naiveVersion struct {
 	paths.Version
 	of        *naiveVersion // the record that a validation is about
-	validated bool          // for a validation
-	build     *naiveBuild   // for a record; nil for none
+	validated bool          // set for a validation
+	build     *naiveBuild   // build of a record; nil if it has none
 	compared  *naiveVersion // the record that it is compared with
 	repeated  *naiveVersion // the previous record in its build, if it has the same content
-	digest    string        // of the content of a record; empty if it had none
+	digest    string        // digest of the content of a record; empty if it had none
 }
 
 // compare returns the category of a record compared with another of its path, and whether only

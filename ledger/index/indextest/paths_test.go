@@ -100,7 +100,7 @@ func pages[R any](t tester, limit int, query func(index.Page) ([]R, []byte, erro
 // is compared with the path's latest record. Unchanged records inherit validation; others
 // reset it, unless they repeat a record of their build.
 func TestPathsAreComparedWithTheirBase(t *testing.T) {
-	const id = "a6122a65" // of "Start"
+	const id = "a6122a65" // path_id of the route "Start"
 	route := `["Start"]`
 	f, _ := foldBodies(t,
 		fingerprint(t, "p", `"1"`, route, `"00000001"`, `"0000000a"`),  // 1
@@ -149,7 +149,7 @@ func TestPathsAreComparedWithTheirBase(t *testing.T) {
 // main is validated, a pull request changes the text, and main continues with its own text.
 // The pull request does not change the validation of main.
 func TestPullRequestLeavesMainValidated(t *testing.T) {
-	const id = "a6122a65" // of "Start"
+	const id = "a6122a65" // path_id of the route "Start"
 	route := `["Start"]`
 	record := func(build, more, content string) string {
 		return fingerprintOf(t, "p", `"`+build+`"`, more, route, `"`+content+`"`, `null`)
@@ -221,7 +221,7 @@ func TestPullRequestLeavesMainValidated(t *testing.T) {
 // If a project moves to another hash_version, paths are compared by the digests of their
 // texts. An unchanged path keeps its validation.
 func TestHashVersionChanges(t *testing.T) {
-	const id = "a6122a65" // of "Start"
+	const id = "a6122a65" // path_id of the route "Start"
 	record := func(build, version, text, content string) string {
 		more := ""
 		if version != "" {

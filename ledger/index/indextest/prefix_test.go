@@ -52,7 +52,7 @@ func TestHashesAreFoundByFirstDigits(t *testing.T) {
 		}
 	}
 	v := viewOf(t, f, log.head.Size)
-	for name, want := range map[string]string{"output_hash": "bbbbbbbb2", "root": "bbbbbbbb3", "question_hash": "aaaaaaaa"} { // of run-DAGs
+	for name, want := range map[string]string{"output_hash": "bbbbbbbb2", "root": "bbbbbbbb3", "question_hash": "aaaaaaaa"} { // hashes of run-DAGs
 		found, err := large.Find(t.Context(), v, name, want)
 		require.NoError(t, err)
 		require.Equal(t, []string{hash(want)}, found)
@@ -60,7 +60,7 @@ func TestHashesAreFoundByFirstDigits(t *testing.T) {
 	for _, c := range []struct {
 		name, digits string
 		bounds       prefix.Bounds
-		keys         int // that show it
+		keys         int // number of keys whose reads show it
 	}{
 		{"root", "bbbbbbbb", small, 0},
 		{"output_hash", "bbbbbbbb", prefix.Bounds{Events: 3, Bytes: 1 << 20}, 4},

@@ -131,7 +131,7 @@ type naiveGeneration struct {
 	seq    uint64
 	run    string // run_id; empty if it has none
 	time   time.Time
-	hashes map[string]string // not null
+	hashes map[string]string // hashes that are not null
 	labels map[string]string
 	// values of the nine variables, by name, and of input_hash; unknown ones are absent
 	values     map[string]string

@@ -11,7 +11,7 @@ import (
 
 // Project is a project that has paths.
 type Project struct {
-	Seq        uint64 // of its first record
+	Seq        uint64 // seq of its first record
 	Name       string
 	Paths      uint64
 	Builds     uint64 // distinct builds; records can have none
@@ -39,7 +39,7 @@ func Projects(v *index.View, page index.Page) ([]Project, []byte, error) {
 
 // Collision is a path whose path_id another path already had (spec: Path categories).
 type Collision struct {
-	Seq    uint64 // of its first record
+	Seq    uint64 // seq of its first record
 	PathID string // the longer path_id that the path got instead
 	Route  []string
 	Held   string // the path_id of eight digits that was taken
@@ -77,11 +77,11 @@ func Collisions(ctx context.Context, v *index.View, project string, page index.P
 
 // Build is a build of a project.
 type Build struct {
-	Seq          uint64    // of its first record
-	Time         time.Time // of that record's event
+	Seq          uint64    // seq of its first record
+	Time         time.Time // time of that record's event
 	Name         string
 	Branch, Base *string // nil if the build has none
-	HashVersion  string  // of its first record
+	HashVersion  string  // hash_version of its first record
 	// UnknownBase is the base that its first record names, if the project did not have that
 	// base.
 	UnknownBase *string

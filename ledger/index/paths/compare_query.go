@@ -15,7 +15,7 @@ const Gone Category = "gone"
 type Difference struct {
 	PathID       string
 	Route        []string
-	Category     Category // of B against A
+	Category     Category // category of B compared with A
 	LinksChanged bool
 	A, B         *Path // nil in the build that lacks the path
 	// Renamed lists paths that may be this path under another route: they have the same
@@ -27,11 +27,11 @@ type Difference struct {
 // Rename is a path with another route but the same content.
 type Rename struct {
 	PathID string
-	Seq    uint64 // of its record
+	Seq    uint64 // seq of its record
 	Route  []string
 }
 
-// Bounds of the search for renamed paths.
+// Limits of the search for renamed paths.
 const (
 	maxRenames = 5
 	maxTried   = 20 // records with the content that are tried
@@ -87,7 +87,7 @@ func Compare(ctx context.Context, v *index.View, q Comparison, page index.Page) 
 type comparison struct {
 	*reader
 	ctx      context.Context
-	name     string // of the project
+	name     string // name of the project
 	a, b     uint64
 	category Category
 }

@@ -12,17 +12,17 @@ import (
 	"colophon/ledger/record"
 )
 
-// ErrNotFound: there is no such project, build, or path.
+// ErrNotFound means that there is no such project, build, or path.
 var ErrNotFound = errors.New("index: no such path")
 
 // Path is a path after its latest record, or after its latest record in a build (spec: Path
 // categories).
 type Path struct {
 	Change
-	Seq uint64 // of the record
+	Seq uint64 // seq of the record
 	// An empty fingerprint means null.
 	ContentFingerprint, RawContentFingerprint string
-	HashVersion                               string  // of the fingerprints
+	HashVersion                               string  // hash_version of the fingerprints
 	Build                                     *string // nil for null
 }
 
@@ -44,7 +44,7 @@ type Change struct {
 // Row is a path with the contents of its record's event.
 type Row struct {
 	Path
-	Time  time.Time // of the record's event
+	Time  time.Time // time of the record's event
 	Route []string
 }
 
@@ -54,7 +54,7 @@ type Version struct {
 	// Event is the seq of the record or validation, and Kind is its kind.
 	Event  uint64
 	Kind   record.Kind
-	Reason string // of a validation; empty if there is none
+	Reason string // reason of a validation; empty if there is none
 }
 
 // Filter selects paths of a project. Its zero value selects all.
@@ -96,7 +96,7 @@ func ChangeOf(ctx context.Context, v *index.View, seq uint64) (Change, error) {
 		return Change{}, err
 	}
 	if seq >= v.Size() || e.Kind != record.PathFingerprint {
-		return Change{}, fmt.Errorf("event %d, read as a path fingerprint: %w", seq, ErrNotFound)
+		return Change{}, fmt.Errorf("parsing event %d as a path fingerprint: %w", seq, ErrNotFound)
 	}
 	p := e.Path()
 	path := rowstore.Identify(p.Project, p.Route)

@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// deriver writes which of their sequence numbers producers have delivered.
+// deriver records which of its sequence numbers each producer has delivered.
 type deriver struct {
 	*index.Fold
 	value []byte // scratch

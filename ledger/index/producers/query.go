@@ -12,7 +12,7 @@ import (
 // Producer describes what a client that numbers its records has delivered.
 type Producer struct {
 	ID         string
-	Seq        uint64 // of its latest record
+	Seq        uint64 // seq of its latest record
 	Records    uint64
 	CompleteTo uint64 // no number up to this one is missing
 	Highest    uint64 // the highest number; 0 if none from 1 on was delivered
@@ -27,7 +27,7 @@ type Gap struct{ From, To uint64 }
 type Duplicate struct {
 	Seq      uint64
 	Number   uint64
-	FirstSeq uint64 // of the first record with that number
+	FirstSeq uint64 // seq of the first record with that number
 }
 
 // List returns the producers in the order of their first records, newest first.

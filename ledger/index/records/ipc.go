@@ -36,7 +36,7 @@ type viewState struct {
 	encoded       []byte // scratch
 }
 
-// maxRecords bounds the records that a view caches. Most pages have fewer.
+// maxRecords is the largest number of records that a view caches. Most pages have fewer.
 const maxRecords = 128
 
 // ReadIPCRecord returns the IPC record at seq. It returns storage.ErrNotFound if the event is
@@ -64,14 +64,14 @@ func ReadIPCRecordOnce(ctx context.Context, v *index.View, seq uint64) (IPCRecor
 		return IPCRecord{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
 	}
 	if r, _, found := cachedRecord(v, seq); found {
-		return r, ctx.Err() // as a read of the log would return
+		return r, ctx.Err() // what a read of the log would return
 	}
 	entry, e, err := v.Entry(ctx, seq)
 	if err != nil {
 		return IPCRecord{}, err
 	}
 	if e.Kind != record.IPCRecord {
-		return IPCRecord{}, fmt.Errorf("event %d, read as %s: %w", seq, record.IPCRecord, storage.ErrNotFound)
+		return IPCRecord{}, fmt.Errorf("reading event %d as %s: %w", seq, record.IPCRecord, storage.ErrNotFound)
 	}
 	decoded := ipcRecordOf(&e, e.IPC())
 	state := index.ViewState[viewState](v)

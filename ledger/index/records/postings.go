@@ -35,7 +35,7 @@ const (
 	projectName     = "project"
 	buildName       = "build"
 	Subject         = "subject"
-	Topic           = "topic"      // of a note
+	Topic           = "topic"      // topic of a note
 	RecordSeq       = "record_seq" // the record that a note is about, in decimal
 	Flag            = "flag"
 	Incomplete      = "incomplete" // a part that an IPC record lacks

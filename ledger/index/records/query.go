@@ -17,7 +17,7 @@ import (
 	"colophon/storage"
 )
 
-// MaxValues bounds the number of values of a Filter.
+// MaxValues limits the number of values of a Filter.
 const MaxValues = 8
 
 // Filter selects records (spec: Requests). Its zero value selects all.
@@ -25,7 +25,7 @@ type Filter struct {
 	Kind         record.Kind  // one of record.Kinds, ContentRedacted, or Note; empty means all of record.Kinds
 	State        record.State // selects IPC records and run-DAGs; empty means any kind and state
 	Values       []Value      // a record must have all of them; at most MaxValues
-	index.Bounds              // on the time when a record was recorded or occurred
+	index.Bounds              // limits the time when a record was recorded or occurred
 	Bodies       bool         // read event bodies too
 }
 
@@ -62,7 +62,7 @@ type Record struct {
 	Mismatches     []string // fields with the check mismatch
 	Inconsistent   []string // rules that the verdict breaks
 	Incomplete     []string // parts that an IPC record lacks (spec: Receipts)
-	Body           []byte   // of the event; nil unless Filter.Bodies is set
+	Body           []byte   // body of the event; nil unless Filter.Bodies is set
 }
 
 // List returns records by seq, newest first. A page can have fewer rows than its limit, or

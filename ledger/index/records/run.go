@@ -8,7 +8,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// Bounds of the search for the latest live record of a run.
+// Limits of the search for the latest live record of a run.
 const (
 	searchedRows  = 16
 	searchedPages = 64

@@ -6,7 +6,7 @@ import (
 )
 
 // ErrPosition: Page.After is not a position that a page of the same query returned.
-var ErrPosition = errors.New("index: not a position of this query")
+var ErrPosition = errors.New("index: the position belongs to another query")
 
 // Position returns the seq at which the previous page ended, or false on the first page.
 func (p Page) Position() (uint64, bool, error) {

@@ -28,7 +28,7 @@ const (
 type folder struct {
 	files  vfs.FS
 	dir    string
-	layout string // of this build
+	layout string // layout of this build
 }
 
 func (f folder) path(name string) string { return f.files.PathJoin(f.dir, name) }

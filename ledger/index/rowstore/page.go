@@ -7,14 +7,14 @@ type Page struct {
 	After []byte
 }
 
-// Bounds of what a page can read, including rows that a filter rejects. A page that reaches a
+// Limits of what a page can read, including rows that a filter rejects. A page that reaches a
 // bound ends with the rows found so far and a position.
 const (
 	KeysPerRow = 20      // for each row of the limit
-	PageBytes  = 4 << 20 // of events, which is about the size of the rows as JSON
+	PageBytes  = 4 << 20 // bytes of events, which is about the size of the rows as JSON
 )
 
-// Budget bounds what a page reads.
+// Budget limits what a page reads.
 type Budget struct {
 	from *Reader
 	// Counts of the reader at which the page ends.

@@ -14,7 +14,7 @@ type Reader struct {
 	Keys     Keyspace
 	snapshot *engine.Snapshot
 	size     uint64
-	points   *engine.Iterator // for point reads; nil until the first one
+	points   *engine.Iterator // for point reads; nil until the first read
 	key      []byte           // scratch
 	// touched counts keys that were read, including those of the log. bytes counts bytes of
 	// events.

@@ -7,7 +7,7 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// Limits bounds a batch and the row cache, in bytes.
+// Limits are the limits of a batch and of the row cache, in bytes.
 type Limits struct{ Batch, RowCache int }
 
 // Rows reads and writes rows for a fold. It collects a batch, and caches the newest version
@@ -28,7 +28,7 @@ type Rows struct {
 	cache   rowCache
 	changed []place
 	waiting int
-	limits  Limits // of the current batch
+	limits  Limits // limits of the current batch
 	Err     error
 
 	key, value []byte // scratch

@@ -27,7 +27,7 @@ type Config struct {
 	// Rebuild makes Open empty an existing store. Tables are then merged late, because the
 	// store has few readers while it is filled.
 	Rebuild bool
-	// CacheBytes bounds the engine's block cache, its memtables, and the batches that are not
+	// CacheBytes limits the engine's block cache, its memtables, and the batches that are not
 	// yet written, together. Each memtable takes MemTableBytes.
 	CacheBytes, MemTableBytes int
 	Log                       *slog.Logger
@@ -45,7 +45,7 @@ func (c *Config) folder() folder { return folder{c.Files, c.Dir, c.Layout} }
 type Store struct {
 	config Config
 	engine *engine.DB   // used between Acquire and Release; nil if it could not be replaced
-	lock   *engine.Lock // of the folder
+	lock   *engine.Lock // lock of the folder
 
 	usage      usage
 	rebuilding sync.WaitGroup // the goroutine that replaces the engine
@@ -98,7 +98,7 @@ func (s *Store) open() error {
 	return nil
 }
 
-// ErrReadOnly: a read-only store is absent or unusable, and would have to be built.
+// ErrReadOnly means that a read-only store is absent or unusable, and would have to be built.
 var ErrReadOnly = errors.New("the index is read-only and cannot be built")
 
 // openReadOnly opens an existing store that is intact. If there is none, Acquire returns

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// FuzzVersionRun: arbitrary bytes either decode to versions that encode to the same bytes, or
-// are reported as damaged.
+// FuzzVersionRun checks that arbitrary bytes either decode to versions that encode to the same
+// bytes, or are reported as damaged.
 func FuzzVersionRun(f *testing.F) {
 	f.Add(uint64(7), modelRun{{7, []byte("one")}, {9, nil}, {1000, []byte("three")}}.encode())
 	f.Add(uint64(0), []byte{0})

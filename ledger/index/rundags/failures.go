@@ -27,7 +27,8 @@ func outcomeOf(dag *event.DAG) outcome {
 	}
 }
 
-// numberOf returns the position of a text in one of these lists.
+// numberOf returns the position of text in list: 0 for nil, and the last for a text that list
+// does not contain.
 func numberOf(list []string, text []byte) byte {
 	if text == nil {
 		return 0

@@ -25,7 +25,7 @@ type groupKey struct {
 
 // group describes the run-DAGs that share one value. It is the value of groupVersions.
 type group struct {
-	seq       uint64 // of the event that wrote the version
+	seq       uint64 // seq of the event that wrote the version
 	live, all tally
 	// answer is the answer of the only run-DAG, if the group has one run-DAG of any state and
 	// that has an answer.

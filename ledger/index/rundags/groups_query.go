@@ -24,10 +24,11 @@ type Group struct {
 type GroupQuery struct {
 	By           string // one of GroupedBy
 	Any          bool   // run-DAGs of any state, not only live ones
-	index.Bounds        // on the time of a group's last run-DAG
+	index.Bounds        // limits the time of a group's last run-DAG
 }
 
-// ErrNotLatest: the view is not the latest, or the query counts run-DAGs that are not live.
+// ErrNotLatest means that the view is not the latest, or the query counts run-DAGs that are
+// not live.
 var ErrNotLatest = errors.New("index: groups can be listed by their last run-DAG only for live run-DAGs at the latest size")
 
 // groupWalk collects a page of groups.

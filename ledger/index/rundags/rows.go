@@ -11,10 +11,10 @@ type latestRun struct {
 	// listed is true if the value contains the stages. A run-DAG can have thousands of stages;
 	// if they are too long, they are read from the log.
 	listed bool
-	stages []event.Stage // with identities instead of hashes
+	stages []event.Stage // stages with identities instead of hashes
 }
 
-// listedBytes bounds the length of the stages in a latestRun, in bytes.
+// listedBytes limits the length of the stages in a latestRun, in bytes.
 const listedBytes = 1 << 10
 
 // latestRunOf returns the value for a run-DAG. stages must be a result of shortHashes.

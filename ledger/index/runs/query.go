@@ -113,7 +113,7 @@ func List(ctx context.Context, v *index.View, q groups.RunQuery, p index.Page) (
 // members reads the runs of a group.
 type members struct {
 	view        *index.View
-	id          rowstore.Identity // of the group
+	id          rowstore.Identity // identity of the group
 	any         bool
 	seeded      bool
 	hasDeadRuns bool // some of its runs are not live

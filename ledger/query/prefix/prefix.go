@@ -22,7 +22,7 @@ import (
 const (
 	ChunkHash    = "chunk_hash"
 	DocumentRoot = "document_root"
-	StagePrefix  = "stage:" // before the name of a stage
+	StagePrefix  = "stage:" // precedes the name of a stage
 )
 
 // Bounds bound a search: the events that it reads, and their bytes.

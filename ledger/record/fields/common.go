@@ -133,5 +133,5 @@ func (p *Producer) append(w *pyjson.Builder) {
 	w.Close()
 }
 
-// MaxProducer bounds a producer's id, in bytes.
+// MaxProducer is the largest length of a producer's id, in bytes.
 const MaxProducer = MaxShort

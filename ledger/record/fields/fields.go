@@ -25,17 +25,17 @@ type Hashed interface {
 // link and the event body.
 const MaxEntry = 65535
 
-// Bounds of texts in an event, in bytes of UTF-8. The bounds of labels are in record.Limits.
+// Limits of texts in an event, in bytes of UTF-8. The bounds of labels are in record.Limits.
 // Content is bounded only by the size of the request.
 const (
 	MaxName  = 1024 // run_id, subject, project, build, model, source_id, section, a passage of a route, …
 	MaxShort = 128  // name of a stage, a mode, a producer's id, a hash_version
-	// MaxTimestamp bounds a timestamp.
+	// MaxTimestamp is the largest length of a timestamp.
 	MaxTimestamp = 64
-	// MaxSourceID bounds the id of a source, in its registration and in citations.
+	// MaxSourceID is the largest length of the id of a source, in its registration and in citations.
 	MaxSourceID = MaxName
-	// MaxTitle bounds the title of a source.
+	// MaxTitle is the largest length of the title of a source.
 	MaxTitle = MaxName
-	// MaxReason bounds a reason.
+	// MaxReason is the largest length of a reason.
 	MaxReason = 4096
 )

@@ -59,7 +59,7 @@ func (f *IPC) Input() []byte {
 	return f.InputHash
 }
 
-// Bounds of usage that the event contains, where it can never be erased (spec: Usage). Such
+// Limits of usage that the event contains, where it can never be erased (spec: Usage). Such
 // usage has counts and durations; its only texts are member names. Other usage is content
 // (spec: Content).
 const (

@@ -11,7 +11,7 @@ type Note struct {
 	Origin
 }
 
-// Bounds of a note, in bytes.
+// Limits of a note, in bytes.
 const (
 	MaxTopic = MaxShort
 	MaxText  = MaxReason

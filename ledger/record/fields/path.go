@@ -10,8 +10,8 @@ import (
 type Path struct {
 	Project, Build, Branch, Base                      []byte
 	PathID, ContentFingerprint, RawContentFingerprint []byte
-	HashVersion                                       []byte   // of the fingerprints
-	Passages                                          [][]byte // of the route
+	HashVersion                                       []byte   // hash_version of the fingerprints
+	Passages                                          [][]byte // passages of the route
 }
 
 // Check implements Fields.

@@ -35,7 +35,7 @@ type Run struct {
 	DocumentRoots, EvidenceIDs [][]byte
 }
 
-// MaxFound bounds the document roots and the evidence ids by which a run-DAG can be found.
+// MaxFound limits the document roots and the evidence ids by which a run-DAG can be found.
 const MaxFound = 256
 
 // runHashes are the names of the hashes of a run.

@@ -10,9 +10,9 @@ import (
 // in a build is valid (spec: Path validation).
 type Validation struct {
 	Project, PathID    []byte
-	Build              []byte // of the record; nil if the record has none
-	ContentFingerprint []byte // of the record; nil for null
-	RecordSeq          uint64 // of the path's latest record in that build
+	Build              []byte // build of the record; nil if the record has none
+	ContentFingerprint []byte // content_fingerprint of the record; nil for null
+	RecordSeq          uint64 // seq of the path's latest record in that build
 	Validated          bool
 	Reason             []byte // nil if there is none
 	Origin

@@ -72,7 +72,7 @@ func (d *draft) takeText(m member, field string, text func([]byte) ([]byte, bool
 		return
 	}
 	d.text(field, inner)
-	d.note(pointerTo(m.name), "", Taken, "%s, without what the lab writes around it", field)
+	d.note(pointerTo(m.name), "", Taken, "%s, without the text that the lab adds around it", field)
 }
 
 // fenced returns the system prompt in system_prompt.md: the text between the first line

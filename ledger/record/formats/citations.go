@@ -59,7 +59,7 @@ func citations(v pyjson.Value, o Options) Entry {
 type citationSet struct {
 	*draft
 	list    [][]byte       // in JSON
-	sources []string       // of all citations
+	sources []string       // sources of all citations
 	seen    map[string]int // how many of these citations in all_citations have not yet been found in by_section
 }
 

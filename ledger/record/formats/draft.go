@@ -59,7 +59,7 @@ func (d *draft) note(pointer, pattern string, fate Fate, format string, args ...
 	d.entry.Members = append(d.entry.Members, Member{d.prefix + pointer, d.pattern + pattern, fate, fmt.Sprintf(format, args...)})
 }
 
-// meanNote bounds the mean length of the pointers and patterns of members, in bytes, when
+// meanNote limits the mean length of the pointers and patterns of members, in bytes, when
 // there are Options.MaxMembers of them.
 const meanNote = 256
 
@@ -125,7 +125,7 @@ func (d *draft) keepAt(pointer, pattern string, m member) {
 	default:
 		// Only IPC records have content of any form. An import lists each member that it
 		// leaves out (importer.Tally.Left).
-		d.note(pointer, pattern, Left, "no label can hold it (%d at most, of %d bytes each), and a %s has no content for it",
+		d.note(pointer, pattern, Left, "it does not fit into a label (a record has at most %d, of %d bytes each), and a %s has no content for it",
 			d.options.Limits.Labels, d.options.Limits.LabelBytes, d.entry.Kind)
 	}
 }

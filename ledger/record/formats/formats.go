@@ -62,9 +62,10 @@ type Options struct {
 	// Project is the project of the paths of a validation cache. Subject and RunID are those
 	// of a citation set. A member of the native value takes precedence.
 	Project, Subject, RunID string
-	// MaxMembers bounds the members that an entry accounts for, including those of JSON in
-	// texts. It also bounds their pointers, to 256 bytes for each member on average. An entry
-	// that exceeds a bound has no record. 0 means no bound.
+	// MaxMembers is the maximum number of members that an entry accounts for, including the
+	// members of JSON inside texts. It also limits the total length of their pointers and
+	// patterns, to 256 bytes times MaxMembers. An entry that exceeds a bound has no record. 0
+	// means no bound.
 	MaxMembers int
 	Limits     record.Limits
 }
@@ -88,7 +89,7 @@ type Entry struct {
 
 // Change is a change of a record's state, or a validation of its path.
 type Change struct {
-	State  record.State // of a run; empty for a validation
+	State  record.State // state of a run; empty for a validation
 	Path   string       // path id, for a validation
 	Reason string
 	Key    string // idempotency key

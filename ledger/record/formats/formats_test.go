@@ -127,8 +127,8 @@ func anyNative(t *rapid.T, depth int) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// TestNothingIsDropped: every member is accounted for, whatever it is. The record is JSON that
-// the ledger accepts, or refuses with a reason other than an unknown member.
+// TestNothingIsDropped checks that every member is accounted for, whatever it is. The record
+// is JSON that the ledger accepts, or refuses with a reason other than an unknown member.
 func TestNothingIsDropped(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		native := []byte(anyNative(t, 2))

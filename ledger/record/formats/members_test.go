@@ -200,7 +200,7 @@ func TestArraysAndObjectsAsLabels(t *testing.T) {
 		require.Equal(t, want, labels, native)
 	}
 	e, _ := only(t, Providence, `{`+dag+`"extra":{"a":{"note":"`+long+`"}}}`, *berlin)
-	require.Contains(t, fateOf(t, e, "/extra/a/note"), "left no label can hold it")
+	require.Contains(t, fateOf(t, e, "/extra/a/note"), "left it does not fit into a label")
 }
 
 func TestMembersAreBounded(t *testing.T) {
@@ -227,7 +227,7 @@ func TestOriginalActors(t *testing.T) {
 	for _, c := range []struct {
 		format        Format
 		native        string
-		actor, at     string // of the change
+		actor, at     string // original_actor and timestamp of the change
 		reason        string
 		accounted, as string
 	}{
@@ -239,11 +239,11 @@ func TestOriginalActors(t *testing.T) {
 		{ValidationCache, `{"a6122a65":{"route":"Start","validated":true,"validated_by":"ann","validated_at":"in May"}}`,
 			"ann", "", "imported: validated at in May", "/a6122a65/validated_at", "taken as reason of the validation: it is not a time with a zone"},
 		{ValidationCache, `{"a6122a65":{"route":"Start","validated":true,"validated_by":7}}`,
-			"", "", "imported: validated", "/a6122a65/validated_by", "left there is no validation that it belongs to"},
+			"", "", "imported: validated", "/a6122a65/validated_by", "left the entry has no validation to which it could belong"},
 		{Providence, `{` + dag + `"state":"stale","state_reason":"Gone.","state_changed_by":"ann","state_changed_at":1763000000}`,
 			"ann", "2025-11-13T02:13:20Z", "Gone.", "/state_changed_by", "taken as original_actor of the state"},
 		{Providence, `{` + dag + `"state":"stale","state_changed_at":"in May"}`, "", "", "imported as stale", "/state_changed_at",
-			"left it can change while the run stays the same, so it is not part of the record"},
+			"left it can change although the run does not, so it is not part of the record"},
 	} {
 		e, _ := only(t, c.format, c.native, *berlin)
 		require.Equal(t, c.as, fateOf(t, e, c.accounted), c.native)
@@ -276,7 +276,7 @@ func TestHashVersionOfCachedPaths(t *testing.T) {
 // have no content for it, and the entry says so.
 func TestLongMembers(t *testing.T) {
 	long := `"remark":"` + strings.Repeat("word ", 1000) + `"`
-	const left = "left no label can hold it"
+	const left = "left it does not fit into a label"
 	for _, c := range []struct {
 		format              Format
 		native, pointer, as string

@@ -577,7 +577,7 @@ func (p *providenceRow) rest() {
 				}
 			case used: // its members, or a note, account for it
 			case l.pointer == "" && notOfTheRun[m.name]:
-				p.note(at, "", Left, "it can change while the run stays the same, so it is not part of the record")
+				p.note(at, "", Left, "it can change although the run does not, so it is not part of the record")
 			case isDigest(value) && p.stageOf(value.Text()) != "":
 				p.note(at, "", Taken, "dag: it is the hash of the stage %s", p.stageOf(value.Text()))
 			default:

@@ -13,7 +13,7 @@ import (
 // validationCache reads the validation cache of a story, which has entries by path id.
 func validationCache(v pyjson.Value, o Options) []Entry {
 	var entries []Entry
-	about := Entry{Left: "it is about the file and not about a path"}
+	about := Entry{Left: "it describes the file, not a path"}
 	for name, value := range v.Members() {
 		id := string(name.Text())
 		if !isObject(value) {
@@ -111,7 +111,7 @@ func (d *draft) pathID(id string, hash pyjson.Value, route [][]byte) {
 	case d.addLabel(keyLabel, id):
 		d.note("", "", Label, keyLabel+": the name of the entry is not the path_id of its route")
 	default:
-		d.note("", "", Left, "the name of the entry is not the path_id of its route, and no label can hold it")
+		d.note("", "", Left, "the name of the entry is not the path_id of its route, and it does not fit into a label")
 	}
 }
 
@@ -170,7 +170,7 @@ func (d *draft) validationMember(m member) {
 	case m.name == "validated" && m.value.Kind() == pyjson.True:
 		d.note(pointerTo(m.name), "", Taken, "validation")
 	case m.name == "validated" && m.value.Kind() == pyjson.False:
-		d.note(pointerTo(m.name), "", Taken, "no validation, which means not validated")
+		d.note(pointerTo(m.name), "", Taken, "there is no validation: the path is not validated")
 	case m.name == "validated_by" && d.entry.Change != nil && d.entry.Change.OriginalActor != "":
 		d.note(pointerTo(m.name), "", Taken, "original_actor of the validation")
 	case m.name == "validated_at" && d.entry.Change != nil && d.entry.Change.Timestamp != "":
@@ -178,6 +178,6 @@ func (d *draft) validationMember(m member) {
 	case m.name == "validated_at" && d.entry.Change != nil && isID(m.value):
 		d.note(pointerTo(m.name), "", Taken, "reason of the validation: it is not a time with a zone")
 	default: // not as a label, because a label would change the record when the path is validated
-		d.note(pointerTo(m.name), "", Left, "there is no validation that it belongs to")
+		d.note(pointerTo(m.name), "", Left, "the entry has no validation to which it could belong")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Bounds of the payload members that have digests in an event (spec: Payload members).
+// Limits of the payload members that have digests in an event (spec: Payload members).
 const (
 	MaxMembers = 32  // members of a payload, without the run's seed
 	MaxName    = 128 // bytes of a name

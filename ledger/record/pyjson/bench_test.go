@@ -30,7 +30,7 @@ func benchmarkBodies(t testing.TB) map[string][]byte {
 	}
 	floatHeavy := body("Short.", "Short.", `{"scores": [`+strings.Join(floats, ", ")+`], "seed": 42}`)
 
-	var escapes strings.Builder // as Python's ensure_ascii writes it
+	var escapes strings.Builder // the form that Python's ensure_ascii writes
 	for _, c := range strings.Repeat("Привет, тихий город! 静かな町 ", 13) {
 		if c < 0x80 {
 			escapes.WriteRune(c)

@@ -11,7 +11,7 @@ import (
 // in any order: Close sorts those that are out of order. The zero Builder is ready for use.
 type Builder struct {
 	B       []byte // what is written so far; the caller can append values to it
-	members []span // of all open objects, innermost last
+	members []span // members of all open objects, innermost last
 	opened  []int  // index in members where each open object begins, or ordered
 	scratch []byte
 }

@@ -79,8 +79,8 @@ func TestNumbersBeyondStrconv(t *testing.T) {
 	})
 }
 
-// TestPowersOfTwo: the interval of decimals that read back as a power of two is asymmetric.
-// Some powers of two lie between two shortest decimals.
+// TestPowersOfTwo checks that the interval of decimals that read back as a power of two is
+// asymmetric. Some powers of two lie between two shortest decimals.
 func TestPowersOfTwo(t *testing.T) {
 	oracle := cpython.Start(t)
 	var tokens []string

@@ -49,8 +49,8 @@ const (
 // retained is the size in bytes of the largest arena that Reset keeps.
 const (
 	retained    = 1 << 20
-	nodeBytes   = 24 // of a node
-	memberBytes = 16 // of a member
+	nodeBytes   = 24 // size of a node
+	memberBytes = 16 // size of a member
 )
 
 // Parse parses src, which must not change while d is in use. It refuses with a *SyntaxError

@@ -119,8 +119,8 @@ func TestAppendStringAgainstModel(t *testing.T) {
 	})
 }
 
-// TestShortestTokens: a token that is recognised as the repr of a double is one, and hardly
-// any repr goes unrecognised.
+// TestShortestTokens checks that a token that is recognised as the repr of a double is one,
+// and hardly any repr goes unrecognised.
 func TestShortestTokens(t *testing.T) {
 	checked, taken := 0, 0
 	check := func(t *rapid.T, text string) {

@@ -46,7 +46,7 @@ const (
 
 // SyntaxError says why Document.Parse refused a source.
 type SyntaxError struct {
-	Offset  int    // of the error in the source, in bytes
+	Offset  int    // position of the error in the source, in bytes
 	Pointer string // JSON pointer of the refused value; "" for the document, or if the source is not JSON at all
 	Msg     string // phrase in lower case
 }

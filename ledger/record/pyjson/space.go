@@ -92,7 +92,7 @@ func lineEnd(text []byte) int {
 // Fields yields str.split: the words between runs of spaces. The words alias text.
 func Fields(text []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		start := -1 // of the current word
+		start := -1 // start of the current word
 		for i := 0; i < len(text); {
 			r, size := rune(text[i]), 1
 			if r >= utf8.RuneSelf {

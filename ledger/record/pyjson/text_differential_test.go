@@ -74,7 +74,7 @@ func TestCodePointsAgainstCPython(t *testing.T) {
 	compareText(t, oracle, texts[:40])
 }
 
-// TestLongCombiningRuns: x/text alone would insert U+034F after 30 non-starters.
+// TestLongCombiningRuns checks that x/text alone would insert U+034F after 30 non-starters.
 func TestLongCombiningRuns(t *testing.T) {
 	oracle := cpython.Start(t)
 	g := cpython.NewGenerator(t, oracle)
@@ -108,8 +108,8 @@ func TestLongCombiningRuns(t *testing.T) {
 	cpython.Compare(t, oracle, "nfc", texts, nfc)
 }
 
-// TestNFCNextToLoneSurrogates: a surrogate does not combine, and does not keep the text next
-// to it from being normalised.
+// TestNFCNextToLoneSurrogates checks that a surrogate does not combine, and does not keep the
+// text next to it from being normalised.
 func TestNFCNextToLoneSurrogates(t *testing.T) {
 	oracle := cpython.Start(t)
 	var texts [][]byte

@@ -82,7 +82,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestEarlyStop: the iterators stop when the loop breaks.
+// TestEarlyStop checks that the iterators stop when the loop breaks.
 func TestEarlyStop(t *testing.T) {
 	for line := range Lines([]byte("a\nb")) {
 		require.Equal(t, "a", string(line))

@@ -5,7 +5,7 @@ import "iter"
 // Value is one value of a Document. The zero Value is absent.
 type Value struct {
 	doc   *Document
-	index uint32 // of its node
+	index uint32 // index of its node
 }
 
 // Kind returns the kind of v.

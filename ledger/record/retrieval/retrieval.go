@@ -15,7 +15,7 @@ type Request struct {
 	TopK     int
 }
 
-// Bounds of a request. In memory, a chunk takes many times the bytes of its shortest form in
+// Limits of a request. In memory, a chunk takes many times the bytes of its shortest form in
 // the request.
 const (
 	MaxChunks = 100_000
@@ -47,7 +47,7 @@ func Decode(body []byte) (r Request, err error) {
 		}
 		r.Chunks = append(r.Chunks, decodeChunks(s, MaxChunks-len(r.Chunks))...)
 		if len(r.Chunks) > MaxChunks {
-			s.Invalid("chunks", "brings the request to more than %d chunks in all; send fewer sources at once", MaxChunks)
+			s.Invalid("chunks", "brings the number of chunks in the request above %d; send fewer sources at once", MaxChunks)
 			break
 		}
 		i++
@@ -74,7 +74,8 @@ func object(d *strict.Decoder, v pyjson.Value, pointer string) (strict.Object, b
 	return strict.Object{D: d, V: v, Pointer: pointer}, v.Kind() == pyjson.Object
 }
 
-// decodeChunks reads the chunks of one source, up to one more than there is room for.
+// decodeChunks reads the chunks of one source. It stops after room+1 of them, so that the
+// caller can tell that there are too many.
 func decodeChunks(s strict.Object, room int) (chunks []rules.Chunk) {
 	var scratch []byte
 	id := s.Text("id", maxID)

@@ -26,7 +26,7 @@ func ChunkHash(text []byte) string {
 
 // Chunk is one row of a pinned retrieval (spec: Pinned retrieval).
 type Chunk struct {
-	Hash     []byte // with its prefix
+	Hash     []byte // includes its prefix
 	Text     []byte // unchanged
 	SourceID []byte
 }

@@ -87,10 +87,10 @@ func IsChunkHash(text []byte) bool {
 func rawHash(digits []byte) Hash {
 	var raw Hash
 	if len(digits) != hex.EncodedLen(len(raw)) {
-		panic("rules: unchecked hash has the wrong length")
+		panic("rules: a hash that must have been checked before has the wrong length")
 	}
 	if _, err := hex.Decode(raw[:], digits); err != nil {
-		panic("rules: unchecked hash: " + err.Error())
+		panic("rules: a hash that must have been checked before: " + err.Error())
 	}
 	return raw
 }

@@ -161,7 +161,7 @@ const LegacyPreflight = "legacy"
 
 // PreflightGeneration returns the generation of a preflight payload, which is an object (spec:
 // Preflight payload). It returns nil for the generation of PreflightVersion, and otherwise the
-// payload's node_version, or LegacyPreflight if it has none. maxVersion bounds a version, in
+// payload's node_version, or LegacyPreflight if it has none. maxVersion limits a version, in
 // bytes.
 func PreflightGeneration(payload pyjson.Value, maxVersion int) []byte {
 	version := payload.Member("node_version")

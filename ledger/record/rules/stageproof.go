@@ -11,7 +11,7 @@ type Stage struct{ Name, Hash string }
 
 // StageProof proves that a stage is in the tree of a run.
 type StageProof struct {
-	Index int // of the stage, among the stages of the run
+	Index int // index of the stage, among the stages of the run
 	Hash  Hash
 	Root  Hash
 	Path  []PathStep // from the leaf to the root; empty if the run has one stage

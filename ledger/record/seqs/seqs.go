@@ -14,10 +14,10 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// Bounds of a List. Even with the longest reason, an event with such a list fits an entry.
+// Limits of a List. Even with the longest reason, an event with such a list fits an entry.
 const (
 	Max      = 4096
-	MaxBytes = 32 << 10 // of its JSON
+	MaxBytes = 32 << 10 // largest length of its JSON
 )
 
 // List is an ascending list of event numbers. A content_redacted event contains it as an
@@ -26,7 +26,7 @@ const (
 type List struct {
 	ranges []seqRange
 	count  int
-	bytes  int // of the JSON, without the outer brackets and with a comma after each element
+	bytes  int // length in bytes of the JSON, without the outer brackets and with a comma after each element
 }
 
 // seqRange is the events from first to last, both included.

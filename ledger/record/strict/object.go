@@ -99,7 +99,7 @@ func (o Object) UTF8(name string) (text []byte, given bool) {
 }
 
 // LoneSurrogate is the problem of a text that contains a lone surrogate.
-const LoneSurrogate = "holds a lone surrogate (U+D800..U+DFFF); this field must be valid UTF-8"
+const LoneSurrogate = "has a lone surrogate (U+D800..U+DFFF); this field must be valid UTF-8"
 
 // Text returns a text of at most limit bytes without lone surrogates, or nil if it is not
 // given.

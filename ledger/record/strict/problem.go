@@ -22,7 +22,7 @@ type Error struct {
 	Problems  []Problem // 1 to MaxProblems
 }
 
-// MaxProblems bounds the problems that are reported for one request.
+// MaxProblems is the largest number of problems that are reported for one request.
 const MaxProblems = 32
 
 // Error joins the problems.
@@ -74,7 +74,7 @@ func (d *Decoder) add(pointer, detail string) {
 	}
 }
 
-// maxPointer bounds a pointer in bytes, since clients choose names and depth.
+// maxPointer limits a pointer in bytes, since clients choose names and depth.
 const maxPointer = 1024
 
 // boundedPointer returns the pointer. If it is too long, boundedPointer returns the pointer to

@@ -14,7 +14,7 @@ import (
 // may use it at a time.
 type Checker struct {
 	*event.Body
-	seen int // how many of the event's checks were compared
+	seen int // number of the event's checks that were compared
 
 	joined, id []byte   // scratch
 	parts      [][]byte // scratch
@@ -52,7 +52,7 @@ func (c *Checker) Check(e *event.Body) error {
 	return nil
 }
 
-// origin says where an effective hash comes from.
+// origin says how an effective hash came about.
 type origin uint8
 
 const (
@@ -77,8 +77,8 @@ type field struct {
 	// recomputed is the hash computed from the event's other fields; nil if they do not
 	// suffice.
 	recomputed []byte
-	// withheld means that the effective hash is null even if one was claimed; the check shows
-	// the claim.
+	// withheld means that the effective hash is null even if a hash was claimed. In this case,
+	// the check shows the claim.
 	withheld bool
 	// form reports whether a text has the form of this hash; nil means rules.IsDigest.
 	form func([]byte) bool
@@ -137,7 +137,7 @@ func (f *field) isHash(text []byte) bool {
 }
 
 // wrong says why a check's result, or the values that it shows, cannot be right. It returns ""
-// if they can.
+// if they can be right.
 func (f *field) wrong(check *record.CheckField) string {
 	switch check.Result {
 	case record.Mismatch:

@@ -19,8 +19,8 @@ type normalForm struct {
 	content        map[string][]byte
 	reversed       string // a check whose result is replaced with its opposite, or ""
 	unknown        bool   // the record has texts that the event leaves out
-	// secret makes the digests of payload members. anySecret means that it is not the ledger's
-	// secret.
+	// secret makes the digests of payload members. anySecret means that secret is not the
+	// ledger's secret.
 	secret    *members.Secret
 	anySecret bool
 
@@ -138,8 +138,8 @@ func (n *normalForm) claim(check string, effective pyjson.Value) []byte {
 	return nil
 }
 
-// opposite returns the result that a check would have if a hash that was claimed had not been
-// claimed, or if one that was not claimed had been.
+// opposite returns the result that a check would have if it were the other way round: if a
+// claimed hash had not been claimed, or an unclaimed hash had been claimed.
 func opposite(result record.Result) record.Result {
 	if result == record.Match {
 		return record.Computed
@@ -201,8 +201,8 @@ func (n *normalForm) run() {
 // which no event contains.
 var unknownText = []byte("\"\xED\xA0\x80\"")
 
-// dimension returns a dimension of the cache key as the writer claimed it. The claim can be of
-// a hash that the ledger recomputed.
+// dimension returns a dimension of the cache key as the writer claimed it. The writer can also
+// have claimed a hash that the ledger recomputed.
 func (n *normalForm) dimension(name string, value pyjson.Value) []byte {
 	if value.Kind() == pyjson.Null && rules.IsVersion(name) {
 		return unknownText

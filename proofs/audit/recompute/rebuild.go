@@ -22,9 +22,9 @@ import (
 // one that the ledger would write for the rebuilt record (spec: Rebuilding a record). One
 // goroutine uses it at a time.
 type Rebuilder struct {
-	// Rebuilt counts the records that produce their events. Confirmed counts those of them
-	// whose digest is the one in the event. Unknown counts the others: their cache key and
-	// digest cover texts that are too long for an event, so these cannot be compared.
+	// Rebuilt counts the records that produce their events. Confirmed counts those whose
+	// digest equals the digest in the event. Unknown counts the others: their cache key and
+	// digest cover texts that are too long for an event, so neither can be compared.
 	Rebuilt, Confirmed, Unknown uint64
 	// Members is the ledger's secret of payload members. Without it, only the pointers of
 	// members are compared.
@@ -72,8 +72,8 @@ func (b *Rebuilder) Check(body []byte, content Content) error {
 }
 
 // hasUnknownText reports whether the cache key of a run covers a text that the event leaves
-// out because it is too long or not valid UTF-8. Among the dimensions only versions are texts;
-// the others are hashes, which every event contains.
+// out because it is too long or not valid UTF-8. Of the dimensions, only versions are texts.
+// All others are hashes, which every event contains.
 func hasUnknownText(detail pyjson.Value) bool {
 	for _, name := range rules.Dimensions {
 		if rules.IsVersion(name) && detail.Member("cache_dimensions").Member(name).Kind() == pyjson.Null {
@@ -122,9 +122,10 @@ func (b *Rebuilder) compare(e *event.Event, n *normalForm) error {
 	return nil
 }
 
-// Places in an event that are not simply compared: the record's digest, which confirm
-// compares; the digests of content, which cover the bytes as they were posted; the digests of
-// payload members if their secret is not known; and the cache key if it covers unknown texts.
+// Places in an event that compare does not compare directly: the record's digest, which
+// confirm compares; the digests of content, which cover the bytes as they were posted; the
+// digests of payload members if their secret is not known; and the cache key if it covers
+// unknown texts.
 const (
 	digestPointer     = "/record/digest"
 	contentPointer    = "/record/content/"
@@ -133,8 +134,9 @@ const (
 	membersPointer    = "/record/payload_members/"
 )
 
-// skips reports whether the values at a place are not compared. It is always true for the
-// digest, and for the other places if both events have a value of the same type there.
+// skips reports whether the values at a place are not compared. It returns true for the
+// digest. For the other places, it returns true if both events have a value of the same type
+// there.
 func (n *normalForm) skips(pointer string, has, makes pyjson.Value) bool {
 	if pointer == digestPointer {
 		return true
@@ -178,14 +180,14 @@ func (b *Rebuilder) confirm(n *normalForm) error {
 	return wrongField("digest", "it is %s, but no record that produces this event has that digest", digest)
 }
 
-// hasDigest reports whether the normal form written last has the digest in its event.
+// hasDigest reports whether the last written normal form has the digest that its event states.
 func (b *Rebuilder) hasDigest(n *normalForm) bool {
 	sum := sha256.Sum256(b.normal)
 	return hex.EncodeToString(sum[:]) == string(n.record.Member("digest").Text())
 }
 
-// reversible returns the names of up to 64 checks whose results nothing but the event shows,
-// so that the opposite result is possible.
+// reversible returns the names of up to 64 checks whose results cannot be derived, so that the
+// opposite result is possible too.
 func reversible(n *normalForm) []string {
 	const most = 64
 	var names []string

@@ -16,8 +16,8 @@ type runCheck struct {
 	*Checker
 	*event.DAG
 	stages []string // names of the stages
-	// given means that the record had a DAG. built and rejected mean that it had inputs or
-	// reject_inputs, from which the ledger made the DAG.
+	// given means that the record had a DAG. built means that it had inputs, and rejected that
+	// it had reject_inputs, from which the ledger made the DAG.
 	given, built, rejected bool
 }
 
@@ -40,7 +40,7 @@ func (c *Checker) checkRunDAG() error {
 // stageHash returns the hash of the first stage with this name, or nil.
 func (r *runCheck) stageHash(name string) []byte {
 	for _, s := range r.Stages {
-		if string(s.Name) == name && name != "" { // a stage may have no name
+		if string(s.Name) == name && name != "" { // the name of a stage can be empty
 			return s.Hash
 		}
 	}
@@ -121,8 +121,8 @@ func (r *runCheck) root() error {
 	return r.all(field{name: "root", effective: r.Root, origin: computed, recomputed: rules.AppendHex(nil, rules.RunRoot(hashes))})
 }
 
-// stageHashes checks the checks of stages. If the record has a DAG, every stage has a check,
-// and so has every claimed stage that the ledger did not build.
+// stageHashes checks the checks of stages. If the record has a DAG, every stage has a check. A
+// claimed stage that the ledger did not build has a check too.
 func (r *runCheck) stageHashes() error {
 	if !r.given {
 		return nil
@@ -157,7 +157,8 @@ func (r *runCheck) stageHashes() error {
 	return nil
 }
 
-// adopted reports whether the record had its stages and nothing to make them from.
+// adopted reports whether the record had stages, and had nothing from which the ledger could
+// make them.
 func (r *runCheck) adopted() bool { return r.given && !r.built && !r.rejected }
 
 // answer checks the check of an answer that no stage covers. The event of a run with inputs
@@ -207,7 +208,7 @@ const evidencePrefix = "evidence/"
 func wrongEvidence(check *record.NamedCheck) error {
 	number, member, _ := strings.Cut(strings.TrimPrefix(check.Name, evidencePrefix), "/")
 	if n, err := strconv.Atoi(number); err != nil || n < 0 || strconv.Itoa(n) != number {
-		return wrongField(check.Name, "its name lacks the index of the evidence")
+		return wrongField(check.Name, "its name has no index of a piece of evidence")
 	}
 	f := field{name: check.Name, form: rules.IsDigest}
 	switch {
@@ -271,7 +272,7 @@ func (r *runCheck) verdict() error {
 }
 
 // baseHashes checks the hashes that come from content or from the writer, and that the stages
-// of these hashes have the same ones. The event does not show whether there is a preflight
+// for these hashes have equal hashes. The event does not show whether there is a preflight
 // payload.
 func (r *runCheck) baseHashes() error {
 	for _, b := range rules.BaseHashes {
@@ -352,7 +353,7 @@ func (r *runCheck) dimension(name string, dimension, effective []byte, fromConte
 		f.origin = computed
 		return r.all(f)
 	}
-	shown := effective // the hash that the check is about
+	shown := effective // hash that the check is about
 	if check := r.CheckOf(name); check.Result == record.Mismatch {
 		shown = check.Claimed
 	}

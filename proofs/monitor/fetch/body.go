@@ -95,7 +95,7 @@ func (b *boundedBody) read(p []byte) (int, error) {
 	if b.n < smallAnswer {
 		most = min(most, smallAnswer-b.n)
 	}
-	if most == 0 { // one more byte is too many
+	if most == 0 { // the body has one byte too many
 		n, err := b.plain.Read(make([]byte, 1))
 		if n > 0 {
 			return 0, b.tooLong()
@@ -116,7 +116,7 @@ func (b *boundedBody) open() error {
 	case "gzip":
 		plain, err := gzip.NewReader(b.wire)
 		if errors.Is(err, io.EOF) {
-			return io.ErrUnexpectedEOF // the header is missing
+			return io.ErrUnexpectedEOF // the gzip header is missing
 		}
 		b.plain = plain
 		return err
@@ -124,7 +124,7 @@ func (b *boundedBody) open() error {
 	return fmt.Errorf("%w: its encoding is %.100q, which was not requested", ErrMalformed, b.encoding)
 }
 
-// classify turns errors that a repeated request would not change into an answerError.
+// classify converts an error to an answerError if repeating the request would not help.
 func (b *boundedBody) classify(err error) error {
 	switch {
 	case b.wire.N == 0:

@@ -12,27 +12,27 @@ import (
 	"colophon/proofs/audit"
 )
 
-// Bounds on the answers of an untrusted server. It may answer slowly, endlessly, with extreme
+// Limits for the answers of an untrusted server. It may answer slowly, endlessly, with extreme
 // compression, or not at all.
 const (
-	MaxNote = 1 << 20 // bytes of a signed note
+	MaxNote = 1 << 20 // largest signed note, in bytes
 
-	maxHeaders    = 64 << 10 // bytes of an answer's headers
-	maxCompressed = 64 << 10 // bytes by which compression may make an answer longer
-	maxProblem    = 64 << 10 // bytes of an answer whose status is not 200
+	maxHeaders    = 64 << 10 // largest headers of an answer, in bytes
+	maxCompressed = 64 << 10 // number of bytes by which compression can make an answer longer
+	maxProblem    = 64 << 10 // largest answer whose status is not 200, in bytes
 
 	tries        = 5                // attempts for one request
-	longestPause = 30 * time.Second // between two attempts
+	longestPause = 30 * time.Second // longest pause between two attempts
 )
 
 // Errors of requests. The errors that this package returns wrap them.
 var (
-	// ErrTooLong: an answer is longer than a valid one can be.
+	// ErrTooLong means that an answer is longer than a valid one can be.
 	ErrTooLong = errors.New("the answer is longer than a valid one can be")
-	// ErrMalformed: an answer does not have the required form.
+	// ErrMalformed means that an answer does not have the required form.
 	ErrMalformed = errors.New("the answer is malformed")
-	// ErrForbidden: the token lacks a right that the request needs. The error has the server's
-	// message.
+	// ErrForbidden means that the token lacks a right that the request needs. The error has
+	// the server's message.
 	ErrForbidden = errors.New("the token lacks the required scope")
 )
 
@@ -121,8 +121,8 @@ type Answer struct {
 
 // Request is a request for Do to send. Path includes the parameters.
 type Request struct {
-	Path     string // below the ledger
-	OfServer bool   // the path is below the server instead
+	Path     string // path below the ledger's URL
+	OfServer bool   // the path is relative to the server's URL instead
 	Accept   string // media type; empty accepts any
 	MaxBytes int64  // maximum length of the answer's body after decompression
 }

@@ -1,3 +1,3 @@
 // Package fetch downloads a log and related answers from an untrusted server. No server can
-// make it use more memory, or wait longer, than its bounds allow.
+// make it use more memory, or wait longer, than its limits allow.
 package fetch

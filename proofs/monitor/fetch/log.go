@@ -39,7 +39,7 @@ func OpenLog(ctx context.Context, c *Client, keys []*proofs.Verifier, parallel i
 		err = &audit.Damage{Kind: audit.KindCheckpoint, Message: err.Error()}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("fetch the checkpoint: %w", err)
+		return nil, fmt.Errorf("fetching the checkpoint: %w", err)
 	}
 	l := &Log{client: c, parallel: parallel, tiles: make(map[proofs.TilePath][]byte)}
 	l.published.Checkpoint = note
@@ -112,11 +112,11 @@ func (l *Log) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error]
 // entryBundle is a fetched bundle, or the reason why it could not be fetched.
 type entryBundle struct {
 	entries [][]byte
-	err     error // reported after the entries
+	err     error // yielded after the entries
 }
 
 // yieldBundle yields the entries of a bundle, except the first skipped ones. It returns false
-// if the caller wants no more.
+// if the caller has ended the iteration.
 func yieldBundle(b entryBundle, skipped uint64, yield func([]byte, error) bool) bool {
 	for i, entry := range b.entries {
 		if uint64(i) >= skipped && !yield(entry, nil) {
@@ -153,7 +153,7 @@ func (l *Log) bundle(ctx context.Context, index uint64) entryBundle {
 	tile := make(chan struct{})
 	go func() {
 		defer close(tile)
-		_, _ = l.Tile(ctx, 0, index) // the walk reports errors when it needs the tile
+		_, _ = l.Tile(ctx, 0, index) // if this fails, the walk reports the error when it needs the tile
 	}()
 	defer func() { <-tile }()
 	path := proofs.TilePath{Entries: true, Index: index, Width: proofs.TileWidth(0, index, l.published.Size)}
@@ -172,7 +172,7 @@ func (l *Log) bundle(ctx context.Context, index uint64) entryBundle {
 		err = bundleDamage(audit.KindTruncated, path, len(entries), fmt.Errorf("it has only %d of %d entries", len(entries), path.Width))
 	case len(entries) > path.Width:
 		err = bundleDamage(audit.KindEntry, path, path.Width, fmt.Errorf("it has %d entries, but the log has only %d in it", len(entries), path.Width))
-		entries = entries[:path.Width-1] // the walk of the last bundle reads nothing after its last entry
+		entries = entries[:path.Width-1] // leaves out the last entry: the walk of the last bundle reads nothing after it
 	}
 	return entryBundle{entries, err}
 }

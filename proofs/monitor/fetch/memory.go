@@ -9,7 +9,7 @@ import (
 // smallAnswer is the length in bytes up to which an answer needs no share of a Memory.
 const smallAnswer = 1 << 20
 
-// Memory bounds how many large answers, of more than 1 MiB each, are in memory at once. It is
+// Memory limits how many large answers, of more than 1 MiB each, are in memory at once. It is
 // safe for concurrent use.
 type Memory struct{ answers *semaphore.Weighted }
 

@@ -32,10 +32,10 @@ type Browser struct {
 	done     chan struct{} // closed after the last answer
 
 	mu      sync.Mutex
-	last    int                      // id of the last command; under mu
-	waiting map[int]chan<- message   // waiting commands, by id; under mu
+	last    int                      // id of the last command; guarded by mu
+	waiting map[int]chan<- message   // waiting commands, by id; guarded by mu
 	pages   map[string]chan<- string // receive the names of a page's events, by session; under mu
-	notes   map[string]*Notes        // notes of pages, by session; under mu
+	notes   map[string]*Notes        // notes of pages, by session; guarded by mu
 }
 
 // message is a command's answer, or an event.
@@ -77,7 +77,7 @@ func Start(t testing.TB) *Browser {
 		pages: make(map[string]chan<- string), notes: make(map[string]*Notes)}
 	go b.receive(answers)
 	t.Cleanup(func() {
-		_ = b.ask("", "Browser.close", nil, nil) // it may end before it answers
+		_ = b.ask("", "Browser.close", nil, nil) // the browser can end before it answers
 		_ = commands.Close()
 		select {
 		case <-b.done:
@@ -129,7 +129,7 @@ func (b *Browser) deliver(m message) {
 	if events := b.pages[m.SessionID]; events != nil && m.Method == "Page.loadEventFired" {
 		select {
 		case events <- m.Method:
-		default: // no caller waits for it
+		default: // no caller waits for the answer
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 // Notes are the requests and errors of a page, which tests inspect.
 type Notes struct {
-	Requests []string // addresses that it requested, including its own
-	Errors   []string // exceptions, and what it wrote to the console as an error
+	Requests []string // requested addresses, including the page's own
+	Errors   []string // exceptions, and errors that the page wrote to the console
 	Dialogs  []string
 }
 

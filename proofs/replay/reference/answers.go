@@ -32,7 +32,7 @@ func (l *Log) Receipt(ctx context.Context, seq, size uint64) (*proofs.Receipt, e
 	}
 	receipt, err := proofs.NewReceipt(entry)
 	if err != nil {
-		return nil, fmt.Errorf("read event %d of the copy of the log: %w", seq, err)
+		return nil, fmt.Errorf("reading event %d of the copy of the log: %w", seq, err)
 	}
 	receipt.Proof = &proofs.Proof{Event: entry[proofs.HashSize:], Inclusion: proofs.Inclusion{LeafIndex: seq, TreeSize: size, Hashes: path}, Checkpoint: checkpoint}
 	return receipt, nil
@@ -66,7 +66,7 @@ func (l *Log) nested(ctx context.Context, seq, size uint64) (*proofs.Nested, pyj
 	}
 	var document pyjson.Document
 	if err := document.Parse(receipt.Proof.Event); err != nil {
-		return nil, pyjson.Value{}, fmt.Errorf("read event %d of the copy of the log: %w", seq, err)
+		return nil, pyjson.Value{}, fmt.Errorf("reading event %d of the copy of the log: %w", seq, err)
 	}
 	return &proofs.Nested{Receipt: receipt}, document.Root().Member("record"), nil
 }
@@ -129,7 +129,7 @@ func (l *Log) event(seq uint64) (*wire.EventLine, error) {
 	}
 	prev, body, err := proofs.SplitEntry(entry)
 	if err != nil {
-		return nil, fmt.Errorf("read event %d of the copy of the log: %w", seq, err)
+		return nil, fmt.Errorf("reading event %d of the copy of the log: %w", seq, err)
 	}
 	hash := proofs.EventHash(prev, body)
 	return &wire.EventLine{Seq: seq, EventHash: hex.EncodeToString(hash[:]), Entry: entry, Event: body}, nil
@@ -160,7 +160,7 @@ func (l *Log) Describe() (wire.LedgerDescription, error) {
 		Time time.Time `json:"time"`
 	}
 	if err := json.Unmarshal(last.Event, &event); err != nil {
-		return d, fmt.Errorf("read event %d of the copy of the log: %w", last.Seq, err)
+		return d, fmt.Errorf("reading event %d of the copy of the log: %w", last.Seq, err)
 	}
 	root, err := l.tree.Root(d.TreeSize)
 	d.RootHash, d.Tip, d.LastEvent = hex.EncodeToString(root[:]), last.EventHash, wire.Time(event.Time.Format(time.RFC3339Nano))

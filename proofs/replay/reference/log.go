@@ -73,14 +73,14 @@ func (l *Log) Add(e audit.Walked) error {
 	return err
 }
 
-// show makes the first size entries readable. Nothing except the index may read meanwhile.
+// show makes the first size entries readable. Only the index can read in the meantime.
 func (l *Log) show(size uint64) error {
 	if err := errors.Join(l.out[0].Flush(), l.out[1].Flush()); err != nil {
 		return err
 	}
 	tree, err := proofs.OpenTree(size, l.tile, nil)
 	if err != nil {
-		return fmt.Errorf("open the tree of the copy of the log: %w", err)
+		return fmt.Errorf("opening the tree of the copy of the log: %w", err)
 	}
 	l.tree = proofs.NewProver(tree.Snapshot(), l.cache, l.tile)
 	l.size.Store(size)
@@ -104,15 +104,15 @@ func (l *Log) read(seq uint64) ([]byte, error) {
 	var ends [16]byte
 	at, places := int64(seq)*8-8, ends[:]
 	if seq == 0 {
-		at, places = 0, ends[8:] // the first entry begins at 0
+		at, places = 0, ends[8:] // because the first entry begins at 0
 	}
 	if _, err := l.ends.ReadAt(places, at); err != nil {
-		return nil, fmt.Errorf("read entry %d of the copy of the log: %w", seq, err)
+		return nil, fmt.Errorf("reading entry %d of the copy of the log: %w", seq, err)
 	}
 	begin, end := binary.BigEndian.Uint64(ends[:8]), binary.BigEndian.Uint64(ends[8:])
 	entry := make([]byte, end-begin)
 	if _, err := l.entries.ReadAt(entry, int64(begin)); err != nil {
-		return nil, fmt.Errorf("read entry %d of the copy of the log: %w", seq, err)
+		return nil, fmt.Errorf("reading entry %d of the copy of the log: %w", seq, err)
 	}
 	return entry, nil
 }

@@ -46,11 +46,11 @@ type Reference struct {
 // MaxRows is the maximum number of rows on a page.
 const MaxRows = 1000
 
-// indexMemory bounds the memory of the index, in bytes.
+// indexMemory limits the memory of the index, in bytes.
 const indexMemory = 96 << 20
 
 // Open returns a reference for a copy of a log, which the caller still owns. It can answer
-// after Show.
+// after Show was called.
 func Open(log *Log, c Config) (*Reference, error) {
 	log.origin, log.tile = c.Origin, c.Tile
 	store, err := query.Open(index.Config{Dir: c.Dir, Log: c.Log, Memory: indexMemory})
@@ -88,8 +88,8 @@ func (r *Reference) Show(ctx context.Context, size uint64) error {
 func (r *Reference) Close() error { return r.store.Close() }
 
 // Ask answers a question to the index (query.Questions). path is percent-encoded and relative
-// to the ledger's path. parameters is the query part of the URL. size is the size that the
-// answer is as of, or 0 if it has none.
+// to the ledger's path. parameters is the query part of the URL. size is the tree size that
+// the answer describes, or 0 if there is none.
 func (r *Reference) Ask(ctx context.Context, path, parameters string) (answer any, size uint64, err error) {
 	asked, elements, ok := query.Find(path)
 	if !ok {
@@ -139,8 +139,8 @@ func (r *Reference) Event(ctx context.Context, hash proofs.Hash) (*wire.EventLin
 	return r.log.event(seq)
 }
 
-// open opens the view from which a question to the index is answered. The caller closes it. If
-// the index is damaged, open rebuilds it first.
+// open opens the view with which a question to the index is answered. The caller must close
+// it. If the index is damaged, open rebuilds it first.
 func (r *Reference) open(ctx context.Context, asked *query.Question, elements query.Parameters, parameters string) (*query.Request, *query.View, error) {
 	request, err := asked.Parse(elements, parameters, r.log.Size(), MaxRows)
 	if err != nil {

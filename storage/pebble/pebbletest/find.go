@@ -29,7 +29,7 @@ func Find(ctx context.Context, files vfs.FS, dir string, needle []byte, orders .
 		files = vfs.Default
 	}
 	if len(needle) < 32 {
-		return nil, fmt.Errorf("a needle of %d bytes could be found by chance", len(needle))
+		return nil, fmt.Errorf("a search text of %d bytes is so short that it could be found by chance", len(needle))
 	}
 	names, err := files.List(dir)
 	if err != nil {

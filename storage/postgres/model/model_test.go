@@ -1,12 +1,12 @@
-// Package model checks the argument of storage/postgres about unknown outcomes. It searches all
-// orders of events, up to a bound, of a small model: two servers of Colophon, a primary and its
-// synchronous standby. It has tests only.
+// Package model checks the argument of storage/postgres about unknown outcomes. It searches
+// all orders of events, up to a limit, in a small model: two servers of Colophon, a primary
+// and its synchronous standby. It has tests only.
 //
 // The model follows PostgreSQL. A transaction locks the row of the head, checks its condition,
-// writes its commit record, and waits for the standby. Until the wait ends, others do not see
-// the new row and cannot lock it. If the wait is cancelled, or the primary starts again, others see
-// a row that the standby may not have. The standby has a prefix of the primary's log. It can be
-// promoted at any time, while the primary goes on or is lost.
+// writes its commit record, and waits for the standby. Until the wait ends, other transactions
+// do not see the new row and cannot lock it. If the wait is cancelled, or the primary
+// restarts, they see a row that the standby may not have. The standby has a prefix of the
+// primary's log. It can be promoted at any time, while the primary goes on or is lost.
 package model
 
 import (
@@ -15,7 +15,7 @@ import (
 	"slices"
 )
 
-// log is the entries of a ledger, one hexadecimal digit for each, the oldest first. A
+// log is the entries of a ledger, one hexadecimal digit for each. The oldest comes first. A
 // checkpoint signs a log, and two are consistent if one log extends the other.
 type log uint16
 
@@ -37,7 +37,7 @@ type row struct {
 // The nodes.
 const (
 	primary = 0
-	standby = 1 // takes connections once it is promoted
+	standby = 1 // accepts connections once it is promoted
 )
 
 var nodeNames = [...]string{"the primary", "the standby"}
@@ -60,7 +60,7 @@ type tx struct {
 	node       uint8
 	writer     uint8
 	current    bool // the writer waits for its answer
-	replicated bool // the standby had its record when it was promoted
+	replicated bool // the standby had the transaction's record when it was promoted
 	epoch      uint8
 	old, next  log
 }
@@ -79,7 +79,7 @@ type phase uint8
 const (
 	opening  phase = iota // takes the ledger over
 	doubtful              // raises the epoch again, because the outcome of its commit is unknown
-	taking                // waits for the answer to one of the two
+	taking                // waits for the answer to one of the two transactions above
 	reading               // reads the head
 	ready                 // may sign
 	again                 // sends its commit again
@@ -90,44 +90,45 @@ const (
 // writer is a server of Colophon.
 type writer struct {
 	phase phase
-	node  uint8 // that answered last
+	node  uint8 // the node that answered last
 	epoch uint8
-	log   log  // of the head, as the writer knows it
-	next  log  // that it has signed, and whose outcome it does not know; 0: there is none
-	seen  row  // read too early
+	log   log  // the log of the head, as the writer knows it
+	next  log  // the log that it has signed and whose outcome it does not know; 0 if there is none
+	seen  row  // a row that was read too early
 	early bool // there is such a row
 }
 
-// state is a state of the whole.
+// state is a state of the whole model.
 type state struct {
-	nodes    [2]row // what others see
-	queue    [4]row // written by the primary, not on the standby
+	nodes    [2]row // the rows that other transactions see
+	queue    [4]row // rows that the primary has written and that are not on the standby
 	queued   uint8
-	held     row // by the standby
+	held     row // the row that the standby holds
 	promoted bool
 	lost     bool  // the primary
 	txs      [4]tx // sorted
 	writers  [2]writer
 
-	acknowledged log // with receipts that clients have
-	published    log // longest log with a checkpoint that clients have
+	acknowledged log // the log for which clients have receipts
+	published    log // the longest log whose checkpoint clients have
 	entries      uint8
 
-	mishaps uint8 // left: cut connections, cancelled waits, and processes that start again
+	mishaps uint8 // number of mishaps that are left: cut connections, cancelled waits, and processes that restart
 }
 
-// variant is a protocol.
+// variant is a variant of the protocol. Each field leaves out or breaks one part.
 type variant struct {
 	separate       bool // the head is read after the epoch was raised, not by the same transaction
 	anywhere       bool // … at any node
-	epochUnread    bool // … and its epoch is not compared
+	epochUnread    bool // … and the writer does not compare its epoch
 	noBump         bool // the epoch is never raised
 	early          bool // the head is read before raising the epoch is acknowledged
 	epochUnchecked bool // a commit requires the size and the tip, not the epoch
 	warningIsFine  bool // an answer after a cancelled wait counts as an acknowledgement
 }
 
-// emit takes a state that can follow. violated is the invariant that the step breaks, if any.
+// emit receives a state that can follow. violated is the invariant that the step breaks, or
+// "".
 type emit func(to state, violated string, format string, arguments ...any)
 
 // steps calls emit for each state that can follow s.
@@ -256,7 +257,7 @@ func (s *state) unknown(w int) {
 	}
 }
 
-// after is the row after a transaction.
+// after returns the row after a transaction.
 func (t *tx) after(r row) row {
 	if t.kind == commit {
 		r.log = t.next
@@ -344,14 +345,15 @@ func (s *state) locked(node uint8) bool {
 	return false
 }
 
-// end ends a transaction that is written: others see its row.
+// end ends a transaction that is written. From then on, other transactions see its row.
 func (s *state) end(i int) {
 	t := &s.txs[i]
 	s.nodes[t.node] = t.after(s.nodes[t.node])
 	*t = tx{}
 }
 
-// answered is what a writer does with an acknowledgement. Its row is what others see now.
+// answered is what a writer does when its transaction is acknowledged. Other transactions
+// already see the new row.
 func (v variant) answered(s *state, t *tx) (violated string) {
 	x := &s.writers[t.writer]
 	if v.separate {
@@ -446,7 +448,8 @@ func (s state) nodeSteps(emit emit) {
 	emit(n, violated, "the primary is lost, and the standby is promoted with epoch %d, log %x", n.held.epoch, n.held.log)
 }
 
-// disconnect ends all transactions of the primary. What is written stays, if the primary does.
+// disconnect ends all transactions of the primary. Written transactions remain if stays is
+// set, which means that the primary keeps running.
 func (s *state) disconnect(stays bool) {
 	for i := range s.txs {
 		t := s.txs[i]

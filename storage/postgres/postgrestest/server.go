@@ -25,13 +25,13 @@ import (
 // requireVariable names the environment variable that makes a missing PostgreSQL a failure.
 const requireVariable = "COLOPHON_REQUIRE_POSTGRES"
 
-// Server is a PostgreSQL server with a folder of its own, in which it also listens.
+// Server is a PostgreSQL server with its own folder, which also contains its socket.
 type Server struct {
 	dir      string // contains the socket, the log, and the data folder
 	programs string // folder of PostgreSQL's programs
 
 	lifeline io.Closer     // the running server stops when this is closed
-	ended    chan struct{} // closed when the running server has ended
+	ended    chan struct{} // closed when the server has ended
 }
 
 // The folder in which Debian has PostgreSQL's programs, which are not in PATH.
@@ -159,7 +159,7 @@ func (s *Server) Program(name string) string { return filepath.Join(s.programs, 
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// Configure adds settings (name=value), which apply when the server is restarted.
+// Configure adds settings (name=value), which apply after the next restart of the server.
 func (s *Server) Configure(settings ...string) error {
 	f, err := os.OpenFile(filepath.Join(s.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {

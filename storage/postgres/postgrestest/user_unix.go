@@ -39,7 +39,7 @@ func give(dir string) error {
 	return nil
 }
 
-// unprivileged makes a command run as that user.
+// unprivileged makes a command run as the user that account returns.
 func unprivileged() *syscall.SysProcAttr {
 	if uid, gid, ok := account(); ok {
 		return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}

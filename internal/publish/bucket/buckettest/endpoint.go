@@ -32,7 +32,7 @@ type endpoint struct{ *Memory }
 
 // ServeHTTP answers what the client of package bucket asks.
 func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body) // also so that the context ends with the client
+	body, err := io.ReadAll(r.Body) // reading the body also makes the context end when the client disconnects
 	if err != nil {
 		return
 	}
@@ -52,7 +52,7 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case err == nil:
-		_, _ = w.Write(body) // the client may have gone
+		_, _ = w.Write(body) // the client may have disconnected
 	case errors.Is(err, bucket.ErrNotFound):
 		w.WriteHeader(http.StatusNotFound)
 	case errors.Is(err, bucket.ErrPrecondition):

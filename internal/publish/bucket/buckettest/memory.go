@@ -4,7 +4,7 @@ package buckettest
 import (
 	"bytes"
 	"context"
-	"crypto/md5" // #nosec G501 -- an ETag as S3 has it
+	"crypto/md5" // #nosec G501 -- S3 computes an ETag as an MD5 digest
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -20,10 +20,10 @@ type Fault int
 // The faults.
 const (
 	None       Fault = iota
-	FailBefore       // it fails, and does nothing
-	FailAfter        // it is done, and fails
-	Hang             // it does nothing, and ends with the context
-	Forget           // a Put does nothing, and succeeds; other calls are done
+	FailBefore       // the call fails without effect
+	FailAfter        // the call takes effect, and fails
+	Hang             // the call has no effect, and returns when its context is done
+	Forget           // a Put has no effect but succeeds; other calls work
 )
 
 // ErrFault is the error of a call that fails.
@@ -34,10 +34,11 @@ type Call struct{ Method, Name string }
 
 // Memory is a bucket in memory.
 type Memory struct {
-	// Fault chooses the fault of each call, in turn; nil chooses None. It must be set before the
-	// bucket is used.
+	// Fault chooses the fault of each call; nil means that no call fails. It must be set
+	// before the bucket is used.
 	Fault func(Call) Fault
-	// Written, if set, receives all objects after each Put that is done. It must not call methods.
+	// Written, if set, receives all objects after each Put that takes effect. It must not call
+	// methods of the Memory.
 	Written func(name string, objects map[string][]byte)
 	// IgnoresAbsent and IgnoresTag make the bucket ignore conditions. Refuses makes it refuse
 	// them as unsupported.
@@ -75,11 +76,11 @@ func (m *Memory) Set(name string, body []byte) {
 }
 
 func tagOf(body []byte) string {
-	sum := md5.Sum(body) // #nosec G401 -- an ETag as S3 has it
+	sum := md5.Sum(body) // #nosec G401 -- S3 computes an ETag as an MD5 digest
 	return hex.EncodeToString(sum[:])
 }
 
-// do makes a call with its fault.
+// do runs a call with the fault that was chosen for it.
 func (m *Memory) do(ctx context.Context, call Call, done func() error) error {
 	m.mu.Lock()
 	m.calls = append(m.calls, call)

@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The program of the S3 server, and the variable that requires it in place of skipping tests.
+// The program of the S3 server, and the environment variable that makes a test fail, instead
+// of skipping it, if the program is missing.
 const (
 	program         = "versitygw"
 	requireVariable = "COLOPHON_REQUIRE_S3"
@@ -35,8 +36,8 @@ type S3 struct {
 	stop    func() // ends the process; nil while there is none
 }
 
-// StartS3 starts versitygw, and sets the variables with its credentials. The test is skipped if
-// it is not installed.
+// StartS3 starts versitygw, and sets the variables with its credentials. It skips the test if
+// versitygw is not installed.
 func StartS3(t testing.TB) *S3 {
 	t.Helper()
 	path, err := exec.LookPath(program)
@@ -61,15 +62,16 @@ func StartS3(t testing.TB) *S3 {
 	return s
 }
 
-// Run starts the server, and waits until it answers. The path is that of the program; empty looks
-// for it.
+// Run starts the server, and waits until it answers. path is the program's file; if it is
+// empty, Run searches for the program.
 func (s *S3) Run(path string) {
 	s.t.Helper()
 	if path == "" {
 		path = program
 	}
 	output := new(bytes.Buffer)
-	// A side folder for attributes, because not every file system has extended ones.
+	// Attributes are in a separate folder, because not every file system has extended
+	// attributes.
 	// #nosec G204 -- the program that a test has found
 	s.process = exec.Command(path, "--port", s.address, "--access", accessKey, "--secret", secretKey, "--quiet",
 		"posix", "--sidecar", filepath.Join(s.dir, "attributes"), filepath.Join(s.dir, "objects"))

@@ -33,7 +33,7 @@ func (l *LogFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 
 // ReuseForWrite implements vfs.FS. A missing old file is not an error.
 func (l *LogFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	l.note(name) // must come before fresh is read, see Drop
+	l.note(name) // must come before fresh is read (see Drop)
 	if !l.fresh.Load() {
 		f, err := l.FS.ReuseForWrite(old, name, category)
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -68,7 +68,7 @@ func (l *LogFS) Unwrap() vfs.FS { return l.FS }
 func (l *LogFS) Drop(ctx context.Context, dir string, db *engine.DB) error {
 	l.fresh.Store(true)
 	defer l.fresh.Store(false)
-	// From here on, l.fresh makes every log that begins use a new file, with a higher number.
+	// From here on, l.fresh makes every new log use a new file, with a higher number.
 	latest := l.Latest.Load()
 	flushed, err := db.AsyncFlush()
 	if err != nil {
@@ -90,7 +90,7 @@ func (l *LogFS) Drop(ctx context.Context, dir string, db *engine.DB) error {
 		if !ok || uint64(number) > latest {
 			continue
 		}
-		// The engine can have removed the file meanwhile, or can be about to reuse it.
+		// The engine may have removed the file in the meantime, or may be about to reuse it.
 		if err := l.FS.Remove(l.FS.PathJoin(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("removing an old log: %w", err)
 		}

@@ -24,28 +24,28 @@ type Space struct {
 
 const mebibyte = 1 << 20
 
-// Bounds of the default mark of free space, in bytes. LeastMark leaves room for the
+// Limits of the default mark of free space, in bytes. MinReserve leaves room for the
 // write-ahead log of full memory tables.
 const (
-	LeastMark = 32 << 20
-	MostMark  = 1 << 30
+	MinReserve = 32 << 20
+	MaxReserve = 1 << 30
 )
 
-// defaultMark returns 5 % of a file system's size, within the bounds.
+// defaultMark returns 5 % of a file system's size, within the limits.
 func defaultMark(total uint64) uint64 {
-	return min(max(total/20, LeastMark), MostMark)
+	return min(max(total/20, MinReserve), MaxReserve)
 }
 
 // Check returns nil if free space is above the mark, and storage.ErrNoSpace otherwise. A file
 // system that does not report its free space passes.
 func (s Space) Check() error { return s.Above(math.MaxUint64) }
 
-// CheckOpening is Check for opening the database, which flushes the write-ahead log. With less
-// space than LeastMark the engine would retry forever.
-func (s Space) CheckOpening() error { return s.Above(LeastMark) }
+// CheckOpening is like Check, for opening the database, which flushes the write-ahead log.
+// With less space than MinReserve, the engine would retry forever.
+func (s Space) CheckOpening() error { return s.Above(MinReserve) }
 
-// Above returns nil if free space is above the mark, or above most if that is less than the
-// mark.
+// Above returns nil if free space is above the mark, or, if most is less than the mark, above
+// most.
 func (s Space) Above(most uint64) error {
 	free, mark, err := s.Room()
 	if err != nil {

@@ -42,14 +42,14 @@ type Eraser struct {
 
 // Lengths of the eraser's pauses.
 const (
-	leastPause = time.Second           // after a failure; doubled with each further one
+	leastPause = time.Second           // pause after a failure; each further failure doubles it
 	mostPause  = time.Minute           // after a failure
-	maxWait    = 5 * time.Second       // after a pass; less if the pass was shorter
+	maxWait    = 5 * time.Second       // longest wait after a pass; shorter if the pass was shorter
 	filesPause = 50 * time.Millisecond // between checks whether files are gone
 	patience   = 30 * time.Second      // default of Eraser.Patience
 )
 
-// passMarks bounds the marks of one pass.
+// passMarks is the largest number of marks in one pass.
 const passMarks = 100_000
 
 // Config holds the resources of an eraser. It must not change after Start.

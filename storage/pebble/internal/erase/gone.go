@@ -40,7 +40,7 @@ func (e *Eraser) CheckGone(ctx context.Context, marks []Mark) error {
 		}
 		select {
 		case <-e.files:
-		case <-time.After(filesPause): // the engine reports some deletions by no event
+		case <-time.After(filesPause): // the engine reports some deletions without an event
 		case <-ctx.Done():
 			return fmt.Errorf("not deleted yet: obsolete tables %v, or value files that no table refers to", old)
 		}
@@ -63,7 +63,7 @@ func (e *Eraser) checkTables(ctx context.Context, marks []Mark) (map[uint64]bool
 		if !errors.Is(err, fs.ErrNotExist) {
 			return numbersOf(tables), err
 		}
-		// A compaction has replaced a table since inForce listed it.
+		// A missing table means that a compaction has replaced it since inForce listed it.
 	}
 }
 

@@ -103,7 +103,7 @@ func (e *Eraser) makeRoom() (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	least := disk.LeastMark + 2*largest
+	least := disk.MinReserve + 2*largest
 	if err := e.Config.Space.Above(least); err != nil {
 		return nil, fmt.Errorf("rewriting tables: %w", err)
 	}

@@ -67,7 +67,7 @@ type check struct {
 	ledgers  map[keys.Ledger]*counts
 	progress func(keys uint64)
 	read     uint64
-	strays   []*storage.Stray // at most one per ledger, and one of the database
+	strays   []*storage.Stray // at most one for each ledger, and one for the database
 	database bool             // a stray key of the database was found
 }
 

@@ -32,7 +32,7 @@ const (
 	kindHead      byte = 'h' // head
 	kindInfo      byte = 'i' // info
 	kindClaim     byte = 'k' // key digest → record digest, sequence number
-	kindLast      byte = 'l' // of the database: last ledger number assigned
+	kindLast      byte = 'l' // of the database: → last assigned ledger number
 	kindName      byte = 'n' // of the database: ledger name → ledger number
 	kindRedaction byte = 'r' // sequence number → sequence number of the redacting event
 	kindSetting   byte = 's' // setting name → value
@@ -296,7 +296,7 @@ func Parse(key []byte) Parsed {
 	return p
 }
 
-// ofDatabase is Parse for keys of the database itself.
+// ofDatabase is like Parse, for keys of the database itself.
 func (p Parsed) ofDatabase(key, rest []byte) Parsed {
 	switch {
 	case bytes.Equal(key, Last()):

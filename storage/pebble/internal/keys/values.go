@@ -34,7 +34,7 @@ type Holding struct {
 
 // Erasure is the value of an erasure key.
 type Erasure struct {
-	Time   int64 // of the commit that erased the content, in microseconds since 1970 UTC
+	Time   int64 // time of the commit that erased the content, in microseconds since 1970 UTC
 	Digest storage.Hash
 }
 
@@ -136,7 +136,8 @@ func DecodeNumber(b []byte) (uint32, error) {
 	return binary.BigEndian.Uint32(b), nil
 }
 
-// info is stored as JSON, because it is small, seldom read, and gets new members over time.
+// info is stored as JSON, because it is small and seldom read, and later versions can add
+// members.
 type info struct {
 	Name    string    `json:"name"`
 	Origin  string    `json:"origin"`

@@ -1,0 +1,276 @@
+// Package capacity predicts how many records per second several servers on one database accept.
+// It simulates clients, processors, ledgers, and commits in virtual time.
+package capacity
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"time"
+)
+
+// Costs are the times that one record and one commit take. All are processor times, except
+// Wait.
+type Costs struct {
+	Client time.Duration // of the client, for each record
+
+	// Of the server, for each record. Ledgers do Sequence for one commit at a time, and Index
+	// behind the answers.
+	Before   time.Duration // reading, parsing, hashing, checking
+	Sequence time.Duration // chain, tree, claims
+	After    time.Duration // receipt and answer
+	Index    time.Duration
+
+	ServerCommit time.Duration // of the server, for each commit
+
+	Database       time.Duration // of the database, for each record
+	DatabaseCommit time.Duration // of the database, for each commit
+
+	// Wait is the part of each commit in which no processor works for it: round trips and the
+	// database's sync.
+	Wait time.Duration
+}
+
+// Setup is what runs where.
+type Setup struct {
+	Servers int
+	Ledgers int // spread over the servers in turn
+	Clients int // spread over the ledgers in turn; each waits for its answer before it posts again
+
+	ServerCores   int
+	DatabaseCores int
+	// Together puts the clients, all servers, and the database on one machine with ServerCores.
+	// Otherwise each server and the database have a machine of their own, and clients take no
+	// processor time.
+	Together bool
+}
+
+// Prediction is the result of a simulation.
+type Prediction struct {
+	Rate      float64       // records per second, until all are indexed
+	P50       time.Duration // of the answers
+	PerCommit float64       // records
+	// Busy is the share of processor time that was used, of the machine that used the most.
+	Busy float64
+}
+
+// Simulate lets clients post this number of records.
+func Simulate(c Costs, s Setup, records int) Prediction {
+	w := &world{costs: c, left: records}
+	var servers []*machine
+	if s.Together {
+		one := w.machine(s.ServerCores)
+		w.clients, w.database = one, one
+		for range s.Servers {
+			servers = append(servers, one)
+		}
+	} else {
+		w.database = w.machine(s.DatabaseCores)
+		for range s.Servers {
+			servers = append(servers, w.machine(s.ServerCores))
+		}
+	}
+	ledgers := make([]*ledger, s.Ledgers)
+	for i := range ledgers {
+		ledgers[i] = &ledger{world: w, server: servers[i%len(servers)]}
+	}
+	for i := range s.Clients {
+		w.post(ledgers[i%len(ledgers)])
+	}
+	w.run()
+	p := Prediction{Rate: float64(w.answered) / w.now.Seconds(), PerCommit: float64(w.answered) / float64(w.commits)}
+	slices.Sort(w.latencies)
+	p.P50 = w.latencies[len(w.latencies)/2]
+	for _, m := range w.machines {
+		p.Busy = max(p.Busy, m.used.Seconds()/w.now.Seconds()/float64(m.cores))
+	}
+	return p
+}
+
+// world is a simulation in progress.
+type world struct {
+	costs    Costs
+	now      time.Duration
+	machines []*machine
+	clients  *machine // nil if clients take no processor time
+	database *machine
+	timers   events
+
+	left, answered, commits int
+	latencies               []time.Duration
+}
+
+// ledger commits one batch of records at a time.
+type ledger struct {
+	world      *world
+	server     *machine
+	queue      []arrival
+	committing bool
+	unindexed  int // records that wait for the index
+	indexing   bool
+}
+
+// arrival is a record that waits for its commit.
+type arrival struct{ posted time.Duration }
+
+// post lets a client post its next record, if any is left.
+func (w *world) post(l *ledger) {
+	if w.left == 0 {
+		return
+	}
+	w.left--
+	w.onClient(func() {
+		posted := w.now
+		w.work(l.server, w.costs.Before, func() {
+			l.queue = append(l.queue, arrival{posted})
+			l.commit()
+		})
+	})
+}
+
+func (w *world) onClient(then func()) {
+	if w.clients == nil {
+		then()
+		return
+	}
+	w.work(w.clients, w.costs.Client, then)
+}
+
+// commit takes all records that wait, unless a commit is under way.
+func (l *ledger) commit() {
+	if l.committing || len(l.queue) == 0 {
+		return
+	}
+	l.committing = true
+	batch, w := l.queue, l.world
+	l.queue = nil
+	n := time.Duration(len(batch))
+	w.work(l.server, w.costs.ServerCommit+n*w.costs.Sequence, func() {
+		w.work(w.database, w.costs.DatabaseCommit+n*w.costs.Database, func() {
+			w.timers.add(w.now+w.costs.Wait, func() {
+				w.commits++
+				l.committing = false
+				for _, a := range batch {
+					w.work(l.server, w.costs.After, func() {
+						w.answered++
+						w.latencies = append(w.latencies, w.now-a.posted)
+						w.post(l)
+					})
+				}
+				l.unindexed += len(batch)
+				l.index()
+				l.commit()
+			})
+		})
+	})
+}
+
+// index folds the records that wait, one after the other.
+func (l *ledger) index() {
+	if l.indexing || l.unindexed == 0 {
+		return
+	}
+	l.indexing = true
+	n := l.unindexed
+	l.unindexed = 0
+	l.world.work(l.server, time.Duration(n)*l.world.costs.Index, func() {
+		l.indexing = false
+		l.index()
+	})
+}
+
+// machine shares its cores evenly among its tasks, each of which uses at most one. clock is the
+// work that a task has got that was there from the beginning.
+type machine struct {
+	cores int
+	clock time.Duration
+	used  time.Duration
+	tasks events // by the clock at which they end
+}
+
+func (w *world) machine(cores int) *machine {
+	m := &machine{cores: cores}
+	w.machines = append(w.machines, m)
+	return m
+}
+
+// work gives a machine a task, and calls then at its end.
+func (w *world) work(m *machine, task time.Duration, then func()) { m.tasks.add(m.clock+task, then) }
+
+// share is the part of a core that each task gets.
+func (m *machine) share() float64 {
+	return min(1, float64(m.cores)/float64(max(1, m.tasks.Len())))
+}
+
+// run advances the time from one event to the next until there is none.
+func (w *world) run() {
+	for {
+		var next func()
+		at := time.Duration(-1)
+		if e := w.timers.first(); e != nil {
+			at, next = e.at, w.timers.take
+		}
+		for _, m := range w.machines {
+			e := m.tasks.first()
+			if e == nil {
+				continue
+			}
+			end := w.now + time.Duration(float64(e.at-m.clock)/m.share())
+			if at < 0 || end < at {
+				at, next = end, m.tasks.take
+			}
+		}
+		if next == nil {
+			return
+		}
+		for _, m := range w.machines {
+			if n := m.tasks.Len(); n > 0 {
+				m.used += time.Duration(float64(at-w.now) * min(float64(n), float64(m.cores)))
+				m.clock += time.Duration(float64(at-w.now) * m.share())
+			}
+		}
+		w.now = at
+		next()
+	}
+}
+
+// event calls then at a time.
+type event struct {
+	at    time.Duration
+	order int
+	then  func()
+}
+
+// events is a heap of events, the earliest first, and of equal ones the one that was added
+// first.
+type events struct {
+	list  []event
+	added int
+}
+
+func (e *events) add(at time.Duration, then func()) {
+	e.added++
+	heap.Push(e, event{at, e.added, then})
+}
+
+func (e *events) first() *event {
+	if len(e.list) == 0 {
+		return nil
+	}
+	return &e.list[0]
+}
+
+// take removes the first event and calls it.
+func (e *events) take() { heap.Pop(e).(event).then() }
+
+func (e *events) Len() int { return len(e.list) }
+func (e *events) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(e.list[i].at, e.list[j].at), cmp.Compare(e.list[i].order, e.list[j].order)) < 0
+}
+func (e *events) Swap(i, j int) { e.list[i], e.list[j] = e.list[j], e.list[i] }
+func (e *events) Push(x any)    { e.list = append(e.list, x.(event)) }
+func (e *events) Pop() any {
+	last := e.list[len(e.list)-1]
+	e.list = e.list[:len(e.list)-1]
+	return last
+}

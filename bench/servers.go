@@ -1,0 +1,420 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"colophon/bench/capacity"
+	"colophon/bench/corpus"
+	"colophon/bench/load"
+	"colophon/bench/system"
+	"colophon/storage/postgres/postgrestest"
+)
+
+// servers is the command that measures several servers on one database, and compares them with
+// a simulation.
+type servers struct {
+	options
+	seconds float64
+	rounds  int
+}
+
+func newServers() *cobra.Command {
+	s := new(servers)
+	command := &cobra.Command{
+		Use:   "servers",
+		Short: "Measure several servers on one database, and compare them with a simulation",
+		Long: `Start one PostgreSQL server in the folder for temporary files, and let clients post records to one,
+two, and three servers with one to six ledgers, in rounds in which all have their turn. Two of the rows
+give the costs of a record and of a commit; a simulation with these costs predicts all rows. It needs
+PostgreSQL's programs.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return s.run(c.Context(), c.OutOrStdout()) },
+	}
+	s.bind(command)
+	s.bindColophon(command)
+	command.Flags().Float64Var(&s.seconds, "seconds", 5, "`time` of each measurement")
+	command.Flags().IntVar(&s.rounds, "rounds", 3, "`number` of rounds")
+	return command
+}
+
+// serversRow is a number of servers, ledgers, and clients.
+type serversRow struct {
+	Servers int `json:"servers"`
+	Ledgers int `json:"ledgers"`
+	Clients int `json:"clients"`
+	// Forwarded is set if no client posts to the server that writes the ledger.
+	Forwarded bool           `json:"forwarded,omitempty"`
+	Rounds    []serversRound `json:"rounds"`
+	Median    serversRound   `json:"median"`
+	// Predicted is what the simulation says: records per second.
+	Predicted float64 `json:"predicted_records_per_second"`
+}
+
+// serversRound is what was measured in a round. Times are processor times in µs for each record.
+type serversRound struct {
+	Rate      float64 `json:"records_per_second"` // until all are indexed
+	P50       float64 `json:"p50_ms"`
+	Server    float64 `json:"server_us"`
+	Database  float64 `json:"postgres_us"`
+	Client    float64 `json:"client_us"`
+	PerCommit float64 `json:"records_per_commit"`
+	Busy      float64 `json:"busy_cores"` // of clients, servers, and PostgreSQL
+	WAL       float64 `json:"wal_bytes"`
+	Tables    float64 `json:"table_bytes"` // with indexes
+	Folder    float64 `json:"folder_bytes"`
+}
+
+// fields returns pointers to the figures of a round.
+func (r *serversRound) fields() []*float64 {
+	return []*float64{&r.Rate, &r.P50, &r.Server, &r.Database, &r.Client, &r.PerCommit, &r.Busy, &r.WAL, &r.Tables, &r.Folder}
+}
+
+// The rows from which the costs come: one client, and many.
+const (
+	rowOfOne = iota
+	rowOfMany
+)
+
+func serversRows() []*serversRow {
+	const many = postgresClients
+	return []*serversRow{
+		rowOfOne:  {Servers: 1, Ledgers: 1, Clients: 1},
+		rowOfMany: {Servers: 1, Ledgers: 1, Clients: many},
+		{Servers: 1, Ledgers: 4, Clients: many},
+		{Servers: 2, Ledgers: 2, Clients: many},
+		{Servers: 2, Ledgers: 4, Clients: many},
+		{Servers: 3, Ledgers: 6, Clients: many},
+		{Servers: 2, Ledgers: 4, Clients: many, Forwarded: true},
+	}
+}
+
+func (s *servers) run(ctx context.Context, out io.Writer) error {
+	if s.quick {
+		s.seconds, s.rounds = 1, 1
+	}
+	return s.withScratch(func(scratch string) (err error) {
+		binaries, err := s.binaries(ctx, scratch)
+		if err != nil {
+			return err
+		}
+		database, err := postgrestest.New("shared_buffers=128MB", "max_connections=400")
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, database.Close()) }()
+		c := &postgresRun{postgres: &postgres{options: s.options}, server: database, scratch: scratch}
+		t := timing{warm: min(secondsOf(s.seconds)/4, time.Second), time: secondsOf(s.seconds)}
+		if c.bodies, err = corpus.New(s.seed).Make(0, t.bodies(40_000)); err != nil {
+			return err
+		}
+		rows := serversRows()
+		bar := newProgress(s.rounds*len(rows), "measuring")
+		for range s.rounds {
+			for _, r := range rows {
+				if err := c.servers(ctx, binaries[0], r, t); err != nil {
+					return fmt.Errorf("%d servers, %d ledgers: %w", r.Servers, r.Ledgers, err)
+				}
+				bar.step()
+			}
+		}
+		bar.finish()
+		costs := costsOf(rows)
+		for _, r := range rows {
+			if !r.Forwarded { // forwarding is not simulated
+				r.Predicted = capacity.Simulate(costs, capacity.Setup{Servers: r.Servers, Ledgers: r.Ledgers, Clients: r.Clients,
+					ServerCores: runtime.NumCPU(), Together: true}, 20_000).Rate
+			}
+		}
+		if err := printServers(out, costs, rows); err != nil {
+			return err
+		}
+		return errors.Join(c.bodies.Free(), writeJSON(s.json, struct {
+			Costs capacity.Costs `json:"costs"`
+			Rows  []*serversRow  `json:"rows"`
+		}{costs, rows}))
+	})
+}
+
+// servers measures a row once, in new tables and folders.
+func (c *postgresRun) servers(ctx context.Context, b binary, r *serversRow, t timing) error {
+	return c.inSchema(ctx, func(options ...string) (err error) {
+		dir, err := os.MkdirTemp(c.scratch, "servers-")
+		if err != nil {
+			return fmt.Errorf("making a folder: %w", err)
+		}
+		f := &fleet{run: c, row: r, dir: dir, schema: options[1]}
+		defer func() { err = errors.Join(err, f.stop(), os.RemoveAll(dir)) }()
+		for i := range r.Servers {
+			service := colophonService{binary: b.file, store: c.server.URL(options...)}
+			s, err := service.start(ctx, filepath.Join(dir, strconv.Itoa(i)))
+			if err != nil {
+				return err
+			}
+			f.servers = append(f.servers, s)
+		}
+		if err := f.connect(); err != nil {
+			return err
+		}
+		round, err := f.measure(ctx, t)
+		if err != nil {
+			return err
+		}
+		r.Rounds = append(r.Rounds, round)
+		for i, figure := range r.Median.fields() {
+			values := make([]float64, len(r.Rounds))
+			for j := range r.Rounds {
+				values[j] = *r.Rounds[j].fields()[i]
+			}
+			*figure = median(values)
+		}
+		return nil
+	})
+}
+
+// fleet is several servers on one database, with their clients.
+type fleet struct {
+	run     *postgresRun
+	row     *serversRow
+	dir     string
+	schema  string
+	servers []*server
+	control []*load.Conn // one to each server
+	clients []load.Client
+}
+
+func (f *fleet) stop() (err error) {
+	for _, c := range f.control {
+		err = errors.Join(err, c.Close())
+	}
+	for _, c := range f.clients {
+		err = errors.Join(err, c.Close())
+	}
+	for _, s := range f.servers {
+		err = errors.Join(err, s.stop())
+	}
+	return err
+}
+
+// ledgerOf returns the path of the i-th ledger. Only server i modulo their number has its
+// signing key, and so writes it.
+func ledgerOf(i int) string { return "/v1/ledgers/ledger" + strconv.Itoa(i) }
+
+// connect creates the ledgers, and opens the connections of all clients.
+func (f *fleet) connect() error {
+	for _, s := range f.servers {
+		c, err := load.Dial(s.listens["server"])
+		if err != nil {
+			return err
+		}
+		f.control = append(f.control, c)
+	}
+	for i := range f.row.Ledgers {
+		c := f.control[i%len(f.control)]
+		body := fmt.Sprintf(`{"name":"ledger%d"}`, i)
+		if err := c.Send(load.Post("/v1/ledgers", "Content-Type: application/json"), []byte(body)); err != nil {
+			return fmt.Errorf("creating a ledger: %w", err)
+		}
+		status, answer, err := c.Receive(nil)
+		if err != nil {
+			return fmt.Errorf("creating a ledger: %w", err)
+		}
+		if status != http.StatusCreated {
+			return fmt.Errorf("creating a ledger: status %d: %.500s", status, answer)
+		}
+	}
+	if f.row.Forwarded { // the other servers must have noticed
+		time.Sleep(2 * time.Second)
+	}
+	for i := range f.row.Clients {
+		l := i % f.row.Ledgers
+		at := l % len(f.servers)
+		if f.row.Forwarded {
+			at = (at + 1) % len(f.servers)
+		}
+		c, err := load.Dial(f.servers[at].listens["server"])
+		if err != nil {
+			return err
+		}
+		head := load.Post(ledgerOf(l)+"/ipc-records", "Content-Type: application/json", "Prefer: return=representation")
+		f.clients = append(f.clients, load.Client{Conn: c, Target: load.Target{Head: head, Status: http.StatusCreated}})
+	}
+	return nil
+}
+
+// usage is what all processes have used so far.
+type usage struct {
+	servers, database, client time.Duration
+	wal                       int64
+	commits, events           float64
+}
+
+func (f *fleet) usage(ctx context.Context) (u usage, err error) {
+	for i, s := range f.servers {
+		used, err := system.UsageOf(s.pid())
+		if err != nil {
+			return u, err
+		}
+		u.servers += used.CPU
+		for name, sum := range map[string]*float64{"colophon_commit_events_count": &u.commits, "colophon_commit_events_sum": &u.events} {
+			n, err := metric(f.control[i], name)
+			if err != nil {
+				return u, err
+			}
+			*sum += n
+		}
+	}
+	own, err := system.UsageOf(os.Getpid())
+	if err != nil {
+		return u, err
+	}
+	u.client = own.CPU
+	pid, err := f.run.server.PID()
+	if err != nil {
+		return u, err
+	}
+	if u.database, err = system.ChildrenCPU(pid); err != nil {
+		return u, err
+	}
+	u.wal, err = f.run.wal(ctx)
+	return u, err
+}
+
+// measure lets the clients post, first to warm up and then for the measurement.
+func (f *fleet) measure(ctx context.Context, t timing) (r serversRound, err error) {
+	if err := f.run.exec(ctx, "CHECKPOINT"); err != nil {
+		return r, err
+	}
+	unix.Sync()
+	deck := &load.Deck{Bodies: f.run.bodies}
+	post := func(over time.Duration) (*load.Result, error) {
+		limited, cancel := context.WithTimeout(ctx, over)
+		defer cancel()
+		return load.Drive(limited, f.clients, deck)
+	}
+	warmed, err := post(t.warm)
+	if err != nil {
+		return r, err
+	}
+	before, err := f.usage(ctx)
+	if err != nil {
+		return r, err
+	}
+	begin := time.Now()
+	result, err := post(t.time)
+	if err != nil {
+		return r, err
+	}
+	if err := f.caughtUp(); err != nil {
+		return r, err
+	}
+	elapsed := time.Since(begin)
+	after, err := f.usage(ctx)
+	if err != nil {
+		return r, err
+	}
+	n := float64(result.Records)
+	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / n }
+	r = serversRound{Rate: n / elapsed.Seconds(), P50: float64(result.Quantile(0.5).Microseconds()) / 1000,
+		Server: each(after.servers - before.servers), Database: each(after.database - before.database), Client: each(after.client - before.client),
+		PerCommit: (after.events - before.events) / (after.commits - before.commits),
+		Busy:      (after.servers - before.servers + after.database - before.database + after.client - before.client).Seconds() / elapsed.Seconds(),
+		WAL:       float64(after.wal-before.wal) / n}
+	all := float64(warmed.Records + result.Records)
+	tables, err := f.tables(ctx)
+	if err != nil {
+		return r, err
+	}
+	folders, err := system.DiskBytes(f.dir)
+	r.Tables, r.Folder = float64(tables)/all, float64(folders)/all
+	return r, err
+}
+
+// caughtUp waits until the writer of each ledger has indexed all of its records.
+func (f *fleet) caughtUp() error {
+	for i := range f.row.Ledgers {
+		c := f.control[i%len(f.control)]
+		checkpoint, err := get(c, ledgerOf(i)+"/log/checkpoint")
+		if err != nil {
+			return err
+		}
+		lines := strings.Split(string(checkpoint), "\n")
+		size, err := strconv.ParseUint(lines[1], 10, 64)
+		if err != nil {
+			return fmt.Errorf("the size in a checkpoint: %w", err)
+		}
+		if _, err := get(c, ledgerOf(i)+"/records/"+strconv.FormatUint(size-1, 10)); err != nil {
+			return fmt.Errorf("catching up: %w", err)
+		}
+	}
+	return nil
+}
+
+// tables returns the bytes of all tables, with their indexes.
+func (f *fleet) tables(ctx context.Context) (bytes int64, err error) {
+	err = f.run.connected(ctx, func(conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
+			JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'`, f.schema).Scan(&bytes)
+	})
+	return bytes, err
+}
+
+// Shares of a server's processor time for a record, by what it is used for (`bench run
+// --profiles`, single posts of 64 clients).
+const (
+	beforeShare   = 0.30 // reading, routes, parsing, hashing, the event
+	sequenceShare = 0.10
+	indexShare    = 0.42
+)
+
+// costsOf returns the costs that explain the two rows with one ledger. A record that shares its
+// commit with others costs less; the difference is the cost of a commit.
+func costsOf(rows []*serversRow) capacity.Costs {
+	one, many := rows[rowOfOne].Median, rows[rowOfMany].Median
+	split := func(alone, shared float64) (commit, record float64) {
+		commit = max(0, (alone-shared)/(1-1/many.PerCommit))
+		return commit, alone - commit
+	}
+	us := func(us float64) time.Duration { return time.Duration(us * float64(time.Microsecond)) }
+	commit, record := split(one.Server, many.Server)
+	databaseCommit, database := split(one.Database, many.Database)
+	c := capacity.Costs{
+		Client: us(many.Client), Before: us(record * beforeShare), Sequence: us(record * sequenceShare), Index: us(record * indexShare),
+		After:        us(record * (1 - beforeShare - sequenceShare - indexShare)),
+		ServerCommit: us(commit), Database: us(database), DatabaseCommit: us(databaseCommit),
+	}
+	c.Wait = max(0, us(one.P50*1000)-c.Before-c.Sequence-c.After-c.ServerCommit-c.Database-c.DatabaseCommit)
+	return c
+}
+
+func printServers(out io.Writer, c capacity.Costs, rows []*serversRow) error {
+	fmt.Fprintf(out, "a record: client %v, server %v and index %v, database %v; a commit: server %v, database %v, wait %v\n\n",
+		c.Client, c.Before+c.Sequence+c.After, c.Index, c.Database, c.ServerCommit, c.DatabaseCommit, c.Wait)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "servers\tledgers\tclients\trecords/s\tof the first ledger's\tp50 ms\tper commit\tserver µs\tPostgreSQL µs\tclient µs\tbusy cores\tWAL B\ttables B\tfolder B\tpredicted\tpredicted/measured\t")
+	for _, r := range rows {
+		m, forwarded, predicted, accuracy := r.Median, "", "", ""
+		if r.Forwarded {
+			forwarded = " forwarded"
+		} else {
+			predicted, accuracy = fmt.Sprintf("%.0f", r.Predicted), fmt.Sprintf("%.2f", r.Predicted/m.Rate)
+		}
+		fmt.Fprintf(table, "%d\t%d\t%d%s\t%.0f\t%.2f\t%.2f\t%.1f\t%.1f\t%.1f\t%.1f\t%.2f\t%.0f\t%.0f\t%.0f\t%s\t%s\t\n", r.Servers, r.Ledgers, r.Clients, forwarded,
+			m.Rate, m.Rate/rows[rowOfMany].Median.Rate, m.P50, m.PerCommit, m.Server, m.Database, m.Client, m.Busy, m.WAL, m.Tables, m.Folder, predicted, accuracy)
+	}
+	return table.Flush()
+}
