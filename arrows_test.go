@@ -110,7 +110,7 @@ var arrows = map[string][]string{
 	"internal/testing/bodies":            {},
 	"internal/completion":                {"client", "client/wire", "internal/cli", "internal/remote", "internal/rerun", "ledger", "ledger/index/paths", "ledger/record", "ledger/record/fields", "ledger/record/formats"},
 	"internal/migrate":                   {"api/access", "internal/cli", "internal/datadir", "internal/folderlock", "internal/safefile", "ledger", "ledger/event", "ledger/record", "ledger/storeaudit", "proofs", "proofs/audit", "storage", "storage/pebble", "storage/postgres"},
-	"storage/postgres":                   {"storage"},
+	"storage/postgres":                   {"storage", "storage/postgres/notify"},
 	"storage/postgres/model":             {},
 	"storage/postgres/postgrestest":      {},
 	"ledger/record/members":              {"ledger/record/pyjson", "ledger/record/rules"},
@@ -126,6 +126,7 @@ var arrows = map[string][]string{
 	"internal/logurl":                    {"client", "internal/cli", "internal/publish/bucket", "internal/remote", "proofs/monitor/fetch"},
 	"internal/mirror":                    {"ledger", "ledger/event", "ledger/record", "proofs", "proofs/audit", "proofs/monitor/fetch", "storage"},
 	"ledger/recent":                      {},
+	"storage/postgres/notify":            {},
 }
 
 // foreign lists which other modules the pure packages may depend on, because auditors import

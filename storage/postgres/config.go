@@ -51,6 +51,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"colophon/storage/postgres/notify"
 )
 
 // Config says where a database is, and how to use it.
@@ -145,7 +147,7 @@ func (c Config) checkPrimary(ctx context.Context, conn *pgx.Conn) error {
 	var standby bool
 	err := conn.QueryRow(ctx, `SELECT pg_is_in_recovery()`).Scan(&standby)
 	switch {
-	case unsupported(err): // the engine has no standbys
+	case notify.Unsupported(err): // the engine has no standbys
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading whether the server is a standby: %w", err)

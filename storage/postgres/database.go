@@ -318,7 +318,7 @@ func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, erro
 			if d.leases != nil {
 				l.held.Store(true)
 				d.leases.note(l)
-				d.leases.announce(l.name)
+				d.leases.notices.Announce(l.name)
 			}
 			return l, nil
 		case err != nil && !temporary(err):

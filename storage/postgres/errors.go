@@ -28,8 +28,6 @@ const (
 	codeDataCorrupted  = "XX001"
 	codeIndexCorrupted = "XX002"
 
-	classUnsupported  = "0A"
-	classRefused      = "42" // unknown syntax or function, or no permission
 	classConnection   = "08"
 	classRollback     = "40" // serialisation failures and deadlocks
 	classResources    = "53"

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"colophon/storage"
+	"colophon/storage/postgres/notify"
 )
 
 // Server is one of several servers that share a database.
@@ -52,13 +53,10 @@ type Leases struct {
 	self Server
 	pool *pgxpool.Pool
 
-	wake    chan struct{} // holds a token when changed may not be empty
-	stop    context.CancelFunc
-	running sync.WaitGroup // notify
+	notices *notify.Announcer // nil if the database is open for reading only
 
 	mu      sync.Mutex
-	ledgers []*ledger       // all ledgers that this server has ever held; guarded by mu
-	changed map[string]bool // ledgers to announce; guarded by mu
+	ledgers []*ledger // all ledgers that this server has ever held; guarded by mu
 }
 
 func newLeases(ctx context.Context, d *Database, cfg Config) (*Leases, error) {
@@ -77,24 +75,41 @@ func newLeases(ctx context.Context, d *Database, cfg Config) (*Leases, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Leases{db: d, self: *cfg.Server, pool: pool, wake: make(chan struct{}, 1), changed: make(map[string]bool)}
-	running, stop := context.WithCancel(context.Background())
-	s.stop = stop
+	s := &Leases{db: d, self: *cfg.Server, pool: pool}
 	if d.writes != nil {
-		s.running.Go(func() { s.notify(running) })
+		s.notices = notify.NewAnnouncer(pool)
 	}
 	return s, nil
 }
 
 func (s *Leases) close() {
-	s.stop()
-	s.running.Wait()
+	if s.notices != nil {
+		s.notices.Close()
+	}
 	s.pool.Close()
 }
 
 // Leases returns the leases of a database that was opened with Config.Server, and nil for any
 // other database.
 func (d *Database) Leases() *Leases { return d.leases }
+
+// Listen calls heard with the names of ledgers that servers on the database have changed (see
+// notify.Listener).
+func (d *Database) Listen(ctx context.Context, heard func(ledger string)) {
+	notify.Listener{Log: d.log, Connect: d.connect}.Listen(ctx, heard)
+}
+
+// connect opens a connection beside those of the pools.
+func (d *Database) connect(ctx context.Context) (*pgx.Conn, error) {
+	conn, err := pgx.ConnectConfig(ctx, d.reads.Config().ConnConfig)
+	if err != nil {
+		return nil, explained(err)
+	}
+	if err := d.config.checkPrimary(ctx, conn); err != nil {
+		return nil, errors.Join(err, conn.Close(ctx))
+	}
+	return conn, nil
+}
 
 // ReadOnly reports whether this server only reads: it can take no lease.
 func (s *Leases) ReadOnly() bool { return s.db.writes == nil }
@@ -147,7 +162,7 @@ func (s *Leases) Take(ctx context.Context, name string, resume bool) error {
 	l.doubt = nil
 	l.held.Store(true)
 	s.note(l)
-	s.announce(name)
+	s.notices.Announce(name)
 	return nil
 }
 
@@ -226,7 +241,7 @@ func (s *Leases) Pass(ctx context.Context, name string, to *Server) error {
 	if err != nil {
 		return fmt.Errorf("giving ledger %q up: %w", name, explained(err))
 	}
-	s.announce(name)
+	s.notices.Announce(name)
 	return nil
 }
 

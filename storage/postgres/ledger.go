@@ -91,7 +91,7 @@ func (l *ledger) write(ctx context.Context, c change) error {
 		l.held.Store(false)
 	}
 	if err == nil && l.db.leases != nil {
-		l.db.leases.announce(l.name)
+		l.db.leases.notices.Announce(l.name)
 	}
 	return explained(err)
 }

@@ -105,12 +105,12 @@ func TestBrokenListener(t *testing.T) {
 	l := listen(t, proxy.URL("search_path", schema))
 	for range 3 {
 		l.hears(t, "")
-		a.Leases().announce("x")
+		a.Leases().notices.Announce("x")
 		l.hears(t, "x")
 		proxy.CloseConnections()
 	}
 	l.hears(t, "")
-	a.Leases().announce("x")
+	a.Leases().notices.Announce("x")
 	l.hears(t, "x")
 	require.Equal(t, 3, l.log.count("is broken"))
 	require.Equal(t, 3, l.log.count("changes again"))
@@ -125,7 +125,7 @@ func TestNoNotifications(t *testing.T) {
 	a := member(t, url, "a")
 	store, err := a.Create(t.Context(), storage.Info{Name: "default"})
 	require.NoError(t, err)
-	a.leases.running.Wait() // its first notification was refused
+	a.leases.notices.Wait() // its first notification was refused
 	l := listen(t, url)
 	<-l.ended
 	require.Empty(t, l.heard)
