@@ -31,7 +31,7 @@ var arrows = map[string][]string{
 	"storage/memory":                     {"storage"},
 	"internal/backup":                    {"api/access", "internal/cli", "internal/datadir", "internal/folderlock", "internal/migrate", "internal/remote", "internal/safefile", "ledger", "ledger/keystore", "proofs", "storage", "storage/pebble"},
 	"internal/datadir":                   {"api/admin", "internal/cli", "internal/folderlock", "internal/safefile", "ledger", "ledger/keystore", "proofs", "proofs/audit", "storage", "storage/pebble"},
-	"internal/server":                    {"api", "api/access", "api/admin", "api/limits", "internal/cli", "internal/cluster", "internal/datadir", "internal/folderlock", "internal/logurl", "internal/memory", "internal/mirror", "internal/publish", "internal/safefile", "internal/size", "ledger", "ledger/index", "ledger/query", "proofs", "proofs/monitor/fetch", "storage", "storage/pebble", "storage/postgres"},
+	"internal/server":                    {"api", "api/access", "api/admin", "api/limits", "internal/cli", "internal/cluster", "internal/datadir", "internal/folderlock", "internal/indexfetch", "internal/logurl", "internal/memory", "internal/mirror", "internal/publish", "internal/remote", "internal/safefile", "internal/size", "ledger", "ledger/index", "ledger/query", "proofs", "proofs/monitor/fetch", "storage", "storage/pebble", "storage/postgres"},
 	"internal/doctor":                    {"api/access", "client", "client/wire", "internal/cli", "internal/datadir", "internal/memory", "internal/remote", "internal/safefile", "internal/server", "ledger/index", "proofs", "storage", "storage/postgres"},
 	"internal/testing/authority":         {},
 	"internal/memory":                    {},
@@ -97,7 +97,7 @@ var arrows = map[string][]string{
 	"storage/pebble/internal/keycheck":   {"storage", "storage/pebble/internal/keys"},
 	"proofs/audit/recompute":             {"ledger/event", "ledger/record", "ledger/record/fields", "ledger/record/members", "ledger/record/moment", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict", "proofs"},
 	"ledger/record/formats":              {"ledger/record", "ledger/record/fields", "ledger/record/moment", "ledger/record/pyjson", "ledger/record/rules"},
-	"api/admin":                          {"api/call", "api/problem", "api/receipts", "ledger", "ledger/index", "ledger/index/records", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/seqs", "proofs"},
+	"api/admin":                          {"api/call", "api/problem", "api/receipts", "client/wire", "ledger", "ledger/index", "ledger/index/records", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/seqs", "proofs"},
 	"api/batch":                          {"api/access", "api/call", "api/limits", "api/problem", "api/records", "ledger", "ledger/index", "ledger/index/paths", "ledger/record", "ledger/record/fields", "ledger/record/formats", "ledger/record/pyjson", "ledger/record/strict"},
 	"api/call":                           {"api/access", "api/limits", "api/problem", "ledger", "ledger/index", "ledger/query", "ledger/record"},
 	"api/log":                            {"api/access", "api/call", "api/limits", "api/problem", "api/receipts", "ledger", "ledger/event", "ledger/index", "ledger/query", "ledger/record", "ledger/record/pyjson", "proofs", "storage"},
@@ -127,6 +127,7 @@ var arrows = map[string][]string{
 	"internal/mirror":                    {"ledger", "ledger/event", "ledger/record", "proofs", "proofs/audit", "proofs/monitor/fetch", "storage"},
 	"ledger/recent":                      {},
 	"storage/postgres/notify":            {},
+	"internal/indexfetch":                {"client", "client/wire", "ledger/index", "proofs"},
 }
 
 // foreign lists which other modules the pure packages may depend on, because auditors import

@@ -57,6 +57,7 @@ func expectedOfServer() []expectation {
 		{"POST " + ofALedger + "/freeze", "admin" + onLedger, 200, "/v1/ledgers/spare/freeze", ""},
 		{"PUT " + ofALedger + "/visibility", "admin" + onLedger, 200, "~/visibility", `{"log":"private"}`},
 		{"PUT " + ofALedger + "/unregistered-sources", "admin" + onLedger, 200, "~/unregistered-sources", `{"unregistered_sources":"accept"}`},
+		{"GET " + ofALedger + "/index", "read and admin" + onLedger, 200, "~/index", ""},
 		{"POST " + ofALedger + "/keys", "admin" + onLedger, 409, "~/keys", `{"step":"retire"}`},
 	}
 }

@@ -64,6 +64,8 @@ func (s *Server) ledgerRoutes() []route {
 		{http.MethodPost, "/v1/ledgers", call.Needs{On: call.AllLedgers, Any: access.Admin}, s.admin.CreateLedger},
 		{http.MethodGet, ofLedger, call.Needs{On: call.TheLedger, Any: access.AllScopes}, s.admin.DescribeLedger},
 		{http.MethodGet, ofLedger + "/stats", call.Needs{On: call.TheLedger, Any: access.Read}, s.questions.Stats},
+		// The rows reveal what queries reveal, and to read all of them costs more than a query.
+		{http.MethodGet, ofLedger + "/index", call.Needs{On: call.TheLedger, All: access.Admin | access.Read}, s.admin.IndexPart},
 		{http.MethodPost, ofLedger + "/freeze", admin, s.admin.Freeze},
 		{http.MethodPut, ofLedger + "/visibility", admin, s.admin.ChangeVisibility},
 		{http.MethodPut, ofLedger + "/unregistered-sources", admin, s.admin.ChangeUnregisteredSources},

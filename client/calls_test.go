@@ -203,6 +203,12 @@ func TestEveryCall(t *testing.T) {
 
 	secret, err := l.MemberSecret(ctx)
 	call("getMemberSecret", secret, err)
+	part, err := l.IndexPart(ctx, client.IndexPartQuery{})
+	call("getIndexPart", part, err)
+	require.Empty(t, part.Next)
+	again, err := l.IndexPart(ctx, client.IndexPartQuery{AsOf: part.AsOf, DigestOnly: true})
+	call("getIndexPart", again, err)
+	require.Equal(t, part.Digest, again.Digest)
 	content, err := l.Records.Content(ctx, w.at["secret"], "output")
 	call("getContent", content, err)
 	require.Equal(t, "A secret.", string(content))

@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"strconv"
 
 	"colophon/client/wire"
 )
@@ -58,6 +60,29 @@ func (l *Ledger) Stats(ctx context.Context) (*wire.Stats, error) {
 // MemberSecret returns the secret of payload members: GET /member-secret. It needs the scope content.
 func (l *Ledger) MemberSecret(ctx context.Context) (*wire.MemberSecret, error) {
 	return answer[wire.MemberSecret](ctx, l.client, get(l.path+"/member-secret", nil))
+}
+
+// IndexPartQuery selects a part of an index. Fields that are zero mean the first part, at the current size.
+type IndexPartQuery struct {
+	AsOf   uint64
+	Cursor string // Next of the part before, with its AsOf
+	// DigestOnly leaves out the rows.
+	DigestOnly bool
+}
+
+// IndexPart returns a part of the server's index: GET /index. It needs the scopes admin and read.
+func (l *Ledger) IndexPart(ctx context.Context, q IndexPartQuery) (*wire.IndexPart, error) {
+	query := make(url.Values)
+	if q.AsOf > 0 {
+		query.Set("as_of", strconv.FormatUint(q.AsOf, 10))
+	}
+	if q.Cursor != "" {
+		query.Set("cursor", q.Cursor)
+	}
+	if q.DigestOnly {
+		query.Set("rows", "false")
+	}
+	return answer[wire.IndexPart](ctx, l.client, get(l.path+"/index", query))
 }
 
 // Freeze permanently ends all writes: POST /freeze. The call is not repeated after a failure. Freezing a frozen

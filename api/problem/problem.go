@@ -112,6 +112,8 @@ var sentinels = []struct {
 	{ledger.ErrKeyWithoutLedger, true, http.StatusConflict, ledger.ErrKeyWithoutLedger.Error(), ""},
 	{index.ErrRebuilding, false, http.StatusServiceUnavailable, "the index was damaged and is being rebuilt; try again later", ""},
 	{index.ErrAhead, false, http.StatusServiceUnavailable, "the index is being rebuilt and does not cover this answer yet; try again later", ""},
+	{index.ErrPassed, false, http.StatusConflict, "the index is no longer at this size, and its rows at this size are not kept; begin again without as_of and cursor", ""},
+	{index.ErrHeld, false, http.StatusServiceUnavailable, "other servers are reading the index; try again later", ""},
 	{storage.ErrNotHeld, false, http.StatusServiceUnavailable, "no server writes the ledger at this moment, or the ledger is moving to another server; nothing was written, try again", ""},
 	{storage.ErrLogOnly, false, http.StatusNotFound, "this server follows a published copy, which has only the log: no content, no texts, and no secret of payload members; ask the server that writes the ledger", ""},
 	{storage.ErrNoSpace, false, http.StatusServiceUnavailable, "the server is short of disk space; nothing was written, try again when there is room", limits.RefusedDisk},

@@ -85,6 +85,7 @@ var operations = map[string]exchange{
 	"getCheckpoint":        {},
 	"getKey":               {nil, wire.LogKey{}},
 	"getMemberSecret":      {nil, wire.MemberSecret{}},
+	"getIndexPart":         {nil, wire.IndexPart{}},
 	"getTile":              {},
 	"makeSnapshot":         {nil, wire.Snapshot{}},
 	"listLedgers":          {nil, wire.Ledgers{}},

@@ -136,3 +136,13 @@ type ProducerDuplicate struct {
 	ProducerSeq uint64 `json:"producer_seq"`
 	FirstSeq    uint64 `json:"first_seq"` // the first record with the number
 }
+
+// IndexPart is a part of a server's index of a ledger: rows in the order of their keys.
+type IndexPart struct {
+	AsOf     uint64 `json:"as_of"`     // the number of events that the index covers
+	RootHash string `json:"root_hash"` // of the tree of that size
+	Layout   string `json:"layout"`    // only servers with the same layout have the same rows
+	Digest   string `json:"digest"`    // SHA-256 of the rows
+	Rows     []byte `json:"rows,omitempty"`
+	Next     string `json:"next,omitempty"` // where the next part begins; absent after the last one
+}

@@ -2,17 +2,23 @@ package main
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/indexfetch"
 	"colophon/internal/memory"
+	"colophon/internal/remote"
 	"colophon/ledger/index"
 	"colophon/ledger/query"
+	"colophon/proofs"
 	"colophon/storage"
 )
 
@@ -28,8 +34,15 @@ func (o *offlineOptions) bind(c *cli.Console, command *cobra.Command, ledger, us
 	command.Flags().StringVar(&o.ledger, "ledger", ledger, usage)
 }
 
+// reindexOptions holds the flags of reindex.
+type reindexOptions struct {
+	offlineOptions
+	from  remote.Options // URL is empty if nothing is fetched
+	check bool
+}
+
 func newReindex(c *cli.Console) *cobra.Command {
-	var o offlineOptions
+	var o reindexOptions
 	var url storeFlag
 	command := &cobra.Command{
 		Use:   "reindex",
@@ -44,10 +57,16 @@ PostgreSQL database, and other servers that use the database can keep running, b
 has an index of its own. reindex takes more memory than a server: up to 2 GiB, but at most
 a quarter of the available memory.
 
-Exit codes: 0 the index is built, 1 it could not be built, 2 bad arguments or no such
-folder, 4 another process uses the folder.`,
+With --from, reindex fetches the rows from a running server that has the same log, and
+folds only later events. It checks that the trees of both have the same root. Whether the
+rows are right is the word of that server, until --check: this builds another index in the
+folder, compares the digests of all rows, and changes nothing.
+
+Exit codes: 0 the index is built, or right, 1 it could not be built, or is wrong, 2 bad
+arguments or no such folder, 4 another process uses the folder.`,
 		Example: `  colophon reindex --data ./data
-  colophon reindex --data ./data --ledger generations`,
+  colophon reindex --data ./data --ledger generations
+  colophon reindex --data ./data --from https://node1.example.org:8443`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			o.store = url.value(c, command)
@@ -56,41 +75,91 @@ folder, 4 another process uses the folder.`,
 	}
 	url.bind(command.Flags(), "log")
 	o.bind(c, command, "", "`name` of the one ledger to index; default all")
+	command.Flags().StringVar(&o.from.URL, "from", "", "`URL` of a server with the same log whose index is fetched")
+	o.from.BindCredentials(c, command.Flags())
+	command.Flags().BoolVar(&o.check, "check", false, "build another index, compare all rows with the one in the folder, and change nothing")
 	return command
 }
 
-func reindex(ctx context.Context, c *cli.Console, o offlineOptions) error {
-	database, err := openDatabase(ctx, c, o.data, o.store, o.store != "")
+func reindex(ctx context.Context, c *cli.Console, o reindexOptions) error {
+	if o.check && o.from.URL != "" {
+		return cli.Exitf(cli.ExitUsage, "--check builds the index from the log; leave out --from")
+	}
+	var from *remote.Server
+	if o.from.URL != "" {
+		var err error
+		if from, err = o.from.Connect(c, indexfetch.ClientOptions()...); err != nil {
+			return err
+		}
+	}
+	database, err := openDatabase(ctx, c, o.data, o.store, o.store != "" || o.check)
 	if err != nil {
 		return err
 	}
-	folded, err := query.Open(index.Config{
-		Dir: datadir.Index(o.data), Log: c.Warnings(), Memory: memory.Share(memory.Usable(), 4, index.DefaultMemory), Rebuild: o.ledger == "",
-	})
-	if err != nil {
-		return errors.Join(err, database.Close())
+	r := reindexer{c: c, o: o, from: from, database: database}
+	err = r.open()
+	if err == nil {
+		err = r.all(ctx)
 	}
-	err = reindexLedgers(ctx, c, o, database, folded)
-	return errors.Join(err, folded.Close(), database.Close())
+	return errors.Join(err, r.close(), database.Close())
 }
 
-func reindexLedgers(ctx context.Context, c *cli.Console, o offlineOptions, database storage.Database, folded *index.Store) error {
-	infos, err := database.Ledgers(ctx)
+// reindexer rebuilds an index.
+type reindexer struct {
+	c        *cli.Console
+	o        reindexOptions
+	from     *remote.Server // nil if nothing is fetched
+	database storage.Database
+	folded   *index.Store
+	stored   *index.Store // that is compared with folded; nil if nothing is
+}
+
+// checkDir returns the folder for an index that is compared with the stored one. The next start
+// of the server removes what an interrupted command leaves there.
+func (r *reindexer) checkDir() string { return filepath.Join(datadir.Spool(r.o.data), "index") }
+
+func (r *reindexer) open() (err error) {
+	config := index.Config{
+		Dir: datadir.Index(r.o.data), Log: r.c.Warnings(), Memory: memory.Share(memory.Usable(), 4, index.DefaultMemory), Rebuild: r.o.ledger == "" && r.from == nil,
+	}
+	if r.o.check {
+		stored := index.Config{Dir: config.Dir, Log: config.Log, ReadOnly: true}
+		if r.stored, err = query.Open(stored); err != nil {
+			return err
+		}
+		config.Dir, config.Rebuild = r.checkDir(), true
+	}
+	r.folded, err = query.Open(config)
+	return err
+}
+
+func (r *reindexer) close() (err error) {
+	if r.folded != nil {
+		err = r.folded.Close()
+	}
+	if r.stored != nil {
+		err = errors.Join(err, r.stored.Close(), os.RemoveAll(r.checkDir()))
+	}
+	return err
+}
+
+func (r *reindexer) all(ctx context.Context) error {
+	infos, err := r.database.Ledgers(ctx)
 	if err != nil {
 		return err
 	}
 	found := false
 	for _, info := range infos {
-		if o.ledger != "" && info.Name != o.ledger {
+		if r.o.ledger != "" && info.Name != r.o.ledger {
 			continue
 		}
 		found = true
-		if err := reindexLedger(ctx, c, database, folded, info.Name); err != nil {
+		if err := r.ledger(ctx, info.Name); err != nil {
 			return err
 		}
 	}
 	if !found {
-		return cli.Exitf(cli.ExitUsage, "ledger %q does not exist in %s; name another with --ledger", o.ledger, o.data)
+		return cli.Exitf(cli.ExitUsage, "ledger %q does not exist in %s; name another with --ledger", r.o.ledger, r.o.data)
 	}
 	return nil
 }
@@ -98,26 +167,108 @@ func reindexLedgers(ctx context.Context, c *cli.Console, o offlineOptions, datab
 // minRated is the smallest ledger, in events, for which reindex prints a rate.
 const minRated = 1000
 
-func reindexLedger(ctx context.Context, c *cli.Console, database storage.Database, folded *index.Store, name string) error {
-	log, head, err := ledgerLog(ctx, database, name)
+func (r *reindexer) ledger(ctx context.Context, name string) error {
+	log, head, err := ledgerLog(ctx, r.database, name)
 	if err != nil {
 		return err
 	}
-	bar := cli.NewProgress(c, int64(head.Size), "indexing "+name)
-	begin := time.Now()
-	f, err := folded.Refold(ctx, name, log, head.Size, bar.Set)
-	took := time.Since(begin)
-	bar.Finish()
+	var how string
+	size := head.Size
+	switch {
+	case r.stored != nil:
+		size, how, err = r.check(ctx, name, log)
+	case r.from != nil:
+		how, err = r.fetch(ctx, name, log, head)
+	default:
+		var f *index.Follower
+		if f, how, err = r.refold(ctx, name, log, head.Size); err == nil {
+			f.Close() // frees its memory for the next ledger
+		}
+	}
 	if err != nil {
 		return explainFold(ctx, err, name)
 	}
-	f.Close() // frees its memory for the next ledger
-	rate := ""
-	if head.Size >= minRated {
-		rate = fmt.Sprintf(", %.0f a second", float64(head.Size)/took.Seconds())
-	}
-	_, err = fmt.Fprintf(c.Out, "%s: %s indexed%s\n", name, cli.Counted(head.Size, "event"), rate)
+	_, err = fmt.Fprintf(r.c.Out, "%s: %s indexed%s\n", name, cli.Counted(size, "event"), how)
 	return err
+}
+
+// refold folds events. how says how fast.
+func (r *reindexer) refold(ctx context.Context, name string, log storage.Reader, size uint64) (f *index.Follower, how string, err error) {
+	bar := cli.NewProgress(r.c, int64(size), "indexing "+name)
+	begin := time.Now()
+	f, err = r.folded.Refold(ctx, name, log, size, bar.Set)
+	took := time.Since(begin)
+	bar.Finish()
+	if size >= minRated {
+		how = fmt.Sprintf(", %.0f a second", float64(size)/took.Seconds())
+	}
+	return f, how, err
+}
+
+// check folds the events that the stored index has, and compares the rows of both. It returns
+// the size of the stored index.
+func (r *reindexer) check(ctx context.Context, name string, log storage.Reader) (size uint64, how string, err error) {
+	stored, err := r.stored.FollowStopped(ctx, name, log)
+	if err != nil {
+		// Not %w: a folder without an index is not a full disk.
+		return 0, "", cli.Exitf(cli.ExitFailed, "reading the index of ledger %q: %v\nThe next start of the server rebuilds it", name, err)
+	}
+	defer stored.Close()
+	if size = stored.Size(); size == 0 {
+		return 0, "", nil
+	}
+	have, err := digestOf(ctx, stored)
+	if err != nil {
+		return 0, "", err
+	}
+	f, _, err := r.refold(ctx, name, log, size)
+	if err != nil {
+		return 0, "", err
+	}
+	defer f.Close()
+	want, err := digestOf(ctx, f)
+	if err == nil && have != want {
+		err = cli.Exitf(cli.ExitFailed, "the index of ledger %q is WRONG at size %d: its rows have the digest %s, those of the events have %s\nRebuild it with colophon reindex", name, size, have, want)
+	}
+	return size, ", which is right, digest " + have, err
+}
+
+// fetch installs another server's rows, and folds the events after them.
+func (r *reindexer) fetch(ctx context.Context, name string, log storage.Reader, head storage.Head) (how string, err error) {
+	source := indexfetch.Fetcher{
+		Servers: []indexfetch.Server{{URL: r.from.URL, Client: r.from.Client}},
+		Root: func(ctx context.Context, _ string, size uint64) (proofs.Hash, error) {
+			tiles := func(level uint8, index uint64) ([]byte, error) { return log.Tile(ctx, level, index) }
+			tree, err := proofs.OpenTree(head.Size, tiles, nil)
+			if err != nil {
+				return proofs.Hash{}, err
+			}
+			if size > head.Size {
+				return proofs.Hash{}, fmt.Errorf("the other server's index covers %d events, but the log has %d here", size, head.Size)
+			}
+			return proofs.NewProver(tree.Snapshot(), nil, tiles).Root(size)
+		},
+	}
+	fetched, digest, err := r.folded.InstallFrom(ctx, name, log, source.Fetch)
+	if err != nil {
+		return "", fmt.Errorf("%w\nNothing was changed; without --from, reindex folds the events", r.from.Explain(err))
+	}
+	f, err := r.folded.Follow(name, log)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return fmt.Sprintf(", %d of them fetched, digest %s", fetched, digest), f.Wait(ctx, head.Size)
+}
+
+// digestOf returns the digest of all rows of a ledger.
+func digestOf(ctx context.Context, f *index.Follower) (string, error) {
+	v, err := f.Latest()
+	if err != nil {
+		return "", err
+	}
+	digest, err := v.Digest(ctx)
+	return hex.EncodeToString(digest[:]), errors.Join(err, v.Close())
 }
 
 // ledgerLog returns the log of a ledger, and its head.

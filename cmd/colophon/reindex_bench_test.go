@@ -68,7 +68,7 @@ func BenchmarkReindex(b *testing.B) {
 				debug.FreeOSMemory() // the command is a process of its own
 				rebuilt := spent(b, func() {
 					c := &cli.Console{Out: io.Discard, Err: io.Discard}
-					require.NoError(b, reindex(b.Context(), c, offlineOptions{data: data}))
+					require.NoError(b, reindex(b.Context(), c, reindexOptions{offlineOptions: offlineOptions{data: data}}))
 				})
 				records := float64(corpus.records)
 				b.ReportMetric(records/in.wall.Seconds(), "taken-in/s")

@@ -99,6 +99,7 @@ var reads = []request{
 	{route: "GET " + ofLedger + "/records/{seq}/receipt", path: "~/records/1/receipt", status: 200},
 	{route: "GET " + ofLedger + "/records/{seq}/proof", path: "~/records/2/proof?stage=question", status: 200},
 	{route: "GET " + ofLedger + "/records/{seq}/content/{path}", path: "~/records/1/content/output", status: 200},
+	{route: "GET " + ofLedger + "/index", path: "~/index", status: 200},
 	{route: "GET " + ofLedger + "/member-secret", path: "~/member-secret", status: 200},
 	{route: "GET " + ofLedger + "/runs/{run_id}", path: "~/runs/r", status: 200},
 	{route: "GET " + ofLedger + "/runs/compare", path: "~/runs/compare?a=r&b=q", status: 200},

@@ -50,6 +50,12 @@ type Config struct {
 	// Advertise is the address, host:port or a URL, at which the other servers on the same
 	// store reach this one. It needs Store. Empty means Listen.
 	Advertise string `yaml:"advertise"`
+	// IndexFrom lists URLs of servers with the same log, separated by commas. An index that is
+	// far behind its log begins with that of the first one. Each further server must have the
+	// same rows. IndexTokenFile and IndexCAFile are for the connections to them.
+	IndexFrom      string `yaml:"index-from"`
+	IndexTokenFile string `yaml:"index-token-file"`
+	IndexCAFile    string `yaml:"index-ca-file"`
 	// Insecure permits an address that other machines can reach without requiring credentials.
 	// Anyone who can reach the address can then read, write, and erase everything.
 	Insecure bool `yaml:"insecure"`
@@ -146,7 +152,7 @@ func (c Config) validate() error {
 	case c.ShutdownLimit < 0:
 		return fmt.Errorf("shutdown-limit: %s is negative", c.ShutdownLimit)
 	}
-	if err := errors.Join(c.Load.Check(), c.Settings.Check()); err != nil {
+	if err := errors.Join(c.checkIndexFrom(), c.Load.Check(), c.Settings.Check()); err != nil {
 		return err
 	}
 	return c.checkObservation()
@@ -172,6 +178,9 @@ func (c *Config) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Key, "key", c.Key, "verifier `key` that the log at --from must have, or a file with it")
 	flags.StringVar(&c.Listen, "listen", c.Listen, "`address` to listen on, host:port; port 0 selects a free port")
 	flags.StringVar(&c.Advertise, "advertise", c.Advertise, "`address`, host:port or a URL, at which other servers on the same --store reach this one; default --listen")
+	flags.StringVar(&c.IndexFrom, "index-from", c.IndexFrom, "`URLs`, separated by commas, of servers with the same log: an index that is missing or far behind is fetched from the first, if the others have the same rows")
+	flags.StringVar(&c.IndexTokenFile, "index-token-file", c.IndexTokenFile, "`file` with the token for --index-from; default: COLOPHON_TOKEN, if set, is the token itself")
+	flags.StringVar(&c.IndexCAFile, "index-ca-file", c.IndexCAFile, "PEM `file` of the authorities to trust for --index-from in place of the system's")
 	flags.BoolVar(&c.Insecure, "insecure", c.Insecure, "allow an address that other machines can reach, without authentication")
 	flags.StringVar(&c.AccessFile, "access-file", c.AccessFile, "YAML `file` that says what OpenID Connect tokens and client certificates may do")
 	flags.StringVar(&c.TLSCert, "tls-cert", c.TLSCert, "PEM `file` of the server's certificate; with it, the server uses https")

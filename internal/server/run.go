@@ -124,6 +124,9 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 		return err
 	}
 	defer endCopies()
+	if err := n.fetchIndex(c, config); err != nil {
+		return err
+	}
 	service, err := api.New(api.Config{
 		Host: n.Host, Index: n.Index, Log: n.log, Metrics: metrics, Version: n.version, Access: g.who,
 		Hosts: api.Hosts(config.AllowHost), MetricsElsewhere: config.MetricsListen != "",

@@ -71,6 +71,11 @@ type Settings struct {
 	// MaxDeferred is the number of changed groups after which a fold that defers its work
 	// ranks these groups.
 	MaxDeferred int
+	// FetchLag is the number of events by which an index must at least be behind its log to
+	// fetch a snapshot instead of folding them (see Store.FetchFrom).
+	FetchLag uint64
+	// PartBytes is the length of Part.Rows from which a part takes no more rows.
+	PartBytes int
 	// Pause is the minimum time between the starts of two folds while no reader waits.
 	Pause time.Duration
 }
@@ -120,6 +125,8 @@ func (c Config) Settings() (Settings, error) {
 		FilterBytes:     filters,
 		EventCacheBytes: records,
 		MaxDeferred:     memory / 40 / deferredBytes,
+		FetchLag:        20_000,
+		PartBytes:       PartBytes,
 		Pause:           50 * time.Millisecond,
 	}, nil
 }

@@ -14,13 +14,24 @@ import (
 type cursor struct {
 	size uint64       // number of events folded
 	tip  storage.Hash // event_hash of the last event; zero if there is none
+	// partial means that some rows of the next event are stored too (see ErrUnfinished).
+	partial bool
 }
+
+// Marks at the end of a cursor. Most cursors have none.
+const (
+	unfinishedMark = 1 // the rebuilding of the index has not ended
+	partialMark    = 2 // cursor.partial
+)
 
 // append encodes a cursor. decodeCursor rejects the cursor of an unfinished index.
 func (c cursor) append(dst []byte, unfinished bool) []byte {
 	dst = append(rowstore.AppendSeq(dst, c.size), c.tip[:]...)
-	if unfinished {
-		dst = append(dst, 1)
+	switch {
+	case unfinished:
+		dst = append(dst, unfinishedMark)
+	case c.partial:
+		dst = append(dst, partialMark)
 	}
 	return dst
 }
@@ -28,9 +39,12 @@ func (c cursor) append(dst []byte, unfinished bool) []byte {
 // decodeCursor decodes a cursor of at least one event.
 func decodeCursor(value []byte) (cursor, error) {
 	var c cursor
-	switch len(value) {
-	case 8 + len(c.tip):
-	case 8 + len(c.tip) + 1:
+	const length = 8 + len(c.tip)
+	switch {
+	case len(value) == length:
+	case len(value) == length+1 && value[length] == partialMark:
+		c.partial = true
+	case len(value) == length+1:
 		return cursor{}, errors.New("rebuilding the index was interrupted")
 	default:
 		return cursor{}, fmt.Errorf("it has %d bytes", len(value))

@@ -98,7 +98,7 @@ func (f *Follower) eventsWith(ctx context.Context, now *snapshot, begins []byte,
 			found = append(found, HashedEvent{seq, hash})
 		}
 	}
-	return found, it.Error()
+	return found, errors.Join(it.Error(), now.sameRows(f))
 }
 
 // hashBytes is the length of an event_hash in keys. It distinguishes nearly all events.

@@ -135,7 +135,11 @@ func (f *Follower) foldBatch(ctx context.Context) (more bool, err error) {
 func (f *Follower) beginBatch() {
 	c, share := f.store.config, max(1, f.store.followed())
 	f.fold.batchEvents = min(uint64(c.BatchEvents), f.limit-f.fold.state.size)
+	if cut := f.cut.Load(); cut > f.fold.state.size {
+		f.fold.batchEvents = min(f.fold.batchEvents, cut-f.fold.state.size)
+	}
 	f.fold.BatchSteps = c.BatchSteps
+	f.fold.state.partial = false
 	f.fold.Rows.Begin(rowstore.Limits{Batch: c.BatchBytes / share, RowCache: c.RowCacheBytes / share})
 }
 
@@ -167,6 +171,7 @@ func (f *Fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err
 	for i := range c.count {
 		err := f.event(ctx, &c.events[i])
 		if errors.Is(err, ErrBatchNotEmpty) || errors.Is(err, ErrUnfinished) {
+			f.state.partial = errors.Is(err, ErrUnfinished)
 			return true, nil
 		}
 		if err != nil {
@@ -218,6 +223,7 @@ func (f *Follower) flushPending() error {
 		return fmt.Errorf("storing the index up to event %d: %w", stored.next.size, err)
 	}
 	f.publish(stored.next)
+	f.store.held.openCut(f, stored.next)
 	return nil
 }
 

@@ -27,6 +27,9 @@ type Follower struct {
 	err         error         // why the goroutine ended by itself; set before done is closed
 	limit       uint64        // number of events to fold; never changes
 	folded      time.Time     // when the last fold began; used by the goroutine
+	// cut is a size at which a batch must end, so that its parts can be read; 0 if there is
+	// none.
+	cut atomic.Uint64
 
 	// Written by start and by the goroutine, also while the engine is replaced; read by all.
 	published atomic.Pointer[snapshot]
@@ -84,6 +87,7 @@ func (f *Follower) run(ctx context.Context, err error) {
 		close(f.done)
 	}()
 	if err == nil {
+		fetchSnapshot(ctx, f)
 		err = f.catchUp(ctx)
 	}
 	for err == nil || errors.Is(err, ErrRebuilding) || isDamage(err) && f.store.rows.ReportDamage(err, f.replaced) {

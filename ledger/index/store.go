@@ -32,7 +32,9 @@ type Store struct {
 	closed      atomic.Bool
 	filterBytes atomic.Int64 // bytes that the followers' filters can still take
 
-	events *eventCache       // shared by all ledgers
+	events *eventCache // shared by all ledgers
+	held   heldViews
+	source Fetch             // nil if there is none; set before any ledger is followed
 	begin  []counters.Series // counters that begin with 0
 
 	mu        sync.Mutex           // held while a follower starts
@@ -70,13 +72,18 @@ func OpenWith(c Settings) (*Store, error) {
 func (s *Store) replaced(resume func()) {
 	followers := s.Followers()
 	for _, f := range followers {
-		empty := counters.New(counters.NewCounts(s.begin))
-		f.publish(&snapshot{Readings: empty.Published(), superseded: make(chan struct{})})
+		f.publish(s.emptySnapshot())
 	}
 	resume()
 	for _, f := range followers {
 		f.Wake()
 	}
+}
+
+// emptySnapshot returns a snapshot without rows.
+func (s *Store) emptySnapshot() *snapshot {
+	empty := counters.New(counters.NewCounts(s.begin))
+	return &snapshot{Readings: empty.Published(), superseded: make(chan struct{})}
 }
 
 // acquire keeps the rows from being replaced until they are released. It returns how often
@@ -177,7 +184,8 @@ func (s *Store) remove(f *Follower) bool {
 	return true
 }
 
-// Close closes all followers and the database. There must be no queries left.
+// Close closes all followers and the database. There must be no queries left, and no calls of
+// Part.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	closed := s.closed.Swap(true)
@@ -188,6 +196,7 @@ func (s *Store) Close() error {
 	for _, f := range s.Followers() {
 		f.Close()
 	}
+	s.held.closeAll()
 	err := s.rows.Close(ErrClosed)
 	s.events.close()
 	return err

@@ -8,8 +8,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// FollowStopped adds a follower that does not run by itself. FoldBatch and Take fold for it.
-// It is for tests that inspect a fold in progress.
+// FollowStopped adds a follower that does not run by itself. Its views see what is stored. In
+// tests that inspect a fold in progress, FoldBatch and CatchUp fold for it.
 func (s *Store) FollowStopped(ctx context.Context, name string, log Log) (*Follower, error) {
 	f, err := s.addStopped(name, log)
 	if err != nil {
@@ -50,3 +50,6 @@ func (f *Fold) FoldEntry(ctx context.Context, entry []byte) (err error) {
 
 // ErrNotEvent means that the entry cannot be decoded.
 var ErrNotEvent = errors.New("not an event")
+
+// Awaits reports whether a caller of ReadPart waits for a size.
+func Awaits(f *Follower, size uint64) bool { return f.cut.Load() == size }

@@ -32,9 +32,11 @@ type View struct {
 	// latest is the number of folded events when the view was opened. Rankings exist only at
 	// that size.
 	latest uint64
-	block  []byte // scratch
-	events event.Decoder
-	states []any
+	// partial means that some rows of the next event are stored too.
+	partial bool
+	block   []byte // scratch
+	events  event.Decoder
+	states  []any
 }
 
 // Latest returns a view of all folded events.
@@ -42,14 +44,24 @@ func (f *Follower) Latest() (*View, error) {
 	if _, err := f.store.acquire(); err != nil {
 		return nil, fmt.Errorf("ledger %q: %w", f.name, err)
 	}
-	v := &View{follower: f, Reader: f.store.rows.NewReader(f.published.Load().keys)}
+	now := f.published.Load()
+	v := &View{follower: f, Reader: f.store.rows.NewReader(now.keys)}
 	c, err := readCursor(v.Reader, v.Keys)
-	if err != nil {
+	if err = errors.Join(err, now.sameRows(f)); err != nil {
 		return nil, errors.Join(err, v.Close())
 	}
-	v.latest = c.size
+	v.latest, v.partial = c.size, c.partial
 	v.SetSize(c.size)
 	return v, nil
+}
+
+// sameRows returns ErrRebuilding if an install has replaced the rows of a published snapshot,
+// so that what was read of them since can be too little.
+func (s *snapshot) sameRows(f *Follower) error {
+	if f.published.Load().keys != s.keys {
+		return fmt.Errorf("ledger %q: %w", f.name, ErrRebuilding)
+	}
+	return nil
 }
 
 // View returns a view as of a size. It returns ErrAhead if that many events are not yet

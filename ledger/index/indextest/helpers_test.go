@@ -42,6 +42,7 @@ func testConfig(files vfs.FS) index.Settings {
 		FilterBytes:     1 << 20,
 		EventCacheBytes: index.MinEventCache,
 		MaxDeferred:     20,
+		PartBytes:       1 << 10,
 	}
 }
 

@@ -117,7 +117,7 @@ func (s *Store) reopen() error {
 	if err := s.engine.Close(); err != nil {
 		s.config.Log.Info("cannot close the damaged index", "error", err)
 	}
-	s.engine = nil
+	s.engine, s.lastKeyspace = nil, 0
 	if err := s.config.folder().empty(); err != nil {
 		return err
 	}

@@ -42,10 +42,12 @@ func KeyspaceNumbered(n uint16) Keyspace {
 	return k
 }
 
+func (k Keyspace) number() uint16 { return binary.BigEndian.Uint16(k[:]) }
+
 // End returns the upper bound of the keyspace's keys, or nil for the last number, which has
 // none.
 func (k Keyspace) End() []byte {
-	next := KeyspaceNumbered(binary.BigEndian.Uint16(k[:]) + 1)
+	next := KeyspaceNumbered(k.number() + 1)
 	return next[:]
 }
 

@@ -13,6 +13,7 @@ import (
 type Reader struct {
 	Keys     Keyspace
 	snapshot *engine.Snapshot
+	schema   *Schema
 	size     uint64
 	points   *engine.Iterator // for point reads; nil until the first read
 	key      []byte           // scratch

@@ -1,11 +1,9 @@
 package rowstore
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"sync"
 
 	engine "github.com/cockroachdb/pebble/v2"
@@ -49,6 +47,8 @@ type Store struct {
 
 	usage      usage
 	rebuilding sync.WaitGroup // the goroutine that replaces the engine
+
+	lastKeyspace uint16 // the highest number that nextKeyspace has seen or returned
 }
 
 // Open opens a store, and creates it if it is absent. It empties a store that has another
@@ -77,6 +77,9 @@ func (s *Store) open() error {
 	emptied, err := folder.prepare()
 	if err == nil && s.config.Rebuild {
 		err = folder.empty()
+	}
+	if err == nil {
+		err = folder.removeIncoming()
 	}
 	if err != nil {
 		return errors.Join(err, lock.Close())
@@ -169,7 +172,7 @@ func (s *Store) NewRows(keys Keyspace) Rows { return Rows{engine: s.engine, Keys
 // NewReader returns a reader of a keyspace as it is now. The store must stay acquired until
 // the reader is closed.
 func (s *Store) NewReader(keys Keyspace) *Reader {
-	return &Reader{Keys: keys, snapshot: s.engine.NewSnapshot()}
+	return &Reader{Keys: keys, snapshot: s.engine.NewSnapshot(), schema: s.config.Schema}
 }
 
 // Iterate returns an iterator over all keys from lower up to but not including upper. The
@@ -204,26 +207,10 @@ func numberKey(name string) []byte {
 
 // newKeyspace assigns an empty keyspace, with the highest number, to a name.
 func (s *Store) newKeyspace(name string) (Keyspace, error) {
-	if s.config.ReadOnly {
-		return Keyspace{}, ErrReadOnly
-	}
-	it, err := s.engine.NewIter(&engine.IterOptions{UpperBound: KeyspaceNumbered(1).Key(nil, numberDimension)})
+	next, err := s.nextKeyspace()
 	if err != nil {
-		return Keyspace{}, wrapRead(err)
+		return Keyspace{}, err
 	}
-	last := uint16(0)
-	for it.First(); it.Valid(); it.Next() {
-		if value := it.Value(); len(value) == 2 {
-			last = max(last, binary.BigEndian.Uint16(value))
-		}
-	}
-	if err := it.Close(); err != nil {
-		return Keyspace{}, wrapRead(err)
-	}
-	if last >= math.MaxUint16-1 {
-		return Keyspace{}, errors.New("the index has run out of numbers for ledgers: stop the server and delete the folder of the index")
-	}
-	next := KeyspaceNumbered(last + 1)
 	return next, s.engine.Set(numberKey(name), next[:], engine.NoSync)
 }
 

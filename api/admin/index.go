@@ -1,0 +1,67 @@
+package admin
+
+import (
+	"context"
+	"encoding/hex"
+	"net/http"
+	"strings"
+
+	"colophon/api/call"
+	"colophon/api/problem"
+	"colophon/client/wire"
+	"colophon/ledger/index"
+)
+
+// partMemory is the memory, in bytes, to read and encode a part of an index: the rows, twice
+// because they grow, and as text.
+const partMemory = 4 * index.PartBytes
+
+// IndexPart sends a part of the index of a ledger, for another server.
+func (h *Handlers) IndexPart(c *call.Call) error {
+	var size uint64
+	var given bool
+	cursor, rows := "", "true"
+	if err := c.Query(call.Count("as_of", &size, &given), call.Text("cursor", &cursor), call.Text("rows", &rows)); err != nil {
+		return err
+	}
+	from, err := hex.DecodeString(cursor)
+	switch {
+	case given && size == 0:
+		return problem.Invalid("as_of", "must be at least 1")
+	case err != nil:
+		return problem.Invalid("cursor", "must be the value of next in an earlier answer")
+	case cursor != "" && !given:
+		return problem.Invalid("as_of", "is required with cursor: the as_of of the earlier answer")
+	case rows != "true" && rows != "false":
+		return problem.Invalid("rows", "must be true or false")
+	case cursor == "":
+		from = nil
+	}
+	l, err := c.Ledger()
+	if err != nil {
+		return err
+	}
+	if err := c.BeginAnswer(partMemory); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.Request().Context(), h.Limits.Load.IndexWait)
+	defer cancel()
+	part, err := index.ReadPart(ctx, h.Index.Follower(l.Name()), size, from)
+	if err != nil {
+		if ctx.Err() != nil && c.Request().Context().Err() == nil {
+			err = index.ErrAhead
+		}
+		return err
+	}
+	root, err := l.Prover(ctx, l.Head()).Root(part.Size)
+	if err != nil {
+		return err
+	}
+	digest := part.Digest()
+	answer := wire.IndexPart{AsOf: part.Size, RootHash: hex.EncodeToString(root[:]), Layout: strings.TrimSpace(index.Layout),
+		Digest: hex.EncodeToString(digest[:]), Next: hex.EncodeToString(part.Next)}
+	if rows == "true" {
+		answer.Rows = part.Rows
+	}
+	return c.AnswerJSON(http.StatusOK, answer)
+}

@@ -1,0 +1,87 @@
+package api
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/client/wire"
+	"colophon/ledger"
+	"colophon/ledger/index"
+)
+
+// indexed starts a server with one record, and returns a part of its index.
+func indexed(t *testing.T) (*service, wire.IndexPart) {
+	t.Helper()
+	s := start(t)
+	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)
+	return s, s.indexPart("?as_of=2")
+}
+
+// indexPart gets a part of the index.
+func (s *service) indexPart(query string) (part wire.IndexPart) {
+	s.t.Helper()
+	s.get("/index" + query).want(http.StatusOK).json(&part)
+	return part
+}
+
+// A part says of which size, tree, and layout it is. The digest is that of the rows.
+func TestIndexPart(t *testing.T) {
+	s, part := indexed(t)
+	l, err := s.host.Ledger(ledger.Default)
+	require.NoError(t, err)
+	head := l.Head()
+	require.Equal(t, uint64(2), part.AsOf)
+	require.Equal(t, hex.EncodeToString(head.Root[:]), part.RootHash)
+	require.Equal(t, strings.TrimSpace(index.Layout), part.Layout)
+	require.Empty(t, part.Next)
+	digest := (&index.Part{Rows: part.Rows}).Digest()
+	require.Equal(t, hex.EncodeToString(digest[:]), part.Digest)
+	require.NotEmpty(t, part.Rows)
+
+	s.post("/ipc-records", ipcBody("", "p")).want(http.StatusCreated)
+	again := s.indexPart("?as_of=2&rows=false") // the rows are kept
+	require.Empty(t, again.Rows)
+	again.Rows = part.Rows
+	require.Equal(t, part, again)
+	later := s.indexPart("?as_of=3")
+	require.NotEqual(t, part.Digest, later.Digest)
+	end := s.indexPart("?as_of=3&cursor=" + strings.Repeat("f", 18)) // behind all rows
+	require.Empty(t, end.Rows)
+
+	for query, want := range map[string]string{
+		"?as_of=0":             "as_of: must be at least 1",
+		"?cursor=01":           "as_of: is required with cursor",
+		"?as_of=3&cursor=xyz":  "cursor: must be the value of next",
+		"?as_of=3&cursor=80":   "cursor: belongs to another query",
+		"?as_of=3&cursor=00ff": "cursor: belongs to another query",
+		"?as_of=3&rows=no":     "rows: must be true or false",
+		"?limit=1":             "limit: unknown query parameter; the known ones are as_of, cursor, rows",
+	} {
+		require.Contains(t, s.get("/index"+query).problem(http.StatusBadRequest).Detail, want, query)
+	}
+	require.Contains(t, s.get("/index?as_of=1").problem(http.StatusConflict).Detail, "the index is no longer at this size")
+}
+
+// A size that the index does not reach in time gets 503.
+func TestIndexPartAtALaterSize(t *testing.T) {
+	s := start(t, func(c *Config) { c.IndexWait = time.Millisecond })
+	s.get("/index?as_of=1000").problem(http.StatusServiceUnavailable)
+}
+
+// The rows have digests under the secret of payload members, but not the secret.
+func TestIndexPartsHaveNoSecret(t *testing.T) {
+	s, part := indexed(t)
+	l, err := s.host.Ledger(ledger.Default)
+	require.NoError(t, err)
+	secret := l.MemberSecret().Bytes()
+	require.Len(t, secret, 32)
+	require.NotContains(t, string(part.Rows), string(secret))
+	require.NotContains(t, string(part.Rows), fmt.Sprintf("%x", secret))
+	require.NotContains(t, string(part.Rows), string(secret[:16]))
+}

@@ -1,0 +1,12 @@
+package indexfetch
+
+import (
+	"time"
+
+	"colophon/client"
+)
+
+// ClientOptions returns the options of a client for Server.
+func ClientOptions() []client.Option {
+	return []client.Option{client.WithTimeout(30 * time.Second), client.WithRetries(client.Retries{Attempts: 3, First: time.Second})}
+}

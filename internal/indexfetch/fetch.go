@@ -1,0 +1,246 @@
+// Package indexfetch fetches index snapshots from other servers that have the same log.
+//
+// No proof covers the rows of an index. Fetcher checks that they arrived as the server sent
+// them, and that the server's tree had the same root at their size. Whether the rows follow
+// from the events is the word of that server. If there are further servers, each must have the
+// same rows.
+package indexfetch
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"colophon/client"
+	"colophon/client/wire"
+	"colophon/ledger/index"
+	"colophon/proofs"
+)
+
+// Server is another server with the same log.
+type Server struct {
+	URL    string // for messages
+	Client *client.Client
+}
+
+// Fetcher fetches index snapshots. Its methods are safe for concurrent use.
+type Fetcher struct {
+	// Servers has the server that sends the rows, and then those that must have the same rows.
+	Servers []Server
+	// Root returns the root of this server's own tree at a size. It waits a while if its log
+	// does not have that many events yet.
+	Root func(ctx context.Context, ledger string, size uint64) (proofs.Hash, error)
+	// PartBytes is the length that each part has at least, except the last. 0 means
+	// index.PartBytes.
+	PartBytes int
+	// Now replaces time.Now in tests.
+	Now func() time.Time
+}
+
+// minRate is the average number of bytes of rows per second below which a fetch is given up
+// after its first minute. Two busy cores fold about 8 MiB of rows per second.
+const minRate = 1 << 20
+
+// Errors that say why a snapshot was refused.
+var (
+	ErrDigest   = errors.New("the rows do not have the digest that the server states")
+	ErrRoot     = errors.New("the server's log is another one: the roots of the two trees differ")
+	ErrLayout   = errors.New("the server's index has another layout")
+	ErrDiffer   = errors.New("two servers have different rows for the same events, so one of the indexes is wrong")
+	ErrSlow     = errors.New("the server is too slow")
+	ErrTooShort = errors.New("the part is too short")
+	ErrAnswer   = errors.New("the server's answer is malformed")
+)
+
+// Fetch implements index.Fetch.
+func (f *Fetcher) Fetch(ctx context.Context, ledger string) iter.Seq2[*index.Part, error] {
+	return func(yield func(*index.Part, error) bool) {
+		s := session{Fetcher: f, ledger: ledger, began: f.now()}
+		for more := true; more; {
+			part, err := s.next(ctx)
+			if err != nil {
+				yield(nil, fmt.Errorf("part %d of the index of ledger %q from %s: %w", s.parts+1, ledger, f.Servers[0].URL, err))
+				return
+			}
+			s.parts++
+			more = yield(part, nil) && part.Next != nil
+		}
+	}
+}
+
+func (f *Fetcher) now() time.Time {
+	if f.Now == nil {
+		return time.Now()
+	}
+	return f.Now()
+}
+
+// session is one fetch of a snapshot.
+type session struct {
+	*Fetcher
+	ledger string
+	began  time.Time
+	size   uint64 // 0 before the first part
+	root   string
+	cursor string
+	parts  int
+	bytes  uint64
+}
+
+// next fetches and checks the next part.
+func (s *session) next(ctx context.Context) (*index.Part, error) {
+	answers, err := s.ask(ctx)
+	if err != nil {
+		return nil, err
+	}
+	first := answers[0]
+	if s.parts == 0 {
+		if err := s.begin(ctx, first); err != nil {
+			return nil, err
+		}
+	}
+	digest := sha256.Sum256(first.Rows)
+	next, err := hex.DecodeString(first.Next)
+	if err != nil {
+		return nil, fmt.Errorf("%w: next is %q", ErrAnswer, first.Next)
+	}
+	s.bytes += uint64(len(first.Rows))
+	took := s.now().Sub(s.began)
+	switch {
+	case first.AsOf != s.size || first.RootHash != s.root:
+		return nil, fmt.Errorf("%w: it is of size %d and root %s, not %d and %s", ErrAnswer, first.AsOf, first.RootHash, s.size, s.root)
+	case hex.EncodeToString(digest[:]) != first.Digest:
+		return nil, ErrDigest
+	case first.Next != "" && len(first.Rows) < s.least():
+		return nil, fmt.Errorf("%w: it has %d bytes, and others follow", ErrTooShort, len(first.Rows))
+	case took > time.Minute && s.bytes/uint64(took.Seconds()) < minRate:
+		return nil, fmt.Errorf("%w: %d bytes in %s", ErrSlow, s.bytes, took.Round(time.Second))
+	}
+	for i, other := range answers[1:] {
+		if err := compare(first, other); err != nil {
+			return nil, fmt.Errorf("%w, at %s", err, s.Servers[i+1].URL)
+		}
+	}
+	if s.cursor = first.Next; s.cursor == "" {
+		next = nil
+	}
+	return &index.Part{Size: s.size, Rows: first.Rows, Next: next}, nil
+}
+
+// least returns the least length of a part that others follow.
+func (s *session) least() int {
+	if s.PartBytes == 0 {
+		return index.PartBytes
+	}
+	return s.PartBytes
+}
+
+// begin checks what all parts have in common.
+func (s *session) begin(ctx context.Context, first *wire.IndexPart) error {
+	if own := strings.TrimSpace(index.Layout); first.Layout != own {
+		return fmt.Errorf("%w: %q, not %q", ErrLayout, first.Layout, own)
+	}
+	root, err := s.Root(ctx, s.ledger, first.AsOf)
+	if err != nil {
+		return err
+	}
+	if own := hex.EncodeToString(root[:]); own != first.RootHash {
+		return fmt.Errorf("%w at size %d: %s here, %s there", ErrRoot, first.AsOf, own, first.RootHash)
+	}
+	s.size, s.root = first.AsOf, first.RootHash
+	return nil
+}
+
+// compare returns an error unless another server has the same rows in the same part.
+func compare(first, other *wire.IndexPart) error {
+	switch {
+	case first.Layout != other.Layout:
+		return fmt.Errorf("%w: %q, not %q", ErrLayout, other.Layout, first.Layout)
+	case first.AsOf != other.AsOf:
+		return fmt.Errorf("%w: it is of size %d, not %d", ErrAnswer, other.AsOf, first.AsOf)
+	case first.RootHash != other.RootHash:
+		return fmt.Errorf("%w at size %d", ErrRoot, first.AsOf)
+	case first.Digest != other.Digest || first.Next != other.Next:
+		return fmt.Errorf("%w: up to row %s at size %d; rebuild it with colophon reindex", ErrDiffer, first.Next, first.AsOf)
+	}
+	return nil
+}
+
+// ask asks all servers for the next part.
+func (s *session) ask(ctx context.Context) ([]*wire.IndexPart, error) {
+	if s.parts == 0 && len(s.Servers) > 1 {
+		return s.agree(ctx)
+	}
+	return s.askAt(ctx, s.size)
+}
+
+// askAt asks all servers for the next part at a size; 0 means the current size.
+func (s *session) askAt(ctx context.Context, size uint64) ([]*wire.IndexPart, error) {
+	answers := make([]*wire.IndexPart, len(s.Servers))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, server := range s.Servers {
+		group.Go(func() (err error) {
+			q := client.IndexPartQuery{AsOf: size, Cursor: s.cursor, DigestOnly: i > 0}
+			if answers[i], err = server.Client.Ledger(s.ledger).IndexPart(ctx, q); err != nil && i > 0 {
+				err = fmt.Errorf("asking %s for its digest: %w", server.URL, err)
+			}
+			return err
+		})
+	}
+	return answers, group.Wait()
+}
+
+// Bounds of agree.
+const (
+	agreeTries = 3
+	agreePause = 250 * time.Millisecond
+)
+
+// agree asks all servers for the first part at a size that each of them can have: the current
+// one, or, if the log grows, one that they reach about a second later.
+func (s *session) agree(ctx context.Context) ([]*wire.IndexPart, error) {
+	for try := 0; ; try++ {
+		before, err := s.longest(ctx)
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-time.After(agreePause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		size, err := s.longest(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if size > before {
+			size += (size - before) << (2 + try)
+		}
+		answers, err := s.askAt(ctx, size)
+		if err == nil {
+			return answers, nil
+		}
+		if try == agreeTries-1 || ctx.Err() != nil {
+			return nil, fmt.Errorf("the servers could not give their rows at one size: %w", err)
+		}
+	}
+}
+
+// longest returns the size of the longest log.
+func (s *session) longest(ctx context.Context) (size uint64, err error) {
+	for _, server := range s.Servers {
+		l, err := server.Client.Ledger(s.ledger).Describe(ctx)
+		if err != nil {
+			return 0, fmt.Errorf("asking %s for the size of its log: %w", server.URL, err)
+		}
+		size = max(size, l.TreeSize)
+	}
+	return size, nil
+}

@@ -1,0 +1,283 @@
+package indexfetch
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/client"
+	"colophon/client/wire"
+	"colophon/ledger/index"
+	"colophon/proofs"
+)
+
+const ledger = "default"
+
+var root = proofs.Hash{1, 2, 3}
+
+// peer is another server. Its snapshot has three parts of ten bytes.
+type peer struct {
+	// change changes an answer before it is sent.
+	change func(part int, p *wire.IndexPart)
+	// before is called before an answer is sent. If it returns true, it has answered.
+	before func(w http.ResponseWriter, r *http.Request) bool
+	size   atomic.Uint64 // of its log
+	grows  uint64        // events, each time that the size of the log is asked for
+	asked  atomic.Int64  // parts
+}
+
+const peerParts = 3
+
+func (p *peer) part(n int, size uint64) *wire.IndexPart {
+	rows := []byte(strings.Repeat(strconv.Itoa(n), 10))
+	digest := sha256.Sum256(rows)
+	part := &wire.IndexPart{AsOf: size, RootHash: hex.EncodeToString(root[:]), Layout: strings.TrimSpace(index.Layout), Rows: rows, Digest: hex.EncodeToString(digest[:])}
+	if n < peerParts {
+		part.Next = fmt.Sprintf("%02x", n)
+	}
+	if p.change != nil {
+		p.change(n, part)
+	}
+	return part
+}
+
+func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if p.before != nil && p.before(w, r) {
+		return
+	}
+	if !strings.HasSuffix(r.URL.Path, "/index") {
+		_ = json.NewEncoder(w).Encode(wire.LedgerDescription{Name: ledger, TreeSize: p.size.Add(p.grows)})
+		return
+	}
+	p.asked.Add(1)
+	q, n, size := r.URL.Query(), 1, p.size.Load()
+	if cursor := q.Get("cursor"); cursor != "" {
+		before, _ := strconv.ParseUint(cursor, 16, 8)
+		n = int(before) + 1
+	}
+	if text := q.Get("as_of"); text != "" {
+		size, _ = strconv.ParseUint(text, 10, 64)
+	}
+	part := p.part(n, size)
+	if q.Get("rows") == "false" {
+		part.Rows = nil
+	}
+	_ = json.NewEncoder(w).Encode(part)
+}
+
+// fetcher returns a Fetcher that fetches from peers.
+func fetcher(t *testing.T, peers ...*peer) *Fetcher {
+	t.Helper()
+	f := &Fetcher{PartBytes: 10, Root: func(context.Context, string, uint64) (proofs.Hash, error) { return root, nil }}
+	for i, p := range peers {
+		if p.size.Load() == 0 {
+			p.size.Store(60)
+		}
+		s := httptest.NewServer(p)
+		t.Cleanup(s.Close)
+		c, err := client.New(s.URL, client.WithRetries(client.Retries{Attempts: 3, First: time.Millisecond}), client.WithTimeout(5*time.Second))
+		require.NoError(t, err)
+		f.Servers = append(f.Servers, Server{URL: fmt.Sprint("server ", i+1), Client: c})
+	}
+	return f
+}
+
+// fetch fetches everything.
+func fetch(t *testing.T, f *Fetcher) (rows string, size uint64, err error) {
+	t.Helper()
+	for part, err := range f.Fetch(t.Context(), ledger) {
+		if err != nil {
+			return rows, size, err
+		}
+		rows, size = rows+string(part.Rows), part.Size
+	}
+	return rows, size, nil
+}
+
+const allRows = "111111111122222222223333333333"
+
+func TestFetch(t *testing.T) {
+	one := new(peer)
+	rows, size, err := fetch(t, fetcher(t, one))
+	require.NoError(t, err)
+	require.Equal(t, allRows, rows)
+	require.Equal(t, uint64(60), size)
+	require.Equal(t, int64(peerParts), one.asked.Load())
+}
+
+// A part that does not arrive is requested again, alone.
+func TestFetchResumes(t *testing.T) {
+	var requests atomic.Int64
+	one := &peer{before: func(w http.ResponseWriter, _ *http.Request) bool {
+		switch requests.Add(1) {
+		case 2:
+			panic(http.ErrAbortHandler) // the connection breaks
+		case 4:
+			http.Error(w, "busy", http.StatusServiceUnavailable)
+			return true
+		case 6:
+			w.Header().Set("Content-Length", "1000")
+			_, _ = w.Write([]byte(`{"as_of":60,"rows":"`))
+			return true
+		}
+		return false
+	}}
+	rows, _, err := fetch(t, fetcher(t, one))
+	require.NoError(t, err)
+	require.Equal(t, allRows, rows)
+	require.Equal(t, int64(peerParts), one.asked.Load())
+}
+
+// What a server sends is refused, with the reason, if it does not fit.
+func TestLyingServers(t *testing.T) {
+	at := func(n int, change func(p *wire.IndexPart)) func(int, *wire.IndexPart) {
+		return func(part int, p *wire.IndexPart) {
+			if part == n {
+				change(p)
+			}
+		}
+	}
+	for _, lie := range []struct {
+		name   string
+		change func(part int, p *wire.IndexPart)
+		want   error
+		text   string
+	}{
+		{"changed row", at(2, func(p *wire.IndexPart) { p.Rows[3]++ }), ErrDigest, "part 2 of the index of ledger \"default\" from server 1"},
+		{"missing bytes", at(3, func(p *wire.IndexPart) { p.Rows = p.Rows[1:] }), ErrDigest, ""},
+		{"no rows", at(3, func(p *wire.IndexPart) { p.Rows = nil }), ErrDigest, ""},
+		{"other digest", at(1, func(p *wire.IndexPart) { p.Digest = strings.Repeat("0", 64) }), ErrDigest, ""},
+		{"other root", at(1, func(p *wire.IndexPart) { p.RootHash = strings.Repeat("0", 64) }), ErrRoot, "at size 60"},
+		{"changing root", at(2, func(p *wire.IndexPart) { p.RootHash = strings.Repeat("0", 64) }), ErrAnswer, ""},
+		{"changing size", at(2, func(p *wire.IndexPart) { p.AsOf++ }), ErrAnswer, "it is of size 61"},
+		{"other layout", at(1, func(p *wire.IndexPart) { p.Layout = "colophon index, layout 1" }), ErrLayout, "layout 1"},
+		{"short parts", at(2, func(p *wire.IndexPart) {
+			digest := sha256.Sum256(p.Rows[:9])
+			p.Rows, p.Digest = p.Rows[:9], hex.EncodeToString(digest[:])
+		}), ErrTooShort, "it has 9 bytes"},
+		{"malformed cursor", at(2, func(p *wire.IndexPart) { p.Next = "xyz" }), ErrAnswer, `next is "xyz"`},
+	} {
+		t.Run(lie.name, func(t *testing.T) {
+			rows, _, err := fetch(t, fetcher(t, &peer{change: lie.change}))
+			require.ErrorIs(t, err, lie.want)
+			require.ErrorContains(t, err, lie.text)
+			require.Less(t, len(rows), len(allRows))
+		})
+	}
+}
+
+// A server that changes rows and their digest is found if another server is asked, and only
+// then.
+func TestServersMustAgree(t *testing.T) {
+	lie := func(part int, p *wire.IndexPart) {
+		if part == 2 {
+			p.Rows[3]++
+			digest := sha256.Sum256(p.Rows)
+			p.Digest = hex.EncodeToString(digest[:])
+		}
+	}
+	rows, _, err := fetch(t, fetcher(t, &peer{change: lie}))
+	require.NoError(t, err)
+	require.NotEqual(t, allRows, rows)
+	for _, peers := range [][]*peer{{{change: lie}, {}}, {{}, {change: lie}}, {{}, {}, {change: lie}}} {
+		rows, _, err := fetch(t, fetcher(t, peers...))
+		require.ErrorIs(t, err, ErrDiffer)
+		require.ErrorContains(t, err, fmt.Sprintf("size 60; rebuild it with colophon reindex, at server %d", len(peers)))
+		require.Equal(t, "1111111111", rows)
+	}
+	rows, _, err = fetch(t, fetcher(t, new(peer), new(peer)))
+	require.NoError(t, err)
+	require.Equal(t, allRows, rows)
+
+	_, _, err = fetch(t, fetcher(t, new(peer), &peer{change: func(_ int, p *wire.IndexPart) { p.Layout = "another" }}))
+	require.ErrorIs(t, err, ErrLayout)
+	_, _, err = fetch(t, fetcher(t, new(peer), &peer{change: func(_ int, p *wire.IndexPart) { p.RootHash = "" }}))
+	require.ErrorIs(t, err, ErrRoot)
+}
+
+// While the log grows, all servers are asked for a size that none of them has yet.
+func TestServersAgreeWhileTheLogGrows(t *testing.T) {
+	passed := func(p *peer) *peer {
+		p.before = func(w http.ResponseWriter, r *http.Request) bool {
+			size, err := strconv.ParseUint(r.URL.Query().Get("as_of"), 10, 64)
+			if err == nil && r.URL.Query().Get("cursor") == "" && size <= p.size.Load() {
+				http.Error(w, "gone", http.StatusConflict)
+				return true
+			}
+			return false
+		}
+		return p
+	}
+	rows, size, err := fetch(t, fetcher(t, passed(&peer{grows: 5}), passed(&peer{grows: 7})))
+	require.NoError(t, err)
+	require.Equal(t, allRows, rows)
+	require.Greater(t, size, uint64(74))
+
+	// The log grows between the question for its size and the one for the rows, each time.
+	_, _, err = fetch(t, fetcher(t, new(peer), &peer{before: func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/index") {
+			http.Error(w, "gone", http.StatusConflict)
+			return true
+		}
+		return false
+	}}))
+	require.ErrorContains(t, err, "the servers could not give their rows at one size")
+}
+
+// A fetch ends if the server does not answer, or sends too little in too much time.
+func TestSlowServers(t *testing.T) {
+	release := make(chan struct{})
+	f := fetcher(t, &peer{before: func(_ http.ResponseWriter, r *http.Request) bool {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+		return true
+	}})
+	c, err := client.New(strings.TrimPrefix(f.Servers[0].Client.String(), "client of "), client.WithTimeout(20*time.Millisecond), client.WithRetries(client.Retries{Attempts: 1}))
+	require.NoError(t, err)
+	f.Servers[0].Client = c
+	_, _, err = fetch(t, f)
+	require.ErrorIs(t, err, client.ErrUnreachable)
+	close(release)
+
+	var minutes atomic.Int64
+	f = fetcher(t, new(peer))
+	f.Now = func() time.Time { return time.Unix(0, 0).Add(time.Duration(minutes.Add(1)) * 40 * time.Second) }
+	rows, _, err := fetch(t, f)
+	require.ErrorIs(t, err, ErrSlow)
+	require.Equal(t, "1111111111", rows)
+}
+
+// If this server's own log does not have the events, the snapshot is refused.
+func TestOwnLogIsShorter(t *testing.T) {
+	f := fetcher(t, new(peer))
+	f.Root = func(context.Context, string, uint64) (proofs.Hash, error) {
+		return proofs.Hash{}, context.DeadlineExceeded
+	}
+	_, _, err := fetch(t, f)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// A caller that wants no more parts gets none.
+func TestFetchEndsEarly(t *testing.T) {
+	one := new(peer)
+	parts := 0
+	for range fetcher(t, one).Fetch(t.Context(), ledger) {
+		parts++
+		break
+	}
+	require.Equal(t, 1, parts)
+	require.Equal(t, int64(1), one.asked.Load())
+}

@@ -1,0 +1,85 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"colophon/internal/cli"
+	"colophon/internal/indexfetch"
+	"colophon/internal/remote"
+	"colophon/ledger"
+	"colophon/proofs"
+)
+
+// indexServers returns the URLs of Config.IndexFrom.
+func (c Config) indexServers() []string {
+	if c.IndexFrom == "" {
+		return nil
+	}
+	return strings.Split(c.IndexFrom, ",")
+}
+
+// checkIndexFrom returns an error that says which setting is wrong.
+func (c Config) checkIndexFrom() error {
+	for _, url := range c.indexServers() {
+		if !strings.Contains(url, "://") || advertised(url, "") == "" {
+			return fmt.Errorf("index-from: %q is not the URL of a server, like https://node1.example.org:8443", url)
+		}
+	}
+	if c.IndexFrom == "" && (c.IndexTokenFile != "" || c.IndexCAFile != "") {
+		return errors.New("index-token-file and index-ca-file: set index-from too")
+	}
+	return nil
+}
+
+// fetchIndex makes the index of each ledger begin with that of another server, if it is far
+// behind its log.
+func (n *Node) fetchIndex(c *cli.Console, config Config) error {
+	if config.IndexFrom == "" {
+		return nil
+	}
+	f := &indexfetch.Fetcher{Root: n.root}
+	for _, url := range config.indexServers() {
+		s, err := remote.Options{URL: url, TokenFile: config.IndexTokenFile, CAFile: config.IndexCAFile}.Connect(c, indexfetch.ClientOptions()...)
+		if err != nil {
+			return fmt.Errorf("index-from: %w", err)
+		}
+		f.Servers = append(f.Servers, indexfetch.Server{URL: s.URL, Client: s.Client})
+	}
+	n.Index.FetchFrom(f.Fetch)
+	return nil
+}
+
+// A snapshot of another server can cover events that this server has not read from their
+// shared database yet.
+const (
+	rootWait  = 10 * time.Second
+	rootPause = 50 * time.Millisecond
+)
+
+// root returns the root of a ledger's tree at a size. It waits up to rootWait until the ledger
+// is open and has that size.
+func (n *Node) root(ctx context.Context, name string, size uint64) (proofs.Hash, error) {
+	limited, cancel := context.WithTimeout(ctx, rootWait)
+	defer cancel()
+	for {
+		l, err := n.Host.Ledger(name)
+		if err == nil {
+			head := l.Head()
+			if head.Size >= size {
+				return l.Prover(ctx, head).Root(size)
+			}
+			err = fmt.Errorf("the other server's index covers %d events, but the log of ledger %q has %d here", size, name, head.Size)
+		} else if !errors.Is(err, ledger.ErrUnknown) {
+			return proofs.Hash{}, err
+		}
+		select {
+		case <-limited.Done():
+			return proofs.Hash{}, err
+		case <-time.After(rootPause):
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package index
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"iter"
+	"time"
+
+	"colophon/ledger/index/rowstore"
+)
+
+// Fetch yields the parts of an index snapshot of a ledger from another server, in order. It
+// checks that the snapshot belongs to the ledger's log, and that each part arrived unchanged.
+type Fetch func(ctx context.Context, ledger string) iter.Seq2[*Part, error]
+
+// FetchFrom makes each follower begin with a snapshot from another server if its own index is
+// far behind the log. If that fails, it folds the events. Call FetchFrom before Follow.
+func (s *Store) FetchFrom(fetch Fetch) { s.source = fetch }
+
+// ErrSnapshot: another server's index snapshot cannot be used.
+var ErrSnapshot = errors.New("index: the snapshot cannot be used")
+
+// An index that lacks 1/fetchShare of the log's events is fetched. One that lacks fewer is
+// folded, because a snapshot has all rows, also those that the server has.
+const fetchShare = 4
+
+// maxRowBytes bounds the average length of the rows of one event, so that a faulty server
+// cannot send rows without end. Typical events have less than 2 KiB of rows.
+const maxRowBytes = 64 << 10
+
+// fetchSnapshot replaces a ledger's part of the index by a snapshot from another server, if
+// the index is far behind the log. After an error it changes nothing. It is called in the
+// follower's goroutine.
+func fetchSnapshot(ctx context.Context, f *Follower) {
+	c, log := &f.store.config, f.store.config.Rows.Log.With("ledger", f.name)
+	if f.store.source == nil || f.store.rows.ReadOnly() {
+		return
+	}
+	head, err := f.log.Head(ctx)
+	if behind := head.Size - min(head.Size, f.Size()); err == nil && (behind < c.FetchLag || behind < head.Size/fetchShare) {
+		return
+	}
+	begin, s := time.Now(), snapshotCheck{all: sha256.New()}
+	if err == nil {
+		log.Info("fetching the index of another server", "size", f.Size(), "events", head.Size)
+		err = s.install(ctx, f, f.store.source, f.Size())
+	}
+	switch {
+	case ctx.Err() != nil: // the follower is closed
+	case err != nil:
+		log.Error("another server's index cannot be used: folding the events of the log instead", "error", err)
+	default:
+		log.Info("installed the index of another server", "size", s.size, "bytes", s.bytes, "digest", s.digest(), "took", time.Since(begin))
+	}
+}
+
+// InstallFrom fetches a snapshot of a ledger's index from another server, and replaces the
+// ledger's part of the index by it. It returns the size and the digest of the snapshot. The
+// ledger must not be followed.
+func (s *Store) InstallFrom(ctx context.Context, name string, log Log, fetch Fetch) (size uint64, digest string, err error) {
+	f, err := s.FollowStopped(ctx, name, log)
+	if err != nil {
+		return 0, "", err
+	}
+	defer f.Close()
+	check := snapshotCheck{all: sha256.New()}
+	if err := check.install(ctx, f, fetch, 0); err != nil {
+		return 0, "", fmt.Errorf("fetching the index of ledger %q: %w", name, err)
+	}
+	return check.size, check.digest(), nil
+}
+
+// install fetches a snapshot, checks it, and installs it. It refuses one that covers fewer
+// than least events.
+func (s *snapshotCheck) install(ctx context.Context, f *Follower, fetch Fetch, least uint64) (err error) {
+	rows, err := newInstall(f)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for part, err := range fetch(ctx, f.name) {
+		if err == nil {
+			err = errors.Join(f.requireSpace(), f.store.rows.Refused(), s.part(part, rows))
+		}
+		if errors.Is(err, rowstore.ErrPart) {
+			err = fmt.Errorf("%w: %w", ErrSnapshot, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := s.end(); err != nil {
+		return err
+	}
+	why, err := f.conflictWithLog(ctx, s.cursor)
+	switch {
+	case err != nil:
+		return err
+	case why != "":
+		return fmt.Errorf("%w: it is of another log: %s", ErrSnapshot, why)
+	case s.size < least:
+		return fmt.Errorf("%w: it has %d events, and this server's index has %d", ErrSnapshot, s.size, least)
+	}
+	return commitInstall(ctx, f, rows)
+}
+
+// newInstall begins to replace a ledger's rows.
+func newInstall(f *Follower) (*rowstore.Install, error) {
+	if _, err := f.store.acquire(); err != nil {
+		return nil, err
+	}
+	defer f.store.rows.Release()
+	f.store.mu.Lock()
+	defer f.store.mu.Unlock()
+	return f.store.rows.NewInstall(f.name)
+}
+
+// commitInstall replaces a ledger's rows, and continues from them.
+func commitInstall(ctx context.Context, f *Follower, rows *rowstore.Install) error {
+	if _, err := f.store.acquire(); err != nil {
+		return err
+	}
+	defer f.store.rows.Release()
+	if !f.store.rows.Owns(&f.fold.Rows) { // the tables were in the folder that was emptied
+		return ErrRebuilding
+	}
+	f.store.mu.Lock()
+	defer f.store.mu.Unlock()
+	// From here on, views of the old rows cannot be opened, because those vanish.
+	f.publish(f.store.emptySnapshot())
+	return errors.Join(rows.Commit(ctx), f.begin(ctx))
+}
+
+// snapshotCheck checks what the rows of a snapshot must have in common with its size. It
+// cannot show that the rows follow from the events.
+type snapshotCheck struct {
+	cursor        // as stored in the rows; zero until its row was read
+	size   uint64 // of the parts
+	bytes  uint64 // of all rows so far
+	hashes uint64 // rows that map an event_hash to its event
+	all    hash.Hash
+}
+
+// digest returns the digest of all rows.
+func (s *snapshotCheck) digest() string { return hex.EncodeToString(s.all.Sum(nil)) }
+
+// part checks a part and stores its rows.
+func (s *snapshotCheck) part(p *Part, to *rowstore.Install) error {
+	if s.size == 0 {
+		s.size = p.Size
+	}
+	s.bytes += uint64(len(p.Rows))
+	s.all.Write(p.Rows)
+	switch {
+	case p.Size == 0:
+		return fmt.Errorf("%w: it covers no events", ErrSnapshot)
+	case p.Size != s.size:
+		return fmt.Errorf("%w: its size changes from %d to %d", ErrSnapshot, s.size, p.Size)
+	case s.bytes > 16*PartBytes && s.bytes/maxRowBytes > s.size:
+		return fmt.Errorf("%w: it has more rows than %d events can have", ErrSnapshot, s.size)
+	}
+	for row, err := range rowstore.RowsOf(p.Rows) {
+		if err == nil {
+			err = to.Add(row)
+		}
+		if err == nil {
+			err = s.row(row)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// row checks one row.
+func (s *snapshotCheck) row(row rowstore.Row) (err error) {
+	d, rest := rowstore.Dimension(row.Key[0]), row.Key[1:]
+	switch {
+	case d == cursorDimension && len(rest) == 0:
+		if s.cursor, err = decodeCursor(row.Value); err != nil {
+			return fmt.Errorf("%w: its cursor: %w", ErrSnapshot, err)
+		}
+		if s.cursor.size != s.size || s.partial {
+			return fmt.Errorf("%w: its size is %d, but its rows are of %d events", ErrSnapshot, s.size, s.cursor.size)
+		}
+	case d == hashDimension:
+		s.hashes++
+	case d&rowstore.VersionedBit != 0 && len(rest) >= rowstore.VersionBytes && rowstore.VersionOf(rest) >= s.size:
+		return fmt.Errorf("%w: row %x is from event %d, which is beyond its size of %d", ErrSnapshot, row.Key, rowstore.VersionOf(rest), s.size)
+	}
+	return nil
+}
+
+// end checks the snapshot as a whole.
+func (s *snapshotCheck) end() error {
+	switch {
+	case s.cursor == cursor{}:
+		return fmt.Errorf("%w: it has no cursor", ErrSnapshot)
+	case s.hashes != s.size:
+		return fmt.Errorf("%w: it has the hashes of %d events, but its size is %d", ErrSnapshot, s.hashes, s.size)
+	}
+	return nil
+}

@@ -1,0 +1,535 @@
+package indextest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"colophon/ledger/index"
+	"colophon/ledger/index/rowstore"
+	"colophon/storage/pebble/pebbletest"
+)
+
+// partsOf returns the parts of a follower's snapshot at a size; 0 means the current one.
+func partsOf(t tester, f *index.Follower, size uint64) (parts []*index.Part) {
+	t.Helper()
+	for from := []byte(nil); len(parts) == 0 || from != nil; {
+		p, err := index.ReadPart(context.Background(), f, size, from)
+		require.NoError(t, err)
+		parts = append(parts, p)
+		size, from = p.Size, p.Next
+	}
+	return parts
+}
+
+// sending returns a Fetch that yields parts.
+func sending(parts []*index.Part) index.Fetch {
+	return func(context.Context, string) iter.Seq2[*index.Part, error] {
+		return func(yield func(*index.Part, error) bool) {
+			for _, p := range parts {
+				if !yield(p, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// digestNow returns the digest of all rows of a follower.
+func digestNow(t tester, f *index.Follower) [sha256.Size]byte {
+	t.Helper()
+	v, err := f.Latest()
+	require.NoError(t, err)
+	digest, err := v.Digest(context.Background())
+	require.NoError(t, errors.Join(err, v.Close()))
+	return digest
+}
+
+// logOf collects what a store logs.
+type logOf struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logOf) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logOf) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// An index that begins with another server's snapshot has the same rows as one that folded all
+// events, also after further events. It does not change other ledgers.
+func TestInstalledSnapshotIsTheFold(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		log := newJournal(t, "default")
+		log.drawEvents(t, 40)
+		c := testConfig(vfs.NewMem())
+		c.PartBytes = rapid.SampledFrom([]int{1, 300, 1 << 20}).Draw(t, "part")
+		source := openTest(t, c)
+		defer func() { require.NoError(t, source.Close()) }()
+		from := follow(t, source, log)
+		log.catchUp(from)
+		parts := partsOf(t, from, 0)
+		size, digest := log.head.Size, digestNow(t, from)
+		require.Equal(t, size, parts[0].Size)
+
+		neighbour := newJournal(t, "neighbour")
+		neighbour.append(plains(t, 0, 3)...)
+		c = testConfig(vfs.NewMem())
+		lines := new(logOf)
+		c.Rows.Log = slog.New(slog.NewTextHandler(lines, nil))
+		s := openTest(t, c)
+		beside := follow(t, s, neighbour)
+		neighbour.catchUp(beside)
+		old := rapid.IntRange(0, int(size)/2).Draw(t, "own")
+		if old > 0 { // an index that is behind
+			f, err := s.Refold(context.Background(), log.name, log.store, uint64(old), func(uint64) {})
+			require.NoError(t, err)
+			f.Close()
+		}
+		s.FetchFrom(sending(parts))
+		f := follow(t, s, log)
+		log.catchUp(f)
+		log.check(f)
+		require.Equal(t, digest, digestNow(t, f))
+
+		log.drawEvents(t, 20)
+		log.catchUp(f)
+		log.catchUp(from)
+		log.check(f)
+		neighbour.check(beside)
+		require.Equal(t, digestNow(t, from), digestNow(t, f))
+		whole := slices.DeleteFunc(dump(t, s), func(line string) bool { return strings.HasPrefix(line, "neighbour") })
+		requireSame(t, log.refold(), whole)
+		require.NoError(t, s.Close())
+		require.Contains(t, lines.String(), fmt.Sprintf("installed the index of another server\" ledger=default size=%d bytes=", size))
+		require.Contains(t, lines.String(), fmt.Sprintf("digest=%x", digest))
+	})
+}
+
+// snapshotRows returns the rows of parts, to change them.
+func snapshotRows(t tester, parts []*index.Part) (rows []rowstore.Row) {
+	t.Helper()
+	for _, p := range parts {
+		for row, err := range rowstore.RowsOf(p.Rows) {
+			require.NoError(t, err)
+			rows = append(rows, rowstore.Row{Key: slices.Clone(row.Key), Value: slices.Clone(row.Value)})
+		}
+	}
+	return rows
+}
+
+// partOf returns a single part with rows.
+func partOf(size uint64, rows []rowstore.Row) []*index.Part {
+	p := &index.Part{Size: size}
+	for _, row := range rows {
+		for _, text := range [][]byte{row.Key, row.Value} {
+			p.Rows = append(binary.AppendUvarint(p.Rows, uint64(len(text))), text...)
+		}
+	}
+	return []*index.Part{p}
+}
+
+// A snapshot that cannot belong to the log is refused, with the reason, and the events are
+// folded instead.
+func TestWrongSnapshotsAreRefused(t *testing.T) {
+	log, other := newJournal(t, "default"), newJournal(t, "default")
+	log.append(plains(t, 0, 60)...)
+	other.append(plains(t, 100, 160)...)
+	source := openTest(t, testConfig(vfs.NewMem()))
+	from := follow(t, source, log)
+	log.catchUp(from)
+	foreign := openTest(t, testConfig(vfs.NewMem()))
+	fromOther := follow(t, foreign, other)
+	other.catchUp(fromOther)
+	first := snapshotRows(t, partsOf(t, from, 0))
+	hashes := slices.IndexFunc(first, func(r rowstore.Row) bool { return r.Key[0] == 0x03 })
+	versioned := slices.IndexFunc(first, func(r rowstore.Row) bool { return r.Key[0] >= 0x80 })
+	broken := errors.New("the connection broke")
+
+	for _, lie := range []struct {
+		name string
+		do   func(rows []rowstore.Row) []*index.Part
+		want string
+	}{
+		{"missing row", func(rows []rowstore.Row) []*index.Part { return partOf(60, slices.Delete(rows, hashes, hashes+1)) }, "it has the hashes of 59 events, but its size is 60"},
+		{"doubled row", func(rows []rowstore.Row) []*index.Part {
+			return partOf(60, slices.Insert(rows, hashes, rows[hashes]))
+		}, "comes twice"},
+		{"wrong order", func(rows []rowstore.Row) []*index.Part {
+			rows[hashes], rows[hashes+1] = rows[hashes+1], rows[hashes]
+			return partOf(60, rows)
+		}, "comes after key"},
+		{"changed length", func(rows []rowstore.Row) []*index.Part {
+			rows[versioned].Key = append(rows[versioned].Key, 0)
+			return partOf(60, rows)
+		}, "bytes, not"},
+		{"later version", func(rows []rowstore.Row) []*index.Part {
+			key := rows[len(rows)-1].Key
+			copy(key[len(key)-8:], rowstore.AppendVersion(nil, 60))
+			return partOf(60, rows)
+		}, "is from event 60, which is beyond its size of 60"},
+		{"number of a ledger", func(rows []rowstore.Row) []*index.Part {
+			return partOf(60, append([]rowstore.Row{{Key: []byte{0, 'x'}}}, rows...))
+		}, "is not one of a ledger"},
+		{"wrong size", func(rows []rowstore.Row) []*index.Part { return partOf(59, rows) }, "its size is 59, but its rows are of 60 events"},
+		{"no size", func(rows []rowstore.Row) []*index.Part { return partOf(0, rows) }, "it covers no events"},
+		{"changing size", func(rows []rowstore.Row) []*index.Part {
+			return append(partOf(60, rows[:9]), partOf(61, rows[9:])...)
+		}, "its size changes from 60 to 61"},
+		{"no rows", func([]rowstore.Row) []*index.Part { return partOf(60, nil) }, "it has no cursor"},
+		{"no cursor", func(rows []rowstore.Row) []*index.Part { return partOf(60, rows[1:]) }, "it has no cursor"},
+		{"unfinished", func(rows []rowstore.Row) []*index.Part {
+			rows[0].Value = append(rows[0].Value, 1)
+			return partOf(60, rows)
+		}, "its cursor: rebuilding the index was interrupted"},
+		{"partial", func(rows []rowstore.Row) []*index.Part {
+			rows[0].Value = append(rows[0].Value, 2)
+			return partOf(60, rows)
+		}, "its size is 60, but its rows"},
+		{"garbled", func([]rowstore.Row) []*index.Part { return []*index.Part{{Size: 60, Rows: []byte{200, 1}}} }, "cannot be decoded"},
+		{"empty key", func([]rowstore.Row) []*index.Part { return []*index.Part{{Size: 60, Rows: []byte{0, 0}}} }, "cannot be decoded"},
+		{"other log", func([]rowstore.Row) []*index.Part { return partsOf(t, fromOther, 0) }, "it is of another log: event 59"},
+		{"nothing", func([]rowstore.Row) []*index.Part { return nil }, "it has no cursor"},
+	} {
+		t.Run(lie.name, func(t *testing.T) {
+			rows := snapshotRows(t, partsOf(t, from, 0))
+			requireRefused(t, log, sending(lie.do(rows)), lie.want)
+		})
+	}
+	t.Run("larger than the log", func(t *testing.T) {
+		short := newJournal(t, "default")
+		short.append(plains(t, 0, 50)...)
+		requireRefused(t, short, sending(partOf(60, first)), "it is of another log: the index has 60 events, but the log has 50")
+	})
+	t.Run("broken connection", func(t *testing.T) {
+		requireRefused(t, log, func(context.Context, string) iter.Seq2[*index.Part, error] {
+			return func(yield func(*index.Part, error) bool) {
+				_ = yield(partOf(60, first[:5])[0], nil) && yield(nil, broken)
+			}
+		}, broken.Error())
+	})
+	t.Run("endless", func(t *testing.T) {
+		requireRefused(t, log, func(context.Context, string) iter.Seq2[*index.Part, error] {
+			return func(yield func(*index.Part, error) bool) {
+				value := bytes.Repeat([]byte{7}, 1<<20)
+				_ = yield(partOf(60, first[:1])[0], nil)
+				for n := range uint64(1 << 40) {
+					key := rowstore.AppendVersion(append([]byte{0x80}, rowstore.AppendSeq(make([]byte, 8), n)...), 1)
+					if !yield(partOf(60, []rowstore.Row{{Key: key, Value: value}})[0], nil) {
+						return
+					}
+				}
+			}
+		}, "it has more rows than 60 events can have")
+	})
+	require.NoError(t, source.Close())
+	require.NoError(t, foreign.Close())
+}
+
+// requireRefused fails unless a snapshot is refused for a reason, the events are folded, and
+// nothing of the snapshot is left.
+func requireRefused(t *testing.T, log *journal, fetch index.Fetch, want string) {
+	t.Helper()
+	files, lines := vfs.NewMem(), new(logOf)
+	c := testConfig(files)
+	c.Rows.Log = slog.New(slog.NewTextHandler(lines, nil))
+	s := openTest(t, c)
+	s.FetchFrom(fetch)
+	f := follow(t, s, log)
+	log.catchUp(f)
+	require.Contains(t, lines.String(), "folding the events of the log instead")
+	require.Contains(t, lines.String(), want)
+	requireSame(t, log.refold(), dump(t, s))
+	left, err := files.List("index/incoming")
+	require.NoError(t, err)
+	require.Empty(t, left)
+	require.NoError(t, s.Close())
+}
+
+// After a power failure at any moment of an install, the index has either its old rows or all
+// new ones, and the continued fold gives the same index as an uninterrupted one.
+func TestPowerCutInTheMiddleOfAnInstall(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(randomBodies(1, 100)...)
+	source := openTest(t, testConfig(vfs.NewMem()))
+	from := follow(t, source, log)
+	log.catchUp(from)
+	parts := partsOf(t, from, 0)
+	require.NoError(t, source.Close())
+	size := log.head.Size
+
+	for _, own := range []uint64{0, 40} {
+		files := pebbletest.NewCrashable()
+		c := testConfig(files.FS())
+		s := openTest(t, c)
+		if own > 0 {
+			f, err := s.Refold(t.Context(), log.name, log.store, own, func(uint64) {})
+			require.NoError(t, err)
+			f.Close()
+		}
+		require.NoError(t, s.Close())
+		s = openTest(t, c)
+		var cuts []*pebbletest.Crashable
+		var mu sync.Mutex // guards cuts
+		files.BeforeEach(func(operation int) {
+			cut := files.PowerCut([]int{100, 0, 50}[operation%3], uint64(operation))
+			mu.Lock()
+			defer mu.Unlock()
+			cuts = append(cuts, cut)
+		})
+		installed, _, err := s.InstallFrom(t.Context(), log.name, log.store, sending(parts))
+		require.NoError(t, err)
+		require.Equal(t, size, installed)
+		files.BeforeEach(nil)
+		cuts = append(cuts, files.PowerCut(0, 1)) // the install is durable
+		require.NoError(t, s.Close())
+
+		whole, found := log.refold(), make(map[uint64]int)
+		for _, cut := range cuts {
+			c.Rows.Files = cut.FS()
+			s := openTest(t, c)
+			f, err := s.FollowStopped(t.Context(), log.name, log.store)
+			require.NoError(t, err)
+			found[f.Size()]++
+			log.check(f)
+			if f.Size() == size {
+				requireSame(t, whole, dump(t, s))
+			}
+			f.Close()
+			f = follow(t, s, log)
+			log.catchUp(f)
+			requireSame(t, whole, dump(t, s))
+			require.NoError(t, s.Close())
+		}
+		require.Len(t, found, 2)
+		require.Positive(t, found[own])
+		require.Positive(t, found[size])
+		c.Rows.Files = cuts[len(cuts)-1].FS()
+		s = openTest(t, c)
+		f, err := s.FollowStopped(t.Context(), log.name, log.store)
+		require.NoError(t, err)
+		require.Equal(t, size, f.Size())
+		require.NoError(t, s.Close())
+	}
+}
+
+// The parts of a snapshot have one size while events are folded beside.
+func TestSnapshotOfAGrowingLog(t *testing.T) {
+	log := newJournal(t, "default")
+	bodies := randomBodies(2, 300)
+	log.append(bodies[:50]...)
+	s := openTest(t, testConfig(vfs.NewMem()))
+	f := follow(t, s, log)
+	log.catchUp(f)
+	var parts []*index.Part
+	for from := []byte(nil); len(parts) == 0 || from != nil; {
+		p, err := index.ReadPart(t.Context(), f, 50, from)
+		require.NoError(t, err)
+		parts = append(parts, p)
+		from = p.Next
+		if len(bodies) > 60 {
+			log.append(bodies[50:60]...)
+			bodies = slices.Delete(bodies, 50, 60)
+			log.catchUp(f)
+		}
+	}
+	require.Greater(t, len(parts), 5)
+	require.Greater(t, log.head.Size, uint64(50))
+	first := openTest(t, testConfig(vfs.NewMem()))
+	own, err := first.Refold(t.Context(), log.name, log.store, 50, func(uint64) {})
+	require.NoError(t, err)
+	require.Equal(t, partsOf(t, own, 50), parts)
+	require.NoError(t, first.Close())
+
+	_, err = index.ReadPart(t.Context(), f, 51, nil)
+	require.ErrorIs(t, err, index.ErrPassed)
+	require.NoError(t, s.Close())
+}
+
+// A server can be asked for its rows at a size that its log has not reached yet. Two servers
+// have the same parts then, whatever their batches are.
+func TestSnapshotAtALaterSize(t *testing.T) {
+	log := newJournal(t, "default")
+	bodies := randomBodies(3, 100)
+	log.append(bodies[:20]...)
+	c := testConfig(vfs.NewMem())
+	one := openTest(t, c)
+	c = testConfig(vfs.NewMem())
+	c.BatchEvents = 7
+	two := openTest(t, c)
+	a, b := follow(t, one, log), follow(t, two, log)
+	log.catchUp(a)
+	log.catchUp(b)
+	got := make(chan []*index.Part)
+	for _, f := range []*index.Follower{a, b} {
+		go func() {
+			p, err := index.ReadPart(context.Background(), f, 53, nil)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- []*index.Part{p}
+		}()
+	}
+	for _, f := range []*index.Follower{a, b} {
+		for !index.Awaits(f, 53) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	log.append(bodies[20:]...)
+	log.catchUp(a)
+	log.catchUp(b)
+	require.Equal(t, (<-got)[0].Rows, (<-got)[0].Rows)
+	require.Equal(t, partsOf(t, a, 53), partsOf(t, b, 53))
+	require.Equal(t, uint64(100), min(a.Size(), 100))
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := index.ReadPart(ctx, a, 1000, nil)
+	require.ErrorIs(t, err, context.Canceled)
+	require.False(t, index.Awaits(a, 1000))
+	require.NoError(t, one.Close())
+	require.NoError(t, two.Close())
+}
+
+// No part is given while rows of an event are stored that is not complete yet.
+func TestNoSnapshotInTheMiddleOfAnEvent(t *testing.T) {
+	log := newJournal(t, "default")
+	var cited []string
+	for n := range 30 {
+		cited = append(cited, citation("s", chunkOf(fmt.Sprint(n)), noSection))
+	}
+	log.append(plain(t, 0), citationSet("x", cited...), registration("s", `,"chunk_hashes":[]`))
+	c := testConfig(vfs.NewMem())
+	c.BatchSteps = 7
+	s := openTest(t, c)
+	f, err := s.FollowStopped(t.Context(), log.name, log.store)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 2 { // the events before it, and its first part
+		_, err := f.FoldBatch(t.Context())
+		require.NoError(t, err)
+	}
+	require.Equal(t, uint64(2), f.Size())
+	for _, size := range []uint64{0, 2} {
+		_, err = index.ReadPart(ctx, f, size, nil)
+		require.Error(t, err, "it waits for the rest, but the test has no time")
+		require.NotErrorIs(t, err, index.ErrPassed)
+	}
+	require.NoError(t, f.CatchUp(t.Context()))
+	parts := partsOf(t, f, 0)
+	require.Equal(t, log.head.Size, parts[0].Size)
+	require.NoError(t, s.Close())
+}
+
+// Two snapshots can be read at a time. One that was read to the end makes room for another.
+func TestFewSnapshotsAtATime(t *testing.T) {
+	log := newJournal(t, "default")
+	s := openTest(t, testConfig(vfs.NewMem()))
+	f := follow(t, s, log)
+	var begun []*index.Part
+	for n := range 2 {
+		log.append(plains(t, 10*n, 10*n+10)...)
+		log.catchUp(f)
+		p, err := index.ReadPart(t.Context(), f, 0, nil)
+		require.NoError(t, err)
+		begun = append(begun, p)
+	}
+	log.append(plains(t, 20, 30)...)
+	log.catchUp(f)
+	_, err := index.ReadPart(t.Context(), f, 0, nil)
+	require.ErrorIs(t, err, index.ErrHeld)
+	require.Equal(t, begun[0], partsOf(t, f, 10)[0])
+	p, err := index.ReadPart(t.Context(), f, 0, nil)
+	require.NoError(t, err)
+	require.Equal(t, uint64(30), p.Size)
+	_, err = index.ReadPart(t.Context(), f, 10, nil)
+	require.ErrorIs(t, err, index.ErrPassed)
+	require.Equal(t, begun[1], partsOf(t, f, 20)[0])
+	require.NoError(t, s.Close())
+}
+
+// An index that lacks few events is folded and not fetched.
+func TestIndexThatIsNearIsNotFetched(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 100)...)
+	for _, own := range []struct {
+		size, lag uint64
+		fetched   bool
+	}{{0, 100, true}, {0, 101, false}, {75, 1, true}, {76, 1, false}, {100, 1, false}} {
+		c := testConfig(vfs.NewMem())
+		c.FetchLag = own.lag
+		s := openTest(t, c)
+		f, err := s.Refold(t.Context(), log.name, log.store, own.size, func(uint64) {})
+		require.NoError(t, err)
+		f.Close()
+		var fetched atomic.Bool
+		s.FetchFrom(func(context.Context, string) iter.Seq2[*index.Part, error] {
+			fetched.Store(true)
+			return func(func(*index.Part, error) bool) {}
+		})
+		f = follow(t, s, log)
+		log.catchUp(f)
+		f.Close()
+		require.Equal(t, own.fetched, fetched.Load(), "%+v", own)
+		require.NoError(t, s.Close())
+	}
+}
+
+// While a snapshot replaces the rows of an index that is behind, no answer lacks rows.
+func TestReadsDuringAnInstall(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(plains(t, 0, 300)...)
+	source := openTest(t, testConfig(vfs.NewMem()))
+	from := follow(t, source, log)
+	log.catchUp(from)
+	parts := partsOf(t, from, 0)
+	require.NoError(t, source.Close())
+	for range 20 {
+		s := openTest(t, testConfig(vfs.NewMem()))
+		f, err := s.Refold(t.Context(), log.name, log.store, 100, func(uint64) {})
+		require.NoError(t, err)
+		f.Close()
+		s.FetchFrom(sending(parts))
+		f = follow(t, s, log)
+		for f.Size() < log.head.Size {
+			seq, err := f.Find(t.Context(), log.hashes[50], 51)
+			if err == nil {
+				require.Equal(t, uint64(50), seq)
+			} else if !errors.Is(err, index.ErrRebuilding) {
+				require.ErrorIs(t, err, index.ErrAhead)
+			}
+			v, err := f.Latest()
+			if err != nil {
+				require.ErrorIs(t, err, index.ErrRebuilding)
+				continue
+			}
+			require.Contains(t, []uint64{0, 100, 300}, v.Size())
+			require.NoError(t, v.Close())
+		}
+		log.check(f)
+		require.NoError(t, s.Close())
+	}
+}

@@ -1,0 +1,168 @@
+package rowstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	engine "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// incomingDir is the folder for tables that are not installed yet, inside the folder of the
+// index.
+const incomingDir = "incoming"
+
+// Install replaces all rows of a name. It collects the rows in tables that the engine does not
+// know, and then gives it all tables at once. Until then the store does not change. Only one
+// goroutine can use it. It must be closed.
+type Install struct {
+	store   *Store
+	name    string
+	keys    Keyspace
+	dir     string // of the tables
+	options sstable.WriterOptions
+	table   *sstable.Writer // the current table, or nil
+	paths   []string        // of all tables
+	last    []byte          // key of the last row
+	key     []byte          // scratch
+}
+
+// NewInstall begins to replace the rows of a name. The store must be acquired, and calls must
+// not overlap with others that assign keyspaces.
+func (s *Store) NewInstall(name string) (*Install, error) {
+	keys, err := s.nextKeyspace()
+	if err != nil {
+		return nil, err
+	}
+	options := s.config.engineOptions(func(error) {})
+	options.EnsureDefaults()
+	i := &Install{store: s, name: name, keys: keys, dir: s.incoming(fmt.Sprintf("%x", keys)),
+		options: options.MakeWriterOptions(lastLevel, engineFormat.MaxTableFormat())}
+	// See engineOptions: version runs are not versions of one another.
+	i.options.DisableValueBlocks = true
+	if err := errors.Join(s.config.Files.RemoveAll(i.dir), s.config.Files.MkdirAll(i.dir, 0o700)); err != nil {
+		return nil, fmt.Errorf("creating a folder for the rows of an index: %w", err)
+	}
+	return i, nil
+}
+
+// incoming returns a path inside incomingDir.
+func (s *Store) incoming(name string) string {
+	return s.config.Files.PathJoin(s.config.Dir, incomingDir, name)
+}
+
+// removeIncoming removes what interrupted installs have left.
+func (f folder) removeIncoming() error { return f.files.RemoveAll(f.path(incomingDir)) }
+
+// Add adds a row. The rows must come in the order of their keys. It returns ErrPart if they do
+// not, or if no fold can have written the row. After an error, the install can only be closed.
+func (i *Install) Add(row Row) error {
+	if err := i.store.config.Schema.checkKey(row.Key); err != nil {
+		return err
+	}
+	switch order := bytes.Compare(row.Key, i.last); {
+	case order == 0:
+		return fmt.Errorf("%w: key %x comes twice", ErrPart, row.Key)
+	case order < 0:
+		return fmt.Errorf("%w: key %x comes after key %x", ErrPart, row.Key, i.last)
+	}
+	i.last = append(i.last[:0], row.Key...)
+	if i.table == nil {
+		if err := i.beginTable(); err != nil {
+			return err
+		}
+	}
+	i.key = append(append(i.key[:0], i.keys[:]...), row.Key...)
+	if err := i.table.Set(i.key, row.Value); err != nil {
+		return fmt.Errorf("storing a row of the index: %w", err)
+	}
+	if i.table.Raw().EstimatedSize() < tableBytes {
+		return nil
+	}
+	return i.endTable()
+}
+
+func (i *Install) beginTable() error {
+	path := i.store.config.Files.PathJoin(i.dir, fmt.Sprintf("%06d.sst", len(i.paths)))
+	file, err := i.store.config.Files.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return fmt.Errorf("storing rows of the index: %w", err)
+	}
+	i.paths = append(i.paths, path)
+	i.table = sstable.NewWriter(objstorageprovider.NewFileWritable(file), i.options)
+	return nil
+}
+
+// endTable completes the current table and syncs it.
+func (i *Install) endTable() error {
+	if i.table == nil {
+		return nil
+	}
+	err := i.table.Close()
+	i.table = nil
+	if err != nil {
+		return fmt.Errorf("storing rows of the index: %w", err)
+	}
+	return nil
+}
+
+// Commit replaces the rows of the name by the added ones, atomically and durably. The store
+// must be acquired, and calls must not overlap with others that assign keyspaces.
+func (i *Install) Commit(ctx context.Context) error {
+	old, found, err := get(i.store.engine, numberKey(i.name))
+	if err != nil {
+		return wrapRead(err)
+	}
+	err = errors.Join(i.endTable(), i.beginTable())
+	if err != nil {
+		return err
+	}
+	// The name and the rows become visible together, and the old rows vanish with them.
+	err = i.table.Set(numberKey(i.name), i.keys[:])
+	if err == nil && found {
+		err = i.table.DeleteRange(old, Keyspace(old).End())
+	}
+	if err = errors.Join(err, i.endTable()); err != nil {
+		return err
+	}
+	if err := i.store.engine.Ingest(ctx, i.paths); err != nil {
+		return fmt.Errorf("installing the rows of an index: %w", err)
+	}
+	return i.store.Flush()
+}
+
+// Close removes what Commit has not installed.
+func (i *Install) Close() error {
+	err := i.endTable()
+	return errors.Join(err, i.store.config.Files.RemoveAll(i.dir))
+}
+
+// nextKeyspace returns an empty keyspace, with a number above all that are in use. It returns
+// each number only once in the life of the store.
+func (s *Store) nextKeyspace() (Keyspace, error) {
+	if s.config.ReadOnly {
+		return Keyspace{}, ErrReadOnly
+	}
+	it, err := s.engine.NewIter(&engine.IterOptions{UpperBound: KeyspaceNumbered(1).Key(nil, numberDimension)})
+	if err != nil {
+		return Keyspace{}, wrapRead(err)
+	}
+	for it.First(); it.Valid(); it.Next() {
+		if value := it.Value(); len(value) == len(Keyspace{}) {
+			s.lastKeyspace = max(s.lastKeyspace, Keyspace(value).number())
+		}
+	}
+	if err := it.Close(); err != nil {
+		return Keyspace{}, wrapRead(err)
+	}
+	if s.lastKeyspace >= math.MaxUint16-1 {
+		return Keyspace{}, errors.New("the index has run out of numbers for ledgers: stop the server and delete the folder of the index")
+	}
+	s.lastKeyspace++
+	return KeyspaceNumbered(s.lastKeyspace), nil
+}

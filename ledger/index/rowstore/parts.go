@@ -1,0 +1,90 @@
+package rowstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+)
+
+// Row is one key of a keyspace with its value. The key lacks the keyspace, so equal rows of
+// two stores are equal.
+type Row struct{ Key, Value []byte }
+
+// append encodes a row: the length of its key, the key, the length of its value, and the
+// value.
+func (r Row) append(dst []byte) []byte { return appendValue(appendValue(dst, r.Key), r.Value) }
+
+// Part encodes the rows of the reader's keyspace in the order of their keys, beginning after a
+// key (nil: at the first one). The part ends with the row that makes it at least that many
+// bytes long. So the same rows always have the same parts. last is the key of the last row.
+// more reports whether rows follow. The reader's size has no effect. Part returns ErrPosition
+// if no row can have the key.
+func (r *Reader) Part(after []byte, bytes int) (rows, last []byte, more bool, err error) {
+	if after != nil && (len(after) == 0 || r.schema.checkKey(after) != nil) { // the engine must not see such a key
+		return nil, nil, false, ErrPosition
+	}
+	from := append(slices.Clone(r.Keys[:]), after...)
+	it, err := r.Iterate(from, r.Keys.End())
+	if err != nil {
+		return nil, nil, false, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	if more = it.First(); more && after != nil && slices.Equal(it.Key(), from) {
+		more = it.Next()
+	}
+	for ; more && len(rows) < bytes; more = it.Next() {
+		value, err := it.Value()
+		if err != nil {
+			return nil, nil, false, err
+		}
+		key := it.Key()[len(Keyspace{}):]
+		rows = Row{key, value}.append(withRoom(rows, len(key)+len(value)+2*binary.MaxVarintLen64))
+		last = append(last[:0], key...)
+	}
+	return rows, last, more, it.Error()
+}
+
+// ErrPart: bytes are not the rows of a part.
+var ErrPart = errors.New("index: rows that cannot be decoded")
+
+// RowsOf yields the rows of a part. It yields ErrPart if the bytes are not a list of rows. The
+// rows are valid as long as the part.
+func RowsOf(part []byte) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		for len(part) > 0 {
+			var row Row
+			if !cut(&part, &row.Key) || !cut(&part, &row.Value) || len(row.Key) == 0 {
+				yield(Row{}, ErrPart)
+				return
+			}
+			if !yield(row, nil) {
+				return
+			}
+		}
+	}
+}
+
+// cut takes a length and that many bytes from the beginning of a text.
+func cut(text, taken *[]byte) bool {
+	length, size := binary.Uvarint(*text)
+	if size <= 0 || length > uint64(len(*text)-size) {
+		return false
+	}
+	end := size + int(length)
+	*text, *taken = (*text)[end:], (*text)[size:end:end]
+	return true
+}
+
+// checkKey returns an error if no fold can have written a key, which has no keyspace.
+func (s *Schema) checkKey(key []byte) error {
+	d := Dimension(key[0])
+	if d == numberDimension {
+		return fmt.Errorf("%w: key %x is not one of a ledger", ErrPart, key)
+	}
+	if d&VersionedBit != 0 && len(key) != 1+s[d]+VersionBytes {
+		return fmt.Errorf("%w: key %x has %d bytes, not %d", ErrPart, key, len(key), 1+s[d]+VersionBytes)
+	}
+	return nil
+}
