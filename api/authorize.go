@@ -16,7 +16,10 @@ func (s *Server) guard(r route) call.Handler {
 	if r.needs.On == call.NoLedger {
 		return handler
 	}
-	if s.forward != nil {
+	switch {
+	case s.config.ReadOnly:
+		handler = s.readOnly(r, handler)
+	case s.forward != nil:
 		handler = s.forward.wrap(r, handler)
 	}
 	if r.reads() {

@@ -24,12 +24,18 @@ func (s *Server) healthz(c *call.Call) error {
 }
 
 // readyz reports that the server accepts writes and answers queries. It responds with 503
-// while disk space is short, a ledger cannot sign, or an index has stopped.
+// while disk space is short, a ledger cannot sign, an index has stopped, or a server that only
+// reads cannot follow.
 func (s *Server) readyz(c *call.Call) error {
 	for _, l := range s.host.Ledgers() {
 		// If another server writes the ledger, this server still serves its reads.
 		if err := l.Writable(c.Request().Context()); err != nil && !errors.Is(err, storage.ErrNotHeld) {
 			return err
+		}
+	}
+	if s.config.Following != nil {
+		if err := s.config.Following(); err != nil {
+			return problem.New(http.StatusServiceUnavailable, "%v", err)
 		}
 	}
 	detail, stopped := s.indexHealth()

@@ -50,6 +50,11 @@ type Config struct {
 	// writes it, or does not know it. The URL is empty if no server writes the ledger now. A
 	// nil Holder means that this server writes all ledgers.
 	Holder func(ledger string) (address string, ok bool)
+	// ReadOnly refuses what changes a ledger, and forwards nothing.
+	ReadOnly bool
+	// Following returns why this server does not show the newest state of what it follows, for
+	// callers without credentials; nil if it does. nil: it follows nothing.
+	Following func() error
 	// Snapshot copies the database for a backup. It is nil if the storage cannot make copies.
 	Snapshot admin.Snapshot
 }
@@ -93,7 +98,7 @@ func New(config Config) (*Server, error) {
 	s.log = log.New(s.shared)
 	s.questions = &questions.Handlers{Shared: s.shared, Figures: figures.NewCache()}
 	s.admin = &admin.Handlers{Shared: s.shared, Frozen: s.log.Frozen, Snapshots: config.Snapshot}
-	if config.Holder != nil {
+	if config.Holder != nil && !config.ReadOnly {
 		s.forward = newForwarder(s)
 		config.Metrics.Register(s.forward.requests)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger"
+	"colophon/ledger/highwater"
 	"colophon/ledger/keystore"
 	"colophon/proofs"
 	"colophon/storage"
@@ -421,11 +422,11 @@ func TestStoresThatAreOlderThanTheirKeys(t *testing.T) {
 				l, err = h.Ledger("a")
 				require.NoError(t, err)
 				_, err = l.Submit(submission(t, l, ipc(t, "after", "x"), ""))
-				require.ErrorIs(t, err, ledger.ErrRollback)
-				require.ErrorIs(t, l.Writable(ctx), ledger.ErrRollback)
+				require.ErrorIs(t, err, highwater.ErrRollback)
+				require.ErrorIs(t, l.Writable(ctx), highwater.ErrRollback)
 				for _, change := range []change{rotate, retire} {
 					_, err = change(h, ctx, "a", "operator")
-					require.ErrorIs(t, err, ledger.ErrRollback)
+					require.ErrorIs(t, err, highwater.ErrRollback)
 				}
 				_, err = l.Keys().OpenCheckpoint(l.Head().Checkpoint, l.Keys().Verifiers()...)
 				require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger"
+	"colophon/ledger/highwater"
 	"colophon/ledger/keystore"
 	"colophon/proofs"
 	"colophon/storage/memory"
@@ -125,7 +126,7 @@ func TestVariablesThatDoNotFitTheLog(t *testing.T) {
 	h = host(t, older, keys)
 	l, err := h.Ledger("a")
 	require.NoError(t, err)
-	require.ErrorIs(t, l.Writable(ctx), ledger.ErrRollback)
+	require.ErrorIs(t, l.Writable(ctx), highwater.ErrRollback)
 	require.NoError(t, h.Close())
 	signed, err := os.ReadFile(keys.SignedPath("a"))
 	require.NoError(t, err)

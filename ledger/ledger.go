@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"colophon/ledger/recent"
 	"colophon/ledger/record/members"
 	"colophon/proofs"
 	"colophon/storage"
@@ -55,6 +56,9 @@ type Config struct {
 	Signers []*proofs.Signer
 	// Marks stores the high-water mark (spec: High-water mark); nil stores none.
 	Marks Marks
+	// MarkShown makes a ledger that is only read keep a mark too, of what it has published. Open
+	// returns highwater.ErrRollback if the store does not have that.
+	MarkShown bool
 	// Creator is the actor of the first event. Default Anonymous.
 	Creator string
 	// Clock returns the time of events. Default time.Now.
@@ -137,15 +141,17 @@ type Ledger struct {
 	sequencer *sequencer
 	marks     *markKeeper // nil if the ledger keeps no mark
 
-	members *members.Secret // nil if the ledger has none; set by Open
+	members *members.Secret // nil if the ledger or its store has none; set by Open
 
 	freezing sync.Mutex // held during Freeze
 	rotating sync.Mutex // held during RotateKey and RetireKey
 
-	standby    bool          // this server only reads it: there is no sequencer and no mark
-	refreshing sync.Mutex    // held during Refresh, and to close a ledger on standby
-	refreshes  atomic.Uint64 // calls of Refresh that have begun to read
-	refreshed  uint64        // the number of the last one that has succeeded; guarded by refreshing
+	standby    bool               // this server only reads it: there is no sequencer and no mark
+	refreshing sync.Mutex         // held during Refresh, and to close a ledger on standby
+	refreshes  atomic.Uint64      // calls of Refresh that have begun to read
+	refreshed  uint64             // the number of the last one that has succeeded; guarded by refreshing
+	shown      recent.Checkpoints // of a ledger on standby
+	marked     time.Time          // when its mark was written last; guarded by refreshing
 
 	setting             sync.Mutex  // held during SetPublic and RejectUnregistered
 	public              atomic.Bool // written under setting, read by all
@@ -177,7 +183,7 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 		return nil, fmt.Errorf("opening ledger %q: %w", info.Name, err)
 	}
 	if l.standby {
-		return l, nil
+		return l, recoverShown(ctx, l)
 	}
 	if err := l.recoverMark(ctx); err != nil {
 		return nil, fmt.Errorf("opening ledger %q: %w", info.Name, err)
@@ -280,6 +286,7 @@ func end(l *Ledger, reason error) {
 	if l.standby {
 		l.refreshing.Lock()
 		defer l.refreshing.Unlock()
+		markShown(l, true)
 	}
 	l.queue.close(reason)
 	if l.marks != nil {
@@ -288,7 +295,7 @@ func end(l *Ledger, reason error) {
 }
 
 // Writable returns nil if the ledger accepts writes. It returns storage.ErrNoSpace while disk
-// space is short. Unless the ledger is frozen, it returns ErrRollback, ErrKeyMissing or a
+// space is short. Unless the ledger is frozen, it returns highwater.ErrRollback, ErrKeyMissing or a
 // SigningError if the ledger must not sign.
 func (l *Ledger) Writable(ctx context.Context) error {
 	if err := l.signing.check(); err != nil && !l.queue.isFrozen() {

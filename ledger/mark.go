@@ -7,14 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"colophon/ledger/highwater"
 	"colophon/proofs"
 	"colophon/storage"
 )
-
-// ErrRollback means that the store lacks events that the ledger has signed, or has different
-// ones. The ledger signs nothing until an operator has decided how to continue. Reads
-// continue, since the store's content is still valid.
-var ErrRollback = errors.New("ledger: writes are refused, because the store does not match what the ledger has signed")
 
 // Marks stores the high-water mark of each ledger (spec: High-water mark): the largest
 // checkpoint that the ledger has signed. A restore of the store must not restore the marks.
@@ -28,41 +24,6 @@ type Marks interface {
 // markInterval is the minimum time between two writes of a mark.
 const markInterval = time.Second
 
-// CheckMark compares a stored log with an earlier checkpoint of it, from a mark or an auditor.
-// It returns ErrRollback if the log does not extend that checkpoint.
-func CheckMark(ctx context.Context, log storage.Reader, mark []byte, keys ...*proofs.Verifier) error {
-	head, err := log.Head(ctx)
-	if err != nil {
-		return fmt.Errorf("reading the head: %w", err)
-	}
-	seen, err := proofs.OpenCheckpoint(mark, keys...)
-	switch {
-	case errors.Is(err, proofs.ErrWrongKey):
-		return fmt.Errorf("%w: one of its checkpoints is signed with a key that the store, with %d events, does not know: the store is older, or belongs to another ledger: %w",
-			ErrRollback, head.Size, err)
-	case err != nil:
-		return fmt.Errorf("%w: its last signed checkpoint cannot be read: %w", ErrRollback, err)
-	case seen.Size > head.Size:
-		return fmt.Errorf("%w: it has signed %d events, but the store has %d: the store is an older copy", ErrRollback, seen.Size, head.Size)
-	case seen.Size == 0:
-		return nil
-	}
-	read := func(level uint8, index uint64) ([]byte, error) { return log.Tile(ctx, level, index) }
-	cache := proofs.NewTileCache(64)
-	tree, err := proofs.OpenTree(head.Size, read, cache)
-	if err != nil {
-		return fmt.Errorf("reading the tree edge at size %d: %w", head.Size, err)
-	}
-	root, err := proofs.NewProver(tree.Snapshot(), cache, read).Root(seen.Size)
-	if err != nil {
-		return fmt.Errorf("computing the root at size %d: %w", seen.Size, err)
-	}
-	if root != seen.Root {
-		return fmt.Errorf("%w: it has signed the root %[3]x for its first %[2]d events, but the store has the root %[4]x: it is a fork", ErrRollback, seen.Size, seen.Root, root)
-	}
-	return nil
-}
-
 // markKeeper keeps the high-water mark of a ledger.
 type markKeeper struct {
 	config  *Config
@@ -73,7 +34,7 @@ type markKeeper struct {
 	done    chan struct{}   // closed when the mark is written for the last time
 }
 
-// check compares the stored log with the mark. It returns ErrRollback if the store is not the
+// check compares the stored log with the mark. It returns highwater.ErrRollback if the store is not the
 // newest copy of the log, and another error if the mark itself cannot be checked.
 func (k *markKeeper) check(ctx context.Context, log storage.Reader, keys ...*proofs.Verifier) error {
 	mark, err := k.config.Marks.Mark(k.name)
@@ -86,8 +47,8 @@ func (k *markKeeper) check(ctx context.Context, log storage.Reader, keys ...*pro
 	case err != nil:
 		return fmt.Errorf("checking the high-water mark: %w", err)
 	}
-	err = CheckMark(ctx, log, mark, keys...)
-	if err != nil && !errors.Is(err, ErrRollback) {
+	err = highwater.Check(ctx, log, mark, keys...)
+	if err != nil && !errors.Is(err, highwater.ErrRollback) {
 		return fmt.Errorf("checking the high-water mark: %w", err)
 	}
 	return err
@@ -104,7 +65,7 @@ func (l *Ledger) recoverMark(ctx context.Context) error {
 		moved: l.sequencer.headMoved, stopped: l.queue.ended, done: make(chan struct{}),
 	}
 	switch err := marks.check(ctx, l.store, l.Keys().Verifiers()...); {
-	case errors.Is(err, ErrRollback):
+	case errors.Is(err, highwater.ErrRollback):
 		l.signing.refuse(err)
 	case err != nil:
 		return err
@@ -112,6 +73,31 @@ func (l *Ledger) recoverMark(ctx context.Context) error {
 		l.marks = marks
 	}
 	return nil
+}
+
+// recoverShown compares the store of a ledger that is only read with the mark, if it keeps one.
+func recoverShown(ctx context.Context, l *Ledger) error {
+	if !l.config.MarkShown || l.config.Marks == nil {
+		return nil
+	}
+	marks := &markKeeper{config: &l.config, name: l.info.Name, head: &l.sequencer.head}
+	if err := marks.check(ctx, l.store, l.Keys().Verifiers()...); err != nil {
+		return fmt.Errorf("opening ledger %q: %w", l.info.Name, err)
+	}
+	markShown(l, true)
+	return nil
+}
+
+// markShown stores the published head of a ledger that is only read as the mark, at most once per
+// markInterval unless it is the last one. A mark that lags behind still shows a rollback to before it.
+func markShown(l *Ledger, last bool) {
+	if !l.config.MarkShown || l.config.Marks == nil || !last && time.Since(l.marked) < markInterval {
+		return
+	}
+	l.marked = time.Now()
+	if err := l.config.Marks.SetMark(l.info.Name, l.Head().Checkpoint); err != nil {
+		l.config.Log.Error("the high-water mark of what was served could not be written, and lags behind", "error", err)
+	}
 }
 
 // run writes the mark after the head has moved, at most once per markInterval, and a last time

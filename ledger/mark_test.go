@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger"
+	"colophon/ledger/highwater"
 	"colophon/ledger/keystore"
 	"colophon/proofs"
 	"colophon/storage"
@@ -47,7 +48,7 @@ func TestMarkIsTheLastCheckpoint(t *testing.T) {
 	checkpoints, mark := grown(t, s, 9)
 	require.Equal(t, string(checkpoints[9]), string(mark))
 	for size, checkpoint := range checkpoints[1:] {
-		require.NoError(t, ledger.CheckMark(t.Context(), s, checkpoint, signer(t).Verifier()), "size %d", size)
+		require.NoError(t, highwater.Check(t.Context(), s, checkpoint, signer(t).Verifier()), "size %d", size)
 	}
 }
 
@@ -78,13 +79,13 @@ func TestStoresThatAreNotTheNewest(t *testing.T) {
 			require.NoError(t, marks.SetMark(ledger.Default, k.mark))
 			l := marked(t, s, marks)
 			_, err := l.Submit(submission(t, l, ipc(t, "", "x"), ""))
-			require.ErrorIs(t, err, ledger.ErrRollback)
+			require.ErrorIs(t, err, highwater.ErrRollback)
 			require.ErrorContains(t, err, k.says)
-			require.ErrorIs(t, l.Writable(t.Context()), ledger.ErrRollback)
+			require.ErrorIs(t, l.Writable(t.Context()), highwater.ErrRollback)
 			_, err = l.RotateKey(foreign, "operator")
-			require.ErrorIs(t, err, ledger.ErrRollback)
+			require.ErrorIs(t, err, highwater.ErrRollback)
 			_, err = l.Checkpoint(t.Context(), l.Head(), 3)
-			require.ErrorIs(t, err, ledger.ErrRollback, "nothing is signed")
+			require.ErrorIs(t, err, highwater.ErrRollback, "nothing is signed")
 			last, err := l.Checkpoint(t.Context(), l.Head(), 8)
 			require.NoError(t, err)
 			require.Equal(t, string(own), string(last))

@@ -88,12 +88,16 @@ func (l *Ledger) Prover(ctx context.Context, head *Head) *proofs.Prover {
 
 // Checkpoint returns the signed checkpoint of a size up to the head's. Checkpoints of smaller
 // sizes are not stored but signed again with the current keys. The bytes are the same as
-// before unless the keys have changed.
+// before unless the keys have changed. A ledger that is only read remembers some that it has
+// published, and returns storage.ErrNotHeld for others.
 func (l *Ledger) Checkpoint(ctx context.Context, head *Head, size uint64) ([]byte, error) {
 	if size == head.Size {
 		return head.Checkpoint, nil
 	}
 	if err := l.signing.check(); err != nil {
+		if note := l.shown.Of(size); note != nil {
+			return note, nil
+		}
 		return nil, fmt.Errorf("signing the checkpoint of size %d: %w", size, err)
 	}
 	root, err := l.Prover(ctx, head).Root(size)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"colophon/ledger/event"
+	"colophon/ledger/highwater"
 	"colophon/ledger/record"
 	"colophon/ledger/record/members"
 	"colophon/ledger/record/rules"
@@ -111,25 +112,29 @@ func (h *Host) Refresh(ctx context.Context, name string) error {
 		return fmt.Errorf("following ledger %q: %w", name, err)
 	}
 	froze := info.Frozen && l.queue.setFrozen(true)
+	if head.Size > before.Size {
+		l.shown.Add(before.Size, before.Checkpoint)
+	}
 	l.sequencer.head.Store(head)
 	l.refreshed = number
+	markShown(l, false)
 	if froze || head.Size > before.Size {
 		l.sequencer.notify(Commit{Events: int(head.Size - before.Size), At: time.UnixMicro(head.Time), Elsewhere: true})
 	}
 	return nil
 }
 
-// checkExtends returns ErrRollback if a log does not extend an earlier state of it.
+// checkExtends returns highwater.ErrRollback if a log does not extend an earlier state of it.
 func (r reader) checkExtends(ctx context.Context, head, before *Head) error {
 	if head.Size < before.Size {
-		return fmt.Errorf("%w: it had %d events, but the store now has %d", ErrRollback, before.Size, head.Size)
+		return fmt.Errorf("%w: it had %d events, but the store now has %d", highwater.ErrRollback, before.Size, head.Size)
 	}
 	root, err := r.prover(ctx, head).Root(before.Size)
 	if err != nil {
 		return fmt.Errorf("root at size %d: %w", before.Size, err)
 	}
 	if root != before.Root {
-		return fmt.Errorf("%w: its first %d events had the root %x, but in the store they now have the root %x", ErrRollback, before.Size, before.Root, root)
+		return fmt.Errorf("%w: its first %d events had the root %x, but in the store they now have the root %x", highwater.ErrRollback, before.Size, before.Root, root)
 	}
 	return nil
 }
@@ -155,7 +160,7 @@ const Anonymous = "anonymous"
 const MemberSetting = "member_secret"
 
 // MemberSecret returns the secret of payload members (spec: Payload members). It is nil in a ledger
-// that an earlier build created.
+// that an earlier build created, or whose store is a copy.
 func (l *Ledger) MemberSecret() *members.Secret { return l.members }
 
 // recoverMemberSecret loads the secret and checks that the ledger's first event commits to it.
@@ -178,6 +183,8 @@ func (l *Ledger) recoverMemberSecret(ctx context.Context) error {
 	}
 	secret, err := readMemberSecret(ctx, l.store)
 	switch {
+	case errors.Is(err, storage.ErrLogOnly):
+		return nil
 	case errors.Is(err, storage.ErrNotFound):
 		return fmt.Errorf("%w: the secret of payload members, to which the first event commits, is missing", ErrDamaged)
 	case err != nil:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"colophon/ledger/highwater"
 	"colophon/proofs"
 	"colophon/storage"
 )
@@ -16,7 +17,7 @@ type signing struct {
 	name, origin string // name and origin of the ledger
 
 	keys atomic.Pointer[keyring] // keys of the last durable state; only the sequencer writes it
-	// refusal is ErrRollback or a SigningError if the ledger must not sign. It is set before
+	// refusal is highwater.ErrRollback or a SigningError if the ledger must not sign. It is set before
 	// the ledger is shared.
 	refusal error
 }
@@ -42,7 +43,7 @@ func (s *signing) recover(ctx context.Context, log storage.Reader) (*keyring, er
 	}
 	ring := &keyring{history: history}
 	if signer := s.config.Signer; signer != nil && signer.Origin() == s.origin && !history.Trusts(signer.Verifier()) {
-		s.refuse(fmt.Errorf("%w: it has signed with %s, which the store does not know: the store is older than that key, or belongs to another ledger", ErrRollback, signer.Verifier()))
+		s.refuse(fmt.Errorf("%w: it has signed with %s, which the store does not know: the store is older than that key, or belongs to another ledger", highwater.ErrRollback, signer.Verifier()))
 	} else if ring.signers, ring.refusal = s.signersOf(history); ring.signers == nil {
 		s.refuseKeys(fmt.Sprintf("the signing key of ledger %s, with the verifier key %s, is missing or damaged. The operator must put it back as keys/%[1]s.key, or in the variable %[3]s, "+
 			"and start the server again; if it is lost, the ledger stays read-only: create a new ledger and freeze this one", s.name, history.Current(), KeyVariable(s.name)), s.config.KeyFault)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger"
+	"colophon/ledger/highwater"
 	"colophon/ledger/keystore"
 	"colophon/storage"
 	"colophon/storage/memory"
@@ -238,8 +239,52 @@ func TestStandbyOfAnOlderStore(t *testing.T) {
 	require.NoError(t, hosts[1].Refresh(t.Context(), ledger.Default))
 	require.Equal(t, uint64(2), reader.Head().Size)
 	databases[1].older = &older
-	require.ErrorIs(t, hosts[1].Refresh(t.Context(), ledger.Default), ledger.ErrRollback)
+	require.ErrorIs(t, hosts[1].Refresh(t.Context(), ledger.Default), highwater.ErrRollback)
 	require.Equal(t, uint64(2), reader.Head().Size)
+}
+
+// A host that keeps a mark of what it has shown does not open a store that has lost it. It has the
+// checkpoints that it has shown, and no others.
+func TestMarkOfWhatWasShown(t *testing.T) {
+	_, databases, hosts, _ := sharedHosts(t)
+	writer := openLedger(t, hosts[0])
+	marks := keystore.Marks{Dir: t.TempDir()}
+	other := &leasing{lease: databases[0].lease}
+	open := func() (*ledger.Host, error) {
+		return ledger.OpenHost(t.Context(), other, keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{Marks: marks, MarkShown: true} })
+	}
+	host, err := open()
+	require.NoError(t, err)
+	older, err := writer.Store().Head(t.Context())
+	require.NoError(t, err)
+	for range 3 {
+		_, err := writer.Submit(event(t, writer))
+		require.NoError(t, err)
+		_, err = writer.Submit(event(t, writer))
+		require.NoError(t, err)
+		require.NoError(t, host.Refresh(t.Context(), ledger.Default))
+	}
+	l := openLedger(t, host)
+	for size := range uint64(7) {
+		note, err := l.Checkpoint(t.Context(), l.Head(), size+1)
+		if size%2 == 1 {
+			require.ErrorIs(t, err, storage.ErrNotHeld)
+			continue
+		}
+		require.NoError(t, err)
+		want, err := writer.Checkpoint(t.Context(), writer.Head(), size+1)
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(note))
+	}
+	require.NoError(t, host.Close())
+
+	other.older = &older
+	_, err = open()
+	require.ErrorIs(t, err, highwater.ErrRollback)
+	other.older = nil
+	host, err = open()
+	require.NoError(t, err)
+	require.NoError(t, host.Close())
 }
 
 // replaced is a ledger that this server only reads, and whose store can be replaced.
@@ -273,6 +318,6 @@ func TestStandbyOfAFork(t *testing.T) {
 	seen := openLedger(t, host).Head()
 	require.Equal(t, uint64(3), seen.Size)
 	shared.Store = stores[1]
-	require.ErrorIs(t, host.Refresh(t.Context(), ledger.Default), ledger.ErrRollback)
+	require.ErrorIs(t, host.Refresh(t.Context(), ledger.Default), highwater.ErrRollback)
 	require.Equal(t, seen, openLedger(t, host).Head())
 }

@@ -35,6 +35,8 @@ var (
 	// ErrUnavailable means that the database does not answer, or has ended the operation. A read
 	// may succeed later. For a commit, see above.
 	ErrUnavailable = errors.New("storage: the database does not answer")
+	// ErrLogOnly means that the database is a copy of logs, which has no content and no secrets.
+	ErrLogOnly = errors.New("storage: the database has only the log")
 	// ErrFormat means that this build does not know the format of the database.
 	ErrFormat = errors.New("storage: unknown format version")
 	// ErrDamaged means that files of the database were changed after they were written. The

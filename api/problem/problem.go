@@ -15,6 +15,7 @@ import (
 
 	"colophon/api/limits"
 	"colophon/ledger"
+	"colophon/ledger/highwater"
 	"colophon/ledger/index"
 	"colophon/ledger/query"
 	"colophon/ledger/record/strict"
@@ -100,7 +101,7 @@ var sentinels = []struct {
 	{ledger.ErrFrozen, false, http.StatusForbidden, "the ledger is frozen: it accepts no more writes", ""},
 	{ledger.ErrUnknown, false, http.StatusNotFound, "no such ledger exists, or the credentials grant no scope on it; GET /v1/ledgers lists the ledgers", ""},
 	{ledger.ErrExists, false, http.StatusConflict, "a ledger with that name already exists", ""},
-	{ledger.ErrRollback, false, http.StatusServiceUnavailable, "the ledger accepts no writes: its data does not match what it has signed, for example after a restore from an older copy; reads continue, and the server's log says what to do", ""},
+	{highwater.ErrRollback, false, http.StatusServiceUnavailable, "the ledger accepts no writes: its data does not match what it has signed, for example after a restore from an older copy; reads continue, and the server's log says what to do", ""},
 	{ledger.ErrKeyMissing, false, http.StatusServiceUnavailable, "the ledger accepts no writes: two keys have to sign, but the previous one is missing. The operator has to restore it, as keys/NAME.key.previous or in the ledger's environment variable, and restart the server; or, if it is lost, end the overlap with \"colophon keys retire NAME\". Reads continue", ""},
 	{ledger.ErrMarkWithoutLedger, true, http.StatusConflict, ledger.ErrMarkWithoutLedger.Error(), ""},
 	{ledger.ErrOverlap, false, http.StatusConflict, ledger.ErrOverlap.Error(), ""},
@@ -116,6 +117,7 @@ var sentinels = []struct {
 	{index.ErrHeld, false, http.StatusServiceUnavailable, "other servers are reading the index; try again later", ""},
 	{storage.ErrNotHeld, false, http.StatusServiceUnavailable, "no server writes the ledger at this moment, or the ledger is moving to another server; nothing was written, try again", ""},
 	{storage.ErrUnavailable, true, http.StatusServiceUnavailable, "the database of the server does not answer; try again", ""},
+	{storage.ErrLogOnly, false, http.StatusNotFound, "this server follows a published copy, which has only the log: no content, no texts, and no secret of payload members; ask the server that writes the ledger", ""},
 	{storage.ErrNoSpace, false, http.StatusServiceUnavailable, "the server is short of disk space; nothing was written, try again when there is room", limits.RefusedDisk},
 }
 

@@ -1,7 +1,9 @@
 package questions
 
 import (
+	"context"
 	"encoding/hex"
+	"errors"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -9,7 +11,22 @@ import (
 	"colophon/api/call"
 	"colophon/api/problem"
 	"colophon/client/wire"
+	"colophon/ledger"
+	"colophon/storage"
 )
+
+// missingSecret returns storage.ErrLogOnly for a ledger whose store lacks the secret of payload
+// members because it is a copy.
+func missingSecret(ctx context.Context, l *ledger.Ledger) error {
+	if l.MemberSecret() != nil {
+		return nil
+	}
+	_, err := l.Store().Setting(ctx, ledger.MemberSetting)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	return err
+}
 
 // MemberSecret sends the secret of payload members (spec: Payload members). With it, a caller
 // can test guesses of values, so only callers with the scope content get it.
@@ -19,6 +36,9 @@ func (h *Handlers) MemberSecret(c *call.Call) error {
 	}
 	l, err := c.Ledger()
 	if err != nil {
+		return err
+	}
+	if err := missingSecret(c.Request().Context(), l); err != nil {
 		return err
 	}
 	secret := l.MemberSecret()

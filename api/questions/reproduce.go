@@ -36,6 +36,9 @@ func (h *Handlers) Reproduce(c *call.Call) error {
 	if err != nil {
 		return err
 	}
+	if err := missingSecret(c.Request().Context(), l); err != nil {
+		return err
+	}
 	limits := h.Values.For(l.MemberSecret())
 	_, view, err := h.openView(c, &query.Reproduction, query.Parameters{"seq": strconv.FormatUint(seq, 10)})
 	if err != nil {

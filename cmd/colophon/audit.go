@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"colophon/internal/cli"
+	"colophon/internal/logurl"
 	"colophon/internal/remote"
 	"colophon/proofs/monitor"
 	"colophon/proofs/monitor/fetch"
@@ -148,7 +149,7 @@ func (o *auditFlags) run(ctx context.Context, c *cli.Console) (err error) {
 // source returns the source from which the audit reads the log.
 func (o *auditFlags) source(c *cli.Console) (fetch.Server, error) {
 	if o.bucket != "" {
-		return fetchFromBucket(o.bucket)
+		return logurl.FetchFromBucket(o.bucket)
 	}
 	server, err := o.server.Connect(c)
 	if err != nil {
@@ -227,9 +228,9 @@ func (h sayHandler) WithGroup(string) slog.Handler { return h }
 
 // parse splits the URL of a ledger into the URL of its server and its name.
 func (o *auditFlags) parse(text string) error {
-	at, err := parseLogAddress(text)
-	o.Ledger, o.server.URL, o.bucket = at.ledger, at.server, at.bucket
-	o.Copy = o.Copy || at.bucket != ""
+	at, err := logurl.Parse(text)
+	o.Ledger, o.server.URL, o.bucket = at.Ledger, at.Server, at.Bucket
+	o.Copy = o.Copy || at.Bucket != ""
 	return err
 }
 

@@ -43,11 +43,18 @@ it does not write into the copy of another log. docs/publishing.md names the cre
 With --archive, old entries of these logs leave the database once their copies are
 verified, and are read from the bucket. See docs/scaling.md.
 
+--read-only serves without writing or signing. With --store it serves the ledgers of a
+database that other servers write. With --from it follows a published copy of one
+ledger, and serves what it has verified with the verifier key that --key gives. Writes
+get 403. If the copy or the store does not extend what was served, the server shows the
+last good state, and /readyz says so.
+
 Exit codes: 0 the server was stopped, 1 the server or its storage failed, 2 bad flags or
 configuration, 4 another process uses the data folder, 5 a ledger is damaged.`,
 		Example: `  colophon serve --data ./data
   COLOPHON_LISTEN=127.0.0.1:9000 colophon serve --config colophon.yaml
-  colophon serve --publish 's3://logs/copy?endpoint=https://s3.example.org&region=eu'`,
+  colophon serve --publish 's3://logs/copy?endpoint=https://s3.example.org&region=eu'
+  colophon serve --read-only --data reader --from file:///srv/copy/v1/ledgers/default --key verifier.key`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			config, err := server.Resolve(file, c.Env, command.Flags())

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"colophon/ledger"
+	"colophon/ledger/highwater"
 	"colophon/storage"
 	"colophon/storage/pebble"
 )
@@ -52,7 +53,7 @@ func inspectLedger(ctx context.Context, database *pebble.Database, info storage.
 	if err != nil || keys == nil { // keys is nil if the ledger has no event; such a ledger has signed nothing
 		return state, err
 	}
-	if err := ledger.CheckMark(ctx, store, head.Checkpoint, keys.Verifiers()...); err != nil {
+	if err := highwater.Check(ctx, store, head.Checkpoint, keys.Verifiers()...); err != nil {
 		return state, err
 	}
 	state.Size, state.Time, state.Checkpoint = head.Size, time.UnixMicro(head.Time).UTC(), string(head.Checkpoint)

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,8 +20,8 @@ import (
 )
 
 const (
-	// roundPause is the time between two reads of the ledgers' states. It limits how far a
-	// follower lags behind.
+	// roundPause is the longest time between two looks at the database: the lag of a follower
+	// that the database does not notify.
 	roundPause = 200 * time.Millisecond
 	// beatPause is the time between two renewals of the leases.
 	beatPause = postgres.LeaseTime / 6
@@ -39,24 +40,30 @@ const (
 	unfitFor = time.Minute
 )
 
-// Cluster represents this server among the servers that share one database. Its methods are
+// Cluster represents this server among the servers that share one database. If the database is
+// open for reading only, this server takes no lease, and the others do not see it. Its methods are
 // safe for concurrent use.
 type Cluster struct {
 	leases *postgres.Leases
 	host   *ledger.Host
 	log    *slog.Logger
-	wake   chan struct{} // holds a token after this server has lost a lease
+	pause  time.Duration // between two rounds that nothing wakes
+	wake   chan struct{} // holds a token when the next round must start at once
 
 	stop    context.CancelFunc
-	loops   sync.WaitGroup // the two loops
+	loops   sync.WaitGroup // the two loops, and Listen
 	steps   sync.WaitGroup // the steps that decide has started
 	leaving atomic.Bool    // the server takes no more leases
+	failed  atomic.Bool    // the last round failed
 
 	mu      sync.Mutex
 	settled bool              // no more steps start; guarded by mu
 	places  map[string]*place // by name of the ledger; guarded by mu
-	servers []postgres.Live   // as of the last round; guarded by mu
+	servers []postgres.Live   // as of the last complete round; guarded by mu
 	beats   map[string]beat   // of the servers, by ID; guarded by mu
+	heard   map[string]bool   // ledgers of which the database has notified this server since the last round; guarded by mu
+	missed  bool              // notifications may have been lost since the last round; guarded by mu
+	next    time.Time         // when the next complete round is due; guarded by mu
 }
 
 // beat is the last time that a server said that it runs.
@@ -69,9 +76,11 @@ type beat struct {
 type place struct {
 	postgres.State           // as of the last round
 	busy           bool      // a step for this ledger is running
+	stale          bool      // it has changed since it was read: two changes can lead to the same Version
+	again          bool      // a round found the ledger busy, so the end of the step starts another round
 	lost           bool      // this server has held the ledger since it started, so it no longer resumes a lease of an earlier run
 	renewed        time.Time // when the lease was last seen to have changed, by this server's clock
-	stale          bool      // it has not for longer than a lease lasts: it is free, whatever the database's clock says
+	expired        bool      // it has not for longer than a lease lasts: it is free, whatever the database's clock says
 	free           time.Time // when the lease became free; zero while it is taken
 	preferred      string    // ID of the server that was preferred in the last round
 	since          time.Time // since when
@@ -85,15 +94,21 @@ type place struct {
 
 // Start begins to share the ledgers of a database. When it returns, this server has taken the
 // leases that it was able to take, including its own from an earlier run.
-func Start(ctx context.Context, leases *postgres.Leases, host *ledger.Host, log *slog.Logger) (*Cluster, error) {
-	c := &Cluster{leases: leases, host: host, log: log, wake: make(chan struct{}, 1), places: make(map[string]*place)}
+func Start(ctx context.Context, database *postgres.Database, host *ledger.Host, log *slog.Logger) (*Cluster, error) {
+	return start(ctx, database, host, log, roundPause)
+}
+
+func start(ctx context.Context, database *postgres.Database, host *ledger.Host, log *slog.Logger, pause time.Duration) (*Cluster, error) {
+	leases := database.Leases()
+	c := &Cluster{leases: leases, host: host, log: log, pause: pause, wake: make(chan struct{}, 1), places: make(map[string]*place), heard: make(map[string]bool)}
+	c.leaving.Store(leases.ReadOnly())
 	// Two rounds are necessary: only after the first does the server know for which ledgers it
 	// has keys.
 	for range 2 {
 		if err := c.look(ctx); err != nil {
 			return nil, err
 		}
-		if err := leases.Beat(ctx, c.able(ctx)); err != nil {
+		if err := c.beat(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -101,8 +116,9 @@ func Start(ctx context.Context, leases *postgres.Leases, host *ledger.Host, log 
 	c.stop = stop
 	c.decide(running)
 	c.steps.Wait()
-	c.loops.Go(func() { c.every(running, roundPause, c.round) })
-	c.loops.Go(func() { c.every(running, beatPause, c.beat) })
+	c.loops.Go(func() { c.every(running, c.pause, c.wake, c.round) })
+	c.loops.Go(func() { c.every(running, beatPause, nil, c.beat) })
+	c.loops.Go(func() { database.Listen(running, c.hear) })
 	return c, nil
 }
 
@@ -114,8 +130,25 @@ func (c *Cluster) Wake() {
 	}
 }
 
-// every calls f until ctx is done, and logs when f starts to fail and when it succeeds again.
-func (c *Cluster) every(ctx context.Context, pause time.Duration, f func(context.Context) error) {
+// hear notes that the database has notified this server of a change of a ledger. An empty name
+// means that notifications may have been lost.
+func (c *Cluster) hear(name string) {
+	if c.leases.Held(name) { // the change is most likely this server's
+		return
+	}
+	c.mu.Lock()
+	if name == "" {
+		c.missed = true
+	} else {
+		c.heard[name] = true
+	}
+	c.mu.Unlock()
+	c.Wake()
+}
+
+// every calls f after each pause, and when it is woken, until ctx is done. It logs when f starts to
+// fail and when it succeeds again.
+func (c *Cluster) every(ctx context.Context, pause time.Duration, wake <-chan struct{}, f func(context.Context) error) {
 	failing := false
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -133,9 +166,12 @@ func (c *Cluster) every(ctx context.Context, pause time.Duration, f func(context
 		}
 		failing = err != nil
 		timer := time.NewTimer(pause)
+		if failing {
+			timer.Reset(min(pause, roundPause))
+		}
 		select {
 		case <-timer.C:
-		case <-c.wake:
+		case <-wake:
 		case <-ctx.Done():
 		}
 		timer.Stop()
@@ -186,27 +222,65 @@ func (c *Cluster) able(ctx context.Context) (names []string) {
 	return names
 }
 
+// round looks at the ledgers of which the database has notified this server. If there are none,
+// or a complete look is due, it looks at all.
 func (c *Cluster) round(ctx context.Context) error {
-	if err := c.look(ctx); err != nil {
-		return err
+	c.mu.Lock()
+	names := slices.Collect(maps.Keys(c.heard))
+	for _, name := range names {
+		if p := c.places[name]; p != nil {
+			p.stale = true
+		}
 	}
-	c.decide(ctx)
-	return nil
+	clear(c.heard)
+	if c.missed || !time.Now().Before(c.next) {
+		names = nil
+	}
+	c.missed = false
+	c.mu.Unlock()
+	err := c.look(ctx, names...)
+	c.failed.Store(err != nil)
+	if err == nil {
+		c.decide(ctx)
+	}
+	return err
 }
 
-// look reads the state of all ledgers and servers.
-func (c *Cluster) look(ctx context.Context) error {
-	states, err := c.leases.States(ctx)
-	if err != nil {
-		return err
-	}
-	servers, err := c.leases.Servers(ctx)
-	if err != nil {
-		return err
+// Following returns why this server may not show the newest state of a ledger that another one
+// writes. The error names no ledger.
+func (c *Cluster) Following() error {
+	if c.failed.Load() {
+		return errors.New("the database does not answer; the server's log says why")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.servers = c.running(servers)
+	for _, p := range c.places {
+		if p.failing {
+			return errors.New("the server cannot follow a ledger, and shows an older state of it; its log names the ledger and the cause")
+		}
+	}
+	return nil
+}
+
+// look reads the states of the ledgers with these names. Without names it reads those of all
+// ledgers and servers.
+func (c *Cluster) look(ctx context.Context, names ...string) error {
+	begun := time.Now()
+	states, err := c.leases.States(ctx, names...)
+	if err != nil {
+		return err
+	}
+	var servers []postgres.Live
+	if len(names) == 0 {
+		if servers, err = c.leases.Servers(ctx); err != nil {
+			return err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(names) == 0 {
+		c.servers, c.next = c.running(servers), begun.Add(c.pause)
+	}
 	for _, state := range states {
 		p := c.places[state.Name]
 		if p == nil {
@@ -218,7 +292,7 @@ func (c *Cluster) look(ctx context.Context) error {
 		if p.renewed.IsZero() || !p.Expires.Equal(state.Expires) {
 			p.renewed = time.Now()
 		}
-		if p.stale = time.Since(p.renewed) > postgres.LeaseTime; p.stale {
+		if p.expired = time.Since(p.renewed) > postgres.LeaseTime; p.expired {
 			state.Holder, state.Taken = nil, false
 		}
 		if p.Epoch != 0 && p.Epoch != state.Epoch {
@@ -261,6 +335,7 @@ func (c *Cluster) decide(ctx context.Context) {
 	}
 	for name, p := range c.places {
 		if p.busy {
+			p.again = true
 			continue
 		}
 		if step := c.step(p); step != nil {
@@ -268,8 +343,12 @@ func (c *Cluster) decide(ctx context.Context) {
 			c.steps.Go(func() {
 				step(context.WithoutCancel(ctx), name, p)
 				c.mu.Lock()
-				p.busy = false
+				again := p.again
+				p.busy, p.again = false, false
 				c.mu.Unlock()
+				if again {
+					c.Wake()
+				}
 			})
 		}
 	}
@@ -293,7 +372,7 @@ func (c *Cluster) step(p *place) func(context.Context, string, *place) {
 		return c.follow
 	case c.mayTake(p, self):
 		return c.take
-	case p.Size > 0 && (role == ledger.Absent || p.followed != p.Version):
+	case p.Size > 0 && (role == ledger.Absent || p.failing || p.stale || p.followed != p.Version):
 		return c.follow
 	}
 	return nil
@@ -317,7 +396,7 @@ func (c *Cluster) take(ctx context.Context, name string, p *place) {
 	var stale time.Time
 	c.mu.Lock()
 	resume := !p.lost
-	if p.stale {
+	if p.expired {
 		stale = p.Expires
 	}
 	c.mu.Unlock()
@@ -392,6 +471,7 @@ func (c *Cluster) give(ctx context.Context, name string, p *place, to *postgres.
 func (c *Cluster) follow(ctx context.Context, name string, p *place) {
 	c.mu.Lock()
 	version := p.Version
+	p.stale = false // before anything is read
 	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, followTime)
 	defer cancel()
@@ -482,6 +562,9 @@ func (c *Cluster) Close() error {
 				c.log.Warn("the lease of a ledger could not be given up; another server can take the ledger when the lease expires", "ledger", l.Name(), "error", err)
 			}
 		}
+	}
+	if c.leases.ReadOnly() {
+		return nil
 	}
 	return c.leases.Leave(ctx)
 }

@@ -29,6 +29,9 @@ func Database(data string) string { return filepath.Join(data, "db") }
 // another database. The lock on this folder is then the lock on the data folder.
 func StoreMarker(data string) string { return filepath.Join(data, "store") }
 
+// Copy returns the folder of the log that a server with --from has loaded.
+func Copy(data string) string { return filepath.Join(data, "copy") }
+
 // Incoming returns the folder of a database into which migrate copies ledgers.
 func Incoming(data string) string { return filepath.Join(data, "incoming") }
 

@@ -35,6 +35,22 @@ func IsElsewhere(data string) bool {
 	return err == nil
 }
 
+// CheckNoCopy refuses the folder of a server with --from.
+func CheckNoCopy(data string) error {
+	if _, err := os.Stat(Copy(data)); err == nil {
+		return cli.Exitf(cli.ExitUsage, "the folder %s has a published copy of a log: start the server with --read-only --from URL, or name another folder with --data", data)
+	}
+	return nil
+}
+
+// CheckCopy refuses a folder with another log than a published copy, for a server with --from.
+func CheckCopy(data string) error {
+	if HasDatabase(data) || IsElsewhere(data) {
+		return cli.Exitf(cli.ExitUsage, "the folder %s belongs to a server that writes; name another folder with --data", data)
+	}
+	return nil
+}
+
 // ElsewhereError says that the log of a data folder is in another database, and what to do.
 func ElsewhereError(data string) error {
 	if _, err := os.Stat(Moved(data)); err != nil {
@@ -79,7 +95,7 @@ func CheckForeign(data string) error {
 	}
 	ours := []string{
 		filepath.Base(Database(data)), // another server may be starting and have created it
-		filepath.Base(StoreMarker(data)), filepath.Base(Incoming(data)), filepath.Base(Moved(data)),
+		filepath.Base(StoreMarker(data)), filepath.Base(Copy(data)), filepath.Base(Incoming(data)), filepath.Base(Moved(data)),
 		filepath.Base(Index(data)), filepath.Base(Spool(data)), filepath.Base(SnapshotsOf(data).Dir), filepath.Base(Restoring(data)),
 		filepath.Base(Keys(data).Dir), filepath.Base(Marks(data).Dir), filepath.Base(Access(data)), "lost+found",
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"colophon/ledger"
+	"colophon/ledger/highwater"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 	"colophon/storage"
@@ -20,8 +20,8 @@ func CheckMark(ctx context.Context, data, name string, store storage.Reader, key
 	if err != nil {
 		return nil, err
 	}
-	err = ledger.CheckMark(ctx, store, mark, keys...)
-	if !errors.Is(err, ledger.ErrRollback) {
+	err = highwater.Check(ctx, store, mark, keys...)
+	if !errors.Is(err, highwater.ErrRollback) {
 		return nil, err
 	}
 	head, headErr := store.Head(ctx)

@@ -64,14 +64,14 @@ func openGate(ctx context.Context, config Config, log *slog.Logger) (_ gate, err
 		g.tls, about.TrustsAuthority = files.server(), files.trusts
 	}
 	if config.Store != "" {
-		shared, err := openTokens(ctx, config, log)
+		database, shared, err := openTokens(ctx, config, log)
 		if err != nil {
 			return gate{}, err
 		}
-		g.shared, about.Shared = shared, shared
+		g.shared, about.Shared = database, shared
 		defer func() {
 			if err != nil {
-				err = errors.Join(err, shared.Close())
+				err = errors.Join(err, database.Close())
 			}
 		}()
 	}

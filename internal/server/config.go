@@ -17,10 +17,12 @@ import (
 
 	"colophon/api/limits"
 	"colophon/internal/cli"
+	"colophon/internal/memory"
 	"colophon/internal/publish"
 	"colophon/internal/safefile"
 	"colophon/internal/size"
 	"colophon/ledger/index"
+	"colophon/proofs"
 	"colophon/storage/postgres"
 )
 
@@ -35,6 +37,15 @@ type Config struct {
 	// Store is the URL of a PostgreSQL database that holds the log instead of the folder db.
 	// It can contain a password.
 	Store string `yaml:"store"`
+	// ReadOnly serves the ledgers of Store, or the copy at From, and writes nothing there. It needs
+	// no signing key.
+	ReadOnly bool `yaml:"read-only"`
+	// From is the URL of a ledger in a published copy, and Key the verifier key that the copy's
+	// log must have: the text, or the name of a file.
+	From string `yaml:"from"`
+	Key  string `yaml:"key"`
+	// Trusted are the keys that Key names.
+	Trusted []*proofs.Verifier `yaml:"-"`
 	// Listen is the TCP address, host:port. Port 0 selects a free port.
 	Listen string `yaml:"listen"`
 	// Advertise is the address, host:port or a URL, at which the other servers on the same
@@ -120,6 +131,14 @@ func (c Config) validate() error {
 		return fmt.Errorf("listen: %w; write host:port, like 127.0.0.1:8080", err)
 	case c.Store != "" && !postgres.IsURL(c.Store):
 		return errors.New("store: the value is not the URL of a PostgreSQL database, like postgres://colophon@db.example.org/colophon")
+	case c.ReadOnly && c.Store == "" && c.From == "":
+		return errors.New("read-only: name what to serve: --store URL, or --from URL for a published copy")
+	case c.From != "" && (!c.ReadOnly || c.Store != ""):
+		return errors.New("from: it needs --read-only, and no --store")
+	case c.From != "" && c.Key == "":
+		return errors.New("key: give the verifier key of the ledger whose copy --from names, as its operator has published it, or a file with it")
+	case c.ReadOnly && c.Publish != "":
+		return errors.New("publish: a server with --read-only publishes nothing; leave one of the two out")
 	case c.Advertise != "" && c.Store == "":
 		return errors.New("advertise: has no effect without --store; leave it out")
 	case c.Advertise != "" && advertised(c.Advertise, "http") == "":
@@ -156,6 +175,9 @@ func (l *logLevel) UnmarshalText(text []byte) error {
 func (c *Config) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Data, "data", c.Data, "`folder` for the database and the keys; created if it does not exist")
 	flags.StringVar(&c.Store, "store", c.Store, "`URL` (postgres://user@host/database) of a PostgreSQL database for the log; default: the folder of --data. Put a password into COLOPHON_STORE, never on the command line")
+	flags.BoolVar(&c.ReadOnly, "read-only", c.ReadOnly, "serve the ledgers of --store, or the published copy at --from, without writing or signing anything")
+	flags.StringVar(&c.From, "from", c.From, "`URL` of a ledger in a published copy, for --read-only: file:///folder/v1/ledgers/NAME, s3://bucket/prefix/v1/ledgers/NAME?endpoint=URL, or that of a web server")
+	flags.StringVar(&c.Key, "key", c.Key, "verifier `key` that the log at --from must have, or a file with it")
 	flags.StringVar(&c.Listen, "listen", c.Listen, "`address` to listen on, host:port; port 0 selects a free port")
 	flags.StringVar(&c.Advertise, "advertise", c.Advertise, "`address`, host:port or a URL, at which other servers on the same --store reach this one; default --listen")
 	flags.StringVar(&c.IndexFrom, "index-from", c.IndexFrom, "`URLs`, separated by commas, of servers with the same log: an index that is missing or far behind is fetched from the first, if the others have the same rows")
@@ -239,4 +261,17 @@ func (c *Config) readFile(path string) error {
 		return errors.New("the file has more than one document")
 	}
 	return nil
+}
+
+// leastCache is the minimum default size of the block cache, in bytes. If the cache is smaller
+// than the data that requests read at random, the slowest answers take longer: 1 GiB is too
+// little for a million records.
+const leastCache = 64 << 20
+
+// WithCaches sets the sizes of caches that are not configured. Each gets a share of the usable
+// memory, in bytes.
+func (c Config) WithCaches(usable uint64) Config {
+	setDefault(&c.Cache, size.Bytes(memory.Share(usable, 16, leastCache)))
+	setDefault(&c.IndexCache, size.Bytes(memory.Share(usable, 16, index.DefaultMemory)))
+	return c
 }

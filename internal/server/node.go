@@ -16,6 +16,7 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/cluster"
 	"colophon/internal/datadir"
+	"colophon/internal/mirror"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/query"
@@ -36,6 +37,8 @@ type Node struct {
 	Host     *ledger.Host
 	Index    *index.Store
 	log      *slog.Logger
+	loaded   *mirror.Database // the log that was loaded from a copy; otherwise nil
+	mirror   *mirror.Mirror   // follows the copy while the server serves; otherwise nil
 	made     datadir.Folder
 	// madeDefault is true if this process created the ledger "default".
 	madeDefault bool
@@ -47,6 +50,12 @@ type Node struct {
 // Open opens the data folder. The first start creates the folder and the ledger "default". If
 // Open fails, it removes everything that it created.
 func Open(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger) (*Node, error) {
+	if config.From != "" {
+		return openMirror(ctx, config, keys, log)
+	}
+	if err := datadir.CheckNoCopy(config.Data); err != nil {
+		return nil, err
+	}
 	switch {
 	case config.Store != "":
 		return openElsewhere(ctx, config, keys, log)
@@ -94,7 +103,7 @@ func makeSpool(data string) error {
 // open opens the ledgers and the index on top of the database.
 func (n *Node) open(ctx context.Context, config Config, keys ledger.Keys) (err error) {
 	ledgerConfig := func(name string) ledger.Config {
-		return ledger.Config{Clock: clock, Log: n.log.With("ledger", name), Marks: datadir.Marks(config.Data), Fatal: n.fatal(name)}
+		return ledger.Config{Clock: clock, Log: n.log.With("ledger", name), Marks: datadir.Marks(config.Data), MarkShown: config.ReadOnly && n.remote != nil, Fatal: n.fatal(name)}
 	}
 	if err := makeSpool(config.Data); err != nil && !n.fullBy(err) {
 		return fmt.Errorf("creating a folder for results that clients have not read yet: %w", err)
@@ -111,14 +120,18 @@ func (n *Node) open(ctx context.Context, config Config, keys ledger.Keys) (err e
 	if err := n.share(ctx); err != nil {
 		return err
 	}
-	if err := n.makeDefault(ctx); err != nil {
+	if err := n.makeDefault(ctx, config); err != nil {
 		return err
 	}
 	n.Index, err = query.Open(index.Config{Dir: datadir.Index(config.Data), Log: n.log.With("part", "index"), Memory: int64(config.IndexCache), ReadOnly: n.readOnly()})
 	return err
 }
 
-func (n *Node) makeDefault(ctx context.Context) error {
+// makeDefault makes the ledger "default", unless it exists, or the server only reads.
+func (n *Node) makeDefault(ctx context.Context, config Config) error {
+	if config.ReadOnly {
+		return nil
+	}
 	_, err := n.Host.Ledger(ledger.Default)
 	if errors.Is(err, ledger.ErrUnknown) {
 		_, err = n.Host.Create(ctx, ledger.New{Name: ledger.Default})

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -37,6 +38,11 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) (er
 		return err
 	}
 	defer func() { err = errors.Join(err, g.close()) }()
+	if config.From != "" {
+		if config.Trusted, err = c.ReadKeys(config.Key); err != nil {
+			return err
+		}
+	}
 	config = config.WithCaches(memory.Usable())
 	defer besideLimit(index.OffHeapBytes(int64(config.IndexCache)))()
 	defer paceGarbage(c.Env)()
@@ -111,6 +117,11 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	if n.archive != nil {
 		metrics.Register(n.archive)
 	}
+	endMirror, err := n.follow(ctx, config, metrics)
+	if err != nil {
+		return err
+	}
+	defer endMirror()
 	endCopies, err := n.publish(config.Settings, metrics)
 	if err != nil {
 		return err
@@ -123,7 +134,7 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 		Host: n.Host, Index: n.Index, Log: n.log, Metrics: metrics, Version: n.version, Access: g.who,
 		Hosts: api.Hosts(config.AllowHost), MetricsElsewhere: config.MetricsListen != "",
 		SpoolDir: datadir.Spool(config.Data), Load: config.Load,
-		Snapshot: snapshot, Holder: n.holder(),
+		Snapshot: snapshot, Holder: n.holder(), ReadOnly: config.ReadOnly, Following: n.following(config),
 	})
 	if err != nil {
 		return fmt.Errorf("creating the server: %w", err)
@@ -180,10 +191,6 @@ func Locked(handler http.Handler, lock sync.Locker) http.Handler {
 // welcome prints the addresses, the folder, and the key to the standard output once the server
 // answers.
 func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) error {
-	l, err := n.Host.Ledger(ledger.Default)
-	if err != nil {
-		return err
-	}
 	data, err := filepath.Abs(config.Data)
 	if err != nil {
 		return err
@@ -201,6 +208,9 @@ func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) erro
 	if n.remote != nil {
 		fmt.Fprintf(table, "  store\tPostgreSQL at %s\n", n.remote.Place())
 	}
+	if config.From != "" {
+		fmt.Fprintf(table, "  copy\t%s\n", config.From)
+	}
 	if n.madeDefault {
 		fmt.Fprintf(table, "  created\ta new ledger%s\n", datadir.NewKeyNote(data))
 	}
@@ -209,9 +219,15 @@ func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) erro
 			fmt.Fprintf(table, "  no writes\t%v\n", err)
 		}
 	}
-	fmt.Fprintf(table, "  ledger\t%s, at tree size %d\n", l.Name(), l.Head().Size)
-	fmt.Fprintf(table, "  origin\t%s\n", l.Info().Origin)
-	fmt.Fprintf(table, "  verifier key\t%s\n", l.VerifierKey())
+	switch l := n.shown(); {
+	case l != nil:
+		fmt.Fprintf(table, "  ledger\t%s, at tree size %d\n", l.Name(), l.Head().Size)
+		fmt.Fprintf(table, "  origin\t%s\n", l.Info().Origin)
+		fmt.Fprintf(table, "  verifier key\t%s\n", l.VerifierKey())
+	case len(config.Trusted) > 0:
+		fmt.Fprintf(table, "  ledger\tis being loaded from the copy\n")
+		fmt.Fprintf(table, "  verifier key\t%s\n", config.Trusted[0])
+	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
@@ -219,6 +235,19 @@ func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) erro
 		return err
 	}
 	g.warn(config, n.log, at.server.Addr())
+	return nil
+}
+
+// shown returns the ledger that the start describes: "default", or another one if there is no such
+// ledger; nil if a server that only reads has none yet.
+func (n *Node) shown() *ledger.Ledger {
+	all := n.Host.Ledgers()
+	if i := slices.IndexFunc(all, func(l *ledger.Ledger) bool { return l.Name() == ledger.Default }); i >= 0 {
+		return all[i]
+	}
+	if len(all) > 0 {
+		return all[0]
+	}
 	return nil
 }
 

@@ -13,17 +13,26 @@ import (
 // openTokens opens the database that has the tokens, and moves the tokens of the data folder
 // into it. The returned store has its own connections, so that a check for revoked tokens does
 // not wait for other reads.
-func openTokens(ctx context.Context, config Config, log *slog.Logger) (*postgres.Database, error) {
+func openTokens(ctx context.Context, config Config, log *slog.Logger) (*postgres.Database, access.Shared, error) {
 	if err := datadir.CheckElsewhere(config.Data); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	database, err := postgres.Open(ctx, postgres.Config{URL: config.Store, Logger: log})
+	database, err := postgres.Open(ctx, postgres.Config{URL: config.Store, Logger: log, ReadOnly: config.ReadOnly, Primary: true})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := access.TakeOver(datadir.Access(config.Data), database); err != nil {
 		_ = database.Close()
-		return nil, cli.Refused("%w", err)
+		return nil, nil, cli.Refused("%w", err)
 	}
-	return database, nil
+	if config.ReadOnly {
+		return database, readTokens{database}, nil
+	}
+	return database, database, nil
 }
+
+// readTokens are the shared tokens as a server has them that writes nothing. It does not store
+// when they were last used.
+type readTokens struct{ *postgres.Database }
+
+func (readTokens) SetValue(context.Context, string, int64, []byte) error { return nil }

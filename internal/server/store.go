@@ -14,11 +14,13 @@ import (
 	"strings"
 	"time"
 
+	"colophon/internal/cli"
 	"colophon/internal/cluster"
 	"colophon/internal/datadir"
 	"colophon/internal/folderlock"
 	"colophon/internal/safefile"
 	"colophon/ledger"
+	"colophon/ledger/highwater"
 	"colophon/storage/postgres"
 )
 
@@ -41,12 +43,15 @@ func openElsewhere(ctx context.Context, config Config, keys ledger.Keys, log *sl
 		return nil, errors.Join(err, lock.Close())
 	}
 	self := postgres.Server{ID: id, Address: config.Advertise}
-	database, err := postgres.Open(ctx, postgres.Config{URL: config.Store, Logger: log.With("part", "storage"), Server: &self})
+	database, err := postgres.Open(ctx, postgres.Config{URL: config.Store, Logger: log.With("part", "storage"), Server: &self, ReadOnly: config.ReadOnly, Primary: true})
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	n := &Node{database: database, remote: database, lock: lock, log: log}
 	if err := n.open(ctx, config, keys); err != nil {
+		if config.ReadOnly && errors.Is(err, highwater.ErrRollback) {
+			err = cli.Exitf(cli.ExitDamaged, "%w\nThis server has shown the newer log, and does not show the older one. Find out which is right; to accept the store, remove %s", err, datadir.Marks(config.Data).Dir)
+		}
 		return nil, errors.Join(datadir.ExplainOpen(err, config.Data), n.Close())
 	}
 	return n, nil
@@ -79,7 +84,7 @@ func (n *Node) share(ctx context.Context) (err error) {
 	if n.remote == nil {
 		return nil
 	}
-	started, err := cluster.Start(ctx, n.remote.Leases(), n.Host, n.log.With("part", "cluster"))
+	started, err := cluster.Start(ctx, n.remote, n.Host, n.log.With("part", "cluster"))
 	if err != nil {
 		return fmt.Errorf("taking the ledgers of the store: %w", err)
 	}
@@ -109,6 +114,18 @@ func (n *Node) holder() func(ledger string) (address string, ok bool) {
 		return nil
 	}
 	return n.cluster.Holder
+}
+
+// following returns what reports that a server that only reads cannot follow; nil for a server that
+// writes.
+func (n *Node) following(config Config) func() error {
+	switch {
+	case n.mirror != nil:
+		return n.mirror.Following
+	case config.ReadOnly && n.cluster != nil:
+		return n.cluster.Following
+	}
+	return nil
 }
 
 // defaultWait is how long a starting server waits for another server that is creating the

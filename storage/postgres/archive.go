@@ -23,7 +23,7 @@ func (l *ledger) archived(ctx context.Context) (storage.Archived, error) {
 }
 
 // unlessArchived returns err, or an ArchivedError if what is missing is archived.
-func (l *ledger) unlessArchived(ctx context.Context, err error, has func(storage.Archived) bool) error {
+func unlessArchived(ctx context.Context, l *ledger, err error, has func(storage.Archived) bool) error {
 	a, failed := l.archived(ctx)
 	switch {
 	case failed != nil:
@@ -35,8 +35,8 @@ func (l *ledger) unlessArchived(ctx context.Context, err error, has func(storage
 }
 
 // missing returns the error of an entry that is not stored.
-func (l *ledger) missing(ctx context.Context, seq, size uint64) error {
-	return l.unlessArchived(ctx, fmt.Errorf("%w: entry %d of %d is missing", storage.ErrDamaged, seq, size),
+func missing(ctx context.Context, l *ledger, seq, size uint64) error {
+	return unlessArchived(ctx, l, fmt.Errorf("%w: entry %d of %d is missing", storage.ErrDamaged, seq, size),
 		func(a storage.Archived) bool { return a.Has(seq) })
 }
 

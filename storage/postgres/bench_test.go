@@ -3,6 +3,7 @@ package postgres
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,6 +45,37 @@ func benchBatch(old storage.Head, n int, text []byte) storage.Batch {
 	}
 	b.Head.Tip = digestOf(b.Head.Size)
 	return b
+}
+
+// BenchmarkCommits commits to several ledgers at the same time, as one of several servers.
+func BenchmarkCommits(b *testing.B) {
+	const ledgers, records = 4, 16
+	text := benchWords(1 << 20)
+	server := postgrestest.Shared(b)
+	db, err := Open(b.Context(), Config{URL: server.URL("search_path", server.Schema(b)), Logger: silent(), Server: &Server{ID: "a"}})
+	require.NoError(b, err)
+	var stores [ledgers]storage.Store
+	for i := range stores {
+		stores[i], err = db.Create(b.Context(), storage.Info{Name: fmt.Sprint("ledger-", i)})
+		require.NoError(b, err)
+	}
+	var heads [ledgers]storage.Head
+	b.ResetTimer()
+	for range b.N {
+		var commits sync.WaitGroup
+		for i, store := range stores {
+			commits.Go(func() {
+				next := benchBatch(heads[i], records, text)
+				if err := store.Commit(b.Context(), heads[i], next); err != nil {
+					b.Error(err)
+				}
+				heads[i] = next.Head
+			})
+		}
+		commits.Wait()
+	}
+	b.ReportMetric(float64(b.N*ledgers)/b.Elapsed().Seconds(), "commits/s")
+	require.NoError(b, db.Close())
 }
 
 // benchWords is text of random words.

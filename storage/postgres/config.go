@@ -53,6 +53,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"colophon/storage/postgres/notify"
 	"colophon/storage/postgres/sockets"
 )
 
@@ -75,6 +76,8 @@ type Config struct {
 	Server *Server
 	// ReadOnly opens an existing database without taking over its ledgers. Every write fails.
 	ReadOnly bool
+	// Primary refuses each connection to a server that is in recovery, with ErrStandby.
+	Primary bool
 	// Moving opens a database that a Move has locked. Only colophon migrate sets it.
 	Moving bool
 }
@@ -125,30 +128,65 @@ func (c Config) parse(open *sockets.Set) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// pools opens the connections for reads and those for writes. writes is nil if the database is
-// opened for reading only.
-func (c Config) pools(ctx context.Context, open *sockets.Set) (reads, writes *pgxpool.Pool, err error) {
+// pools opens the connections for reads, for writes, and for waits until what was read is durable.
+// writes is nil if the database is opened for reading only, and waits too unless other servers
+// write to it. Otherwise the two are the same.
+func (c Config) pools(ctx context.Context, open *sockets.Set) (reads, writes, waits *pgxpool.Pool, err error) {
 	config, err := c.parse(open)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	if !c.ReadOnly {
-		config.AfterConnect = useIndexes
-	}
-	if reads, err = pgxpool.NewWithConfig(ctx, config); err != nil || c.ReadOnly {
-		return reads, nil, err
+	config.AfterConnect = c.prepareReads
+	if reads, err = pgxpool.NewWithConfig(ctx, config); err != nil || c.ReadOnly && c.Server == nil {
+		return reads, nil, nil, err
 	}
 	config = config.Copy()
 	config.MaxConns = writeConnections
 	config.MinConns, config.MinIdleConns = 0, 0
 	config.ConnConfig.OnNotice = noteWarning
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		return cmp.Or(useIndexes(ctx, conn), c.prepareWrites(ctx, conn))
+		return cmp.Or(c.prepareReads(ctx, conn), c.prepareWrites(ctx, conn))
 	}
-	if writes, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+	if waits, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		reads.Close()
+		return nil, nil, nil, err
 	}
-	return reads, writes, err
+	if !c.ReadOnly {
+		writes = waits
+	}
+	return reads, writes, waits, nil
+}
+
+// prepareReads prepares each new connection. Commands that only read have queries that useIndexes
+// does not suit.
+func (c Config) prepareReads(ctx context.Context, conn *pgx.Conn) error {
+	if err := c.checkPrimary(ctx, conn); err != nil || c.ReadOnly && c.Server == nil {
+		return err
+	}
+	return useIndexes(ctx, conn)
+}
+
+// ErrStandby: the database server is in recovery.
+var ErrStandby = errors.New("the database server is a standby (pg_is_in_recovery): it can lack records that the primary has acknowledged, so nothing is read from it; " +
+	"name the primary in the URL, with target_session_attrs=primary if the URL has several hosts")
+
+// checkPrimary returns ErrStandby for a connection that Config.Primary refuses. A standby is shut
+// down or promoted before its role changes, so a new connection is the moment to look.
+func (c Config) checkPrimary(ctx context.Context, conn *pgx.Conn) error {
+	if !c.Primary {
+		return nil
+	}
+	var standby bool
+	err := conn.QueryRow(ctx, `SELECT pg_is_in_recovery()`).Scan(&standby)
+	switch {
+	case notify.Unsupported(err): // the engine has no standbys
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading whether the server is a standby: %w", err)
+	case standby:
+		return ErrStandby
+	}
+	return nil
 }
 
 // useIndexes makes PostgreSQL plan each statement once, and only with indexes; every statement

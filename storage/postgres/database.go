@@ -15,6 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"colophon/storage"
+	"colophon/storage/postgres/pooler"
+	"colophon/storage/postgres/schema"
 	"colophon/storage/postgres/sockets"
 )
 
@@ -23,9 +25,11 @@ import (
 type Database struct {
 	reads    *pgxpool.Pool
 	writes   *pgxpool.Pool // nil if the database is open for reading only
+	waits    *pgxpool.Pool // see pools
 	writer   string        // identifies this Database in the heads that it writes
 	patience time.Duration
 	moving   bool // Config.Moving
+	config   Config
 	log      *slog.Logger
 	closed   atomic.Bool
 	open     *sockets.Set
@@ -40,7 +44,7 @@ type Database struct {
 var _ storage.Database = (*Database)(nil)
 
 // Open opens a database, and creates or converts its tables. It returns a SettingError if a
-// setting of the server could lose commits, a PoolerError if connections share sessions,
+// setting of the server could lose commits, a *pooler.Error if connections share sessions,
 // storage.ErrFormat if this build cannot use the tables of a later one, and a MoveError if a
 // migration has locked the database.
 func Open(ctx context.Context, cfg Config) (*Database, error) {
@@ -53,7 +57,7 @@ func Open(ctx context.Context, cfg Config) (*Database, error) {
 
 func open(ctx context.Context, cfg Config) (*Database, error) {
 	opened := new(sockets.Set)
-	reads, writes, err := cfg.pools(ctx, opened)
+	reads, writes, waits, err := cfg.pools(ctx, opened)
 	if err != nil {
 		return nil, err
 	}
@@ -61,14 +65,16 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 	d := &Database{
 		reads:    reads,
 		writes:   writes,
+		waits:    waits,
 		writer:   fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()),
 		patience: cfg.Patience,
 		moving:   cfg.Moving,
+		config:   cfg,
 		log:      cfg.Logger,
 		open:     opened,
 		ledgers:  make(map[string]*ledger),
 	}
-	err = checkPooler(ctx, reads.Config().ConnConfig)
+	err = pooler.Check(ctx, reads.Config().ConnConfig)
 	if err == nil {
 		err = d.prepare(ctx)
 	}
@@ -91,46 +97,28 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 // changes nothing.
 func Probe(ctx context.Context, url string) error {
 	cfg := Config{URL: url}.withDefaults()
-	reads, writes, err := cfg.pools(ctx, new(sockets.Set))
+	reads, writes, _, err := cfg.pools(ctx, new(sockets.Set))
 	if err != nil {
 		return err
 	}
 	defer reads.Close()
 	defer writes.Close()
-	if err := checkPooler(ctx, reads.Config().ConnConfig); err != nil {
+	if err := pooler.Check(ctx, reads.Config().ConnConfig); err != nil {
 		return explained(err)
 	}
-	texts, err := steps()
-	if err != nil {
-		return err
-	}
-	stored, err := version(ctx, writes)
-	if err != nil {
+	if err := schema.Check(ctx, writes); err != nil {
 		return explained(err)
 	}
-	return stored.check(len(texts))
+	return nil
 }
 
 // prepare checks the version of the tables and, as each connection for writes does, the
 // server's settings.
 func (d *Database) prepare(ctx context.Context) error {
 	if d.writes != nil {
-		return migrate(ctx, d.writes)
+		return schema.Migrate(ctx, d.writes)
 	}
-	texts, err := steps()
-	if err != nil {
-		return err
-	}
-	stored, err := version(ctx, d.reads)
-	switch {
-	case err != nil:
-		return err
-	case stored.tables == 0:
-		return fmt.Errorf("%w: there are no tables of colophon", storage.ErrNotFound)
-	case stored.tables < len(texts):
-		return fmt.Errorf("%w: the tables have version %d, but this build reads version %d; open the database once for writing", storage.ErrFormat, stored.tables, len(texts))
-	}
-	return stored.check(len(texts))
+	return schema.Complete(ctx, d.reads)
 }
 
 // Place returns the host and the database, for messages. It contains no password.
@@ -320,6 +308,7 @@ func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, erro
 			if d.leases != nil {
 				l.held.Store(true)
 				d.leases.note(l)
+				d.leases.notices.Announce(l.name)
 			}
 			return l, nil
 		case err != nil && !temporary(err):
@@ -395,26 +384,38 @@ func inTransaction(ctx context.Context, pool *pgxpool.Pool, change func(*pgx.Con
 	return commit(ctx, conn)
 }
 
-// acknowledged runs a statement that is a transaction of its own, writes, and returns a row. As
-// after commit, an error means that the outcome is unknown.
+// acknowledged runs a query that also writes a message to the write-ahead log, and returns its row
+// once the message is durable. Like read, it tries once more if the connection was lost.
 func (d *Database) acknowledged(ctx context.Context, values []any, query string, arguments ...any) error {
-	if err := d.writable(ctx); err != nil {
+	if err := d.usable(ctx); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.patience)
 	defer cancel()
-	pooled, err := d.writes.Acquire(ctx)
+	err := d.awaited(ctx, values, query, arguments...)
+	if temporary(err) && !errors.Is(err, pgx.ErrNoRows) && ctx.Err() == nil {
+		err = d.awaited(ctx, values, query, arguments...)
+	}
 	if err != nil {
 		return explained(err)
+	}
+	return nil
+}
+
+// awaited does one attempt of acknowledged.
+func (d *Database) awaited(ctx context.Context, values []any, query string, arguments ...any) error {
+	pooled, err := d.waits.Acquire(ctx)
+	if err != nil {
+		return err
 	}
 	defer pooled.Release()
 	notes := pooled.Conn().PgConn().CustomData()
 	delete(notes, warned)
 	if err := pooled.QueryRow(ctx, query, arguments...).Scan(values...); err != nil {
-		return explained(err)
+		return err
 	}
 	if warning, is := notes[warned]; is {
-		return explained(fmt.Errorf("%w: %v", errUnacknowledged, warning))
+		return fmt.Errorf("%w: %v", errUnacknowledged, warning)
 	}
 	return nil
 }
@@ -432,10 +433,10 @@ func (d *Database) Close() error {
 	}
 	d.reads.Close()
 	if d.leases != nil {
-		d.leases.pool.Close()
+		d.leases.close()
 	}
-	if d.writes != nil {
-		d.writes.Close()
+	if d.waits != nil {
+		d.waits.Close()
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"colophon/storage"
+	"colophon/storage/postgres/notify"
 )
 
 // Server is one of several servers that share a database.
@@ -52,6 +54,8 @@ type Leases struct {
 	self Server
 	pool *pgxpool.Pool
 
+	notices *notify.Announcer // nil if the database is open for reading only
+
 	mu      sync.Mutex
 	ledgers []*ledger // all ledgers that this server has ever held; guarded by mu
 }
@@ -66,18 +70,50 @@ func newLeases(ctx context.Context, d *Database, cfg Config) (*Leases, error) {
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		// If a crash of the database loses a renewal, the lease only expires earlier.
 		_, err := conn.Exec(ctx, `SET synchronous_commit = off`)
-		return err
+		return cmp.Or(err, cfg.checkPrimary(ctx, conn))
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
 	}
-	return &Leases{db: d, self: *cfg.Server, pool: pool}, nil
+	s := &Leases{db: d, self: *cfg.Server, pool: pool}
+	if d.writes != nil {
+		s.notices = notify.NewAnnouncer(pool)
+	}
+	return s, nil
+}
+
+func (s *Leases) close() {
+	if s.notices != nil {
+		s.notices.Close()
+	}
+	s.pool.Close()
 }
 
 // Leases returns the leases of a database that was opened with Config.Server, and nil for any
 // other database.
 func (d *Database) Leases() *Leases { return d.leases }
+
+// Listen calls heard with the names of ledgers that servers on the database have changed (see
+// notify.Listener).
+func (d *Database) Listen(ctx context.Context, heard func(ledger string)) {
+	notify.Listener{Log: d.log, Connect: d.connect}.Listen(ctx, heard)
+}
+
+// connect opens a connection beside those of the pools.
+func (d *Database) connect(ctx context.Context) (*pgx.Conn, error) {
+	conn, err := pgx.ConnectConfig(ctx, d.reads.Config().ConnConfig)
+	if err != nil {
+		return nil, explained(err)
+	}
+	if err := d.config.checkPrimary(ctx, conn); err != nil {
+		return nil, errors.Join(err, conn.Close(ctx))
+	}
+	return conn, nil
+}
+
+// ReadOnly reports whether this server only reads: it can take no lease.
+func (s *Leases) ReadOnly() bool { return s.db.writes == nil }
 
 // Self returns this server.
 func (s *Leases) Self() Server { return s.self }
@@ -146,6 +182,7 @@ func (s *Leases) TakeStale(ctx context.Context, name string, resume bool, expire
 	l.doubt = nil
 	l.held.Store(true)
 	s.note(l)
+	s.notices.Announce(name)
 	return nil
 }
 
@@ -224,6 +261,7 @@ func (s *Leases) Pass(ctx context.Context, name string, to *Server) error {
 	if err != nil {
 		return fmt.Errorf("giving ledger %q up: %w", name, explained(err))
 	}
+	s.notices.Announce(name)
 	return nil
 }
 
@@ -287,12 +325,13 @@ type State struct {
 	Expires time.Time
 }
 
-// States returns the states of all ledgers.
-func (s *Leases) States(ctx context.Context) ([]State, error) {
+// States returns the states of the ledgers with these names; of all without names.
+func (s *Leases) States(ctx context.Context, names ...string) ([]State, error) {
 	rows, err := s.pool.Query(ctx, `SELECT d.name, h.size, h.epoch, h.size::text || ' ' || h.frozen::text || ' ' || coalesce((
 				SELECT md5(string_agg(s.name || '=' || encode(s.value, 'hex'), ',' ORDER BY s.name)) FROM colophon_settings s WHERE s.ledger = d.number), ''),
 			coalesce(l.expires > clock_timestamp(), false), coalesce(l.server, ''), coalesce(l.address, ''), coalesce(l.writer, ''), coalesce(l.expires, 'epoch')
-		FROM colophon_ledgers d JOIN colophon_heads h ON h.ledger = d.number LEFT JOIN colophon_leases l ON l.ledger = d.number ORDER BY d.number`)
+		FROM colophon_ledgers d JOIN colophon_heads h ON h.ledger = d.number LEFT JOIN colophon_leases l ON l.ledger = d.number
+		WHERE $1::text[] IS NULL OR d.name = ANY ($1) ORDER BY d.number`, names)
 	if err != nil {
 		return nil, fmt.Errorf("reading leases: %w", explained(err))
 	}

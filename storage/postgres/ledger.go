@@ -93,6 +93,9 @@ func (l *ledger) write(ctx context.Context, c change) error {
 	if l.doubt != nil {
 		l.held.Store(false)
 	}
+	if err == nil && l.db.leases != nil {
+		l.db.leases.notices.Announce(l.name)
+	}
 	return explained(err)
 }
 

@@ -22,9 +22,13 @@ type Metrics struct {
 	Unanswered uint64
 }
 
-// Metrics returns measurements of a database that was not opened for reading only.
+// Metrics returns measurements. A database that is open for reading only has no Writes.
 func (d *Database) Metrics() Metrics {
-	return Metrics{Reads: poolMetrics(d.reads), Writes: poolMetrics(d.writes), Unanswered: d.unanswered.Load()}
+	m := Metrics{Reads: poolMetrics(d.reads), Unanswered: d.unanswered.Load()}
+	if d.writes != nil {
+		m.Writes = poolMetrics(d.writes)
+	}
+	return m
 }
 
 func poolMetrics(pool *pgxpool.Pool) PoolMetrics {

@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"fmt"
-	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -11,31 +9,6 @@ import (
 
 	"colophon/storage"
 )
-
-var (
-	sqlComment = regexp.MustCompile(`(?m)^\s*--.*$`)
-	// additive matches statements after which the statements of earlier builds work as before.
-	additive = regexp.MustCompile(`^(CREATE TABLE IF NOT EXISTS|CREATE INDEX IF NOT EXISTS|ALTER TABLE \w+ ADD COLUMN IF NOT EXISTS) `)
-)
-
-// Servers of the build before run on the tables while a rolling upgrade lasts.
-func TestMigrationsOnlyAdd(t *testing.T) {
-	texts, err := steps()
-	require.NoError(t, err)
-	require.NotEmpty(t, texts)
-	for i, text := range texts {
-		for statement := range strings.SplitSeq(sqlComment.ReplaceAllString(text, ""), ";\n") {
-			statement = strings.Join(strings.Fields(statement), " ")
-			if statement == "" {
-				continue
-			}
-			require.Regexp(t, additive, statement, "step %d", i+1)
-			if strings.HasPrefix(statement, "ALTER") && strings.Contains(statement, " NOT NULL") {
-				require.Contains(t, statement, " DEFAULT ", "step %d: earlier builds leave the column out", i+1)
-			}
-		}
-	}
-}
 
 // convert changes the tables as a later build would: each table gets columns, and there is one
 // more table.

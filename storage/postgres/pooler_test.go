@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/storage"
+	"colophon/storage/postgres/pooler"
 	"colophon/storage/postgres/postgrestest"
 )
 
@@ -37,11 +38,11 @@ func TestSharedSessionsAreRefused(t *testing.T) {
 	for _, mode := range []string{"transaction", "statement"} {
 		t.Run(mode, func(t *testing.T) {
 			url := postgrestest.Shared(t).Pooled(t, mode)
-			var pooler *PoolerError
-			require.ErrorAs(t, Probe(t.Context(), url), &pooler)
+			var shared *pooler.Error
+			require.ErrorAs(t, Probe(t.Context(), url), &shared)
 			for _, readOnly := range []bool{false, true} {
 				_, err := Open(t.Context(), Config{URL: url, Logger: silent(), ReadOnly: readOnly})
-				require.ErrorAs(t, err, &pooler)
+				require.ErrorAs(t, err, &shared)
 			}
 		})
 	}

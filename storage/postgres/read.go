@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"colophon/storage"
+	"colophon/storage/postgres/notify"
 )
 
 const (
@@ -89,14 +90,15 @@ func (l *ledger) extent(ctx context.Context) (uint64, error) {
 // confirmed returns the head in the row once it is durable. The row can show a commit that is not
 // on a standby yet, and that is lost with the server: its wait for the standby was cancelled, or the
 // server started again. A server that only reads would publish a checkpoint that later ones
-// contradict. So confirmed writes to a row of this server's own after it has read the head. When that is
-// acknowledged, everything before it in the write-ahead log is durable too (see the package's
-// comment).
+// contradict. So the statement that reads the head also writes a message, which means nothing, to the
+// write-ahead log. When it is acknowledged, everything before it in that log is durable too (see the
+// package's comment). Engines without such messages show only what is durable.
 func (l *ledger) confirmed(ctx context.Context) (storage.Head, error) {
 	var row headRow
-	err := l.db.acknowledged(ctx, row.values(), `WITH mark AS (
-			INSERT INTO colophon_shared AS s (name, version, value) VALUES ($2, 1, '') ON CONFLICT (name) DO UPDATE SET version = s.version + 1
-		) `+selectHead, l.number, fmt.Sprintf("read/%s/%d", l.db.leases.self.ID, l.number))
+	err := l.db.acknowledged(ctx, row.values(), selectHead+` AND (SELECT pg_logical_emit_message(true, 'colophon', '') IS NOT NULL)`, l.number)
+	if notify.Unsupported(err) {
+		err = l.db.row(ctx, row.values(), selectHead, l.number)
+	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = fmt.Errorf("%w: its head is missing", storage.ErrDamaged)
 	}
@@ -150,7 +152,7 @@ func (l *ledger) tile(ctx context.Context, level uint8, index uint64) ([]byte, e
 		return nil, err
 	}
 	if len(stored) == 0 {
-		return nil, l.unlessArchived(ctx, storage.ErrNotFound, func(a storage.Archived) bool { return a.HasTile(level, index) })
+		return nil, unlessArchived(ctx, l, storage.ErrNotFound, func(a storage.Archived) bool { return a.HasTile(level, index) })
 	}
 	var hashes []byte
 	for i := range stored {
@@ -197,7 +199,7 @@ func (l *ledger) entry(ctx context.Context, seq uint64) ([]byte, error) {
 	case int64(seq) >= size:
 		return nil, storage.ErrNotFound
 	case entry == nil:
-		return nil, l.missing(ctx, seq, uint64(size))
+		return nil, missing(ctx, l, seq, uint64(size))
 	}
 	return entry, nil
 }

@@ -81,7 +81,7 @@ func (l *ledger) entries(ctx context.Context, from, end uint64, most int) (page 
 		return nil
 	})
 	if err == nil && gap {
-		err = l.missing(ctx, from+uint64(len(page)), end)
+		err = missing(ctx, l, from+uint64(len(page)), end)
 	}
 	return page, err
 }

@@ -2,6 +2,7 @@ package postgrestest
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -31,6 +32,7 @@ type Proxy struct {
 	server   *Server
 	fault    func() Fault
 	release  chan struct{}
+	notices  atomic.Int32 // what happens to notifications
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool // guarded by mu
@@ -50,6 +52,21 @@ func NewProxy(t testing.TB, server *Server, fault func() Fault) *Proxy {
 	})
 	return p
 }
+
+// What a Proxy does to notifications.
+const (
+	passed = iota
+	dropped
+	refused
+)
+
+// DropNotifications makes the proxy forward no notification, as a pool of connections does. It
+// affects later connections.
+func (p *Proxy) DropNotifications() { p.notices.Store(dropped) }
+
+// RefuseNotifications makes the proxy answer statements about notifications like a server that
+// has none. It affects later connections.
+func (p *Proxy) RefuseNotifications() { p.notices.Store(refused) }
 
 // URL returns the connection string of the server's default database through the proxy.
 func (p *Proxy) URL(options ...string) string {
@@ -103,10 +120,12 @@ func (p *Proxy) pass(client net.Conn) {
 	}
 	closeServer := p.keep(server)
 	var mute atomic.Bool // answers are not forwarded
+	notices := p.notices.Load()
 	answered := make(chan struct{}, 1)
 	var back sync.WaitGroup
 	back.Go(func() {
 		defer close(answered)
+		var without withoutNotifications
 		_ = relay(server, func(message []byte) error {
 			if mute.Load() {
 				select {
@@ -115,12 +134,19 @@ func (p *Proxy) pass(client net.Conn) {
 				}
 				return nil
 			}
+			if notices == dropped {
+				message = without.next(message)
+			}
 			_, err := client.Write(message)
 			return err
 		})
 		closeClient()
 	})
 	err = relay(client, func(message []byte) error {
+		if notices == refused && (bytes.Contains(message, []byte("LISTEN")) || bytes.Contains(message, []byte("pg_notify"))) {
+			_, err := client.Write(unsupported)
+			return err
+		}
 		if !bytes.Contains(message, commitMessage) {
 			_, err := server.Write(message)
 			return err
@@ -150,6 +176,30 @@ func (p *Proxy) pass(client net.Conn) {
 	}
 	closeServer()
 	back.Wait()
+}
+
+// unsupported is the answer of a server that does not support a statement: an error, and that it
+// is ready.
+var unsupported = []byte("E\x00\x00\x00\x22SERROR\x00C0A000\x00Munimplemented\x00\x00Z\x00\x00\x00\x05I")
+
+// withoutNotifications takes notifications out of what a server sends.
+type withoutNotifications struct{ rest []byte }
+
+// next returns the complete messages of what has arrived, without notifications.
+func (w *withoutNotifications) next(arrived []byte) (messages []byte) {
+	const head = 5 // type and length
+	w.rest = append(w.rest, arrived...)
+	for len(w.rest) >= head {
+		length := 1 + int(binary.BigEndian.Uint32(w.rest[1:]))
+		if len(w.rest) < length {
+			break
+		}
+		if w.rest[0] != 'A' {
+			messages = append(messages, w.rest[:length]...)
+		}
+		w.rest = w.rest[length:]
+	}
+	return messages
 }
 
 var errLost = errors.New("the message is lost")

@@ -246,6 +246,11 @@ func (s *Server) wait(deadline time.Time) error {
 	}
 }
 
+// BecomeStandby makes the server a standby, without a primary, when it runs again.
+func (s *Server) BecomeStandby() error {
+	return os.WriteFile(filepath.Join(s.data(), "standby.signal"), nil, 0o600)
+}
+
 // Stop ends the server at once, without a checkpoint. The server can run again.
 func (s *Server) Stop() {
 	if s.lifeline != nil {

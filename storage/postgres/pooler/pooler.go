@@ -1,4 +1,5 @@
-package postgres
+// Package pooler notices a pooler that shares the sessions of a database between connections.
+package pooler
 
 import (
 	"context"
@@ -9,24 +10,24 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// PoolerError reports a pooler that shares the sessions of the database between connections. A
+// Error reports a pooler that shares the sessions of the database between connections. A
 // setting of one connection would then apply to the commits of another one, among them
 // synchronous_commit, which the connections for leases switch off.
-type PoolerError struct{}
+type Error struct{}
 
 // Error says what to do.
-func (*PoolerError) Error() string {
+func (*Error) Error() string {
 	return "a pooler shares the database's sessions between connections, as in transaction mode, so settings of one connection would apply to commits of another one; connect to the database itself, or set the pooler to session mode"
 }
 
-// poolerTime bounds how long checkPooler waits for the database.
-const poolerTime = 10 * time.Second
+// checkTime bounds how long Check waits for the database.
+const checkTime = 10 * time.Second
 
-// checkPooler returns a PoolerError if a pooler is between this process and the database and
+// Check returns an Error if a pooler is between this process and the database and
 // shares sessions. A pooler in transaction mode gives each statement to a session that is free.
 // So one of two open connections moves to another session, or both have the same one.
-func checkPooler(ctx context.Context, config *pgx.ConnConfig) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, poolerTime)
+func Check(ctx context.Context, config *pgx.ConnConfig) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	var first [2]int32 // number of the session that each connection had first
 	var conns [2]*pgx.Conn
@@ -48,7 +49,7 @@ func checkPooler(ctx context.Context, config *pgx.ConnConfig) (err error) {
 			first[turn] = session
 		}
 		if session != first[turn] || first[0] == first[1] {
-			return new(PoolerError)
+			return new(Error)
 		}
 	}
 	return nil

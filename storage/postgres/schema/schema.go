@@ -1,4 +1,5 @@
-package postgres
+// Package schema creates the tables of a database, and converts them to the version of this build.
+package schema
 
 import (
 	"context"
@@ -8,6 +9,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -59,6 +61,39 @@ func (v versions) check(known int) error {
 	return nil
 }
 
+// Check returns storage.ErrFormat if this build cannot use the tables. No tables are no error.
+func Check(ctx context.Context, pool *pgxpool.Pool) error {
+	_, _, err := read(ctx, pool)
+	return err
+}
+
+// Complete returns an error unless the tables exist, have at least the version of this build, and
+// this build can use them.
+func Complete(ctx context.Context, pool *pgxpool.Pool) error {
+	stored, known, err := read(ctx, pool)
+	switch {
+	case err != nil:
+		return err
+	case stored.tables == 0:
+		return fmt.Errorf("%w: there are no tables of colophon", storage.ErrNotFound)
+	case stored.tables < known:
+		return fmt.Errorf("%w: the tables have version %d, but this build reads version %d; open the database once for writing", storage.ErrFormat, stored.tables, known)
+	}
+	return nil
+}
+
+// read returns the versions and the version of this build, and checks them.
+func read(ctx context.Context, pool *pgxpool.Pool) (stored versions, known int, err error) {
+	texts, err := steps()
+	if err != nil {
+		return versions{}, 0, err
+	}
+	if stored, err = version(ctx, pool); err != nil {
+		return versions{}, 0, err
+	}
+	return stored, len(texts), stored.check(len(texts))
+}
+
 // steps returns the text of each migration in order.
 func steps() ([]string, error) {
 	names, err := fs.Glob(migrations, "migrations/*.sql")
@@ -77,14 +112,13 @@ func steps() ([]string, error) {
 	return texts, nil
 }
 
-// migrate converts the tables to this build's version. Several processes can do so at once:
+// Migrate converts the tables to this build's version. Several processes can do so at once:
 // every step can be repeated, and a step that fails because of another process is retried.
-func migrate(ctx context.Context, pool *pgxpool.Pool) error {
+func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	texts, err := steps()
 	if err != nil {
 		return err
 	}
-	var between pause
 	for attempt := 1; ; attempt++ {
 		stored, err := version(ctx, pool)
 		if err != nil {
@@ -101,14 +135,18 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 		if attempt == maxMigrations {
 			return fmt.Errorf("creating the tables: %w", err)
 		}
-		if err := between.wait(ctx); err != nil {
-			return err
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }
 
-// maxMigrations is the largest number of attempts to migrate.
-const maxMigrations = 5
+const (
+	maxMigrations = 5                      // attempts to migrate
+	pause         = 100 * time.Millisecond // between two attempts
+)
 
 func apply(ctx context.Context, pool *pgxpool.Pool, from int, texts []string) error {
 	if _, err := pool.Exec(ctx, `CREATE TABLE IF NOT EXISTS colophon_schema (id bigint NOT NULL PRIMARY KEY, version bigint NOT NULL)`); err != nil {

@@ -1,0 +1,53 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"colophon/api/access"
+	"colophon/api/call"
+	"colophon/api/limits"
+	"colophon/api/problem"
+	"colophon/ledger"
+	"colophon/storage"
+)
+
+// changes reports whether the handler changes the server or a ledger. A caller that may only read
+// can call the others.
+func (r route) changes() bool {
+	const changing = access.Write | access.Admin
+	return r.method != http.MethodGet && (r.needs.All&changing != 0 || r.needs.Any != 0 && r.needs.Any&^changing == 0)
+}
+
+// readOnly refuses what a server that only reads cannot do, and says which server can.
+func (s *Server) readOnly(r route, handler call.Handler) call.Handler {
+	if r.changes() {
+		return func(c *call.Call) error {
+			return problem.New(http.StatusForbidden, "this server is read-only, and nothing was written; write to %s", s.writer(c.Param("ledger")))
+		}
+	}
+	return func(c *call.Call) error {
+		err := handler(c)
+		if c.Response().Committed {
+			return err
+		}
+		switch {
+		case errors.Is(err, storage.ErrNotHeld):
+			return problem.New(http.StatusNotFound, "this server is read-only and cannot sign the checkpoint of that tree size; omit the size, or ask %s", s.writer(c.Param("ledger")))
+		case errors.Is(err, ledger.ErrUnknown) && s.config.Following != nil && s.config.Following() != nil:
+			return limits.Refuse("", http.StatusServiceUnavailable, time.Second, "this server may not have the ledger yet: %v", s.config.Following())
+		}
+		return err
+	}
+}
+
+// writer names the server that writes a ledger.
+func (s *Server) writer(name string) string {
+	if s.config.Holder != nil {
+		if address, _ := s.config.Holder(name); address != "" {
+			return address
+		}
+	}
+	return "the server that writes the ledger"
+}

@@ -1,0 +1,195 @@
+package cluster
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/ledger/keystore"
+	"colophon/storage/postgres"
+	"colophon/storage/postgres/postgrestest"
+)
+
+func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
+
+// never is a pause that no test waits for.
+const never = time.Hour
+
+// messages is a log that a test reads while it is written.
+type messages struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (m *messages) Write(b []byte) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.text.Write(b)
+}
+
+func (m *messages) count(text string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return strings.Count(m.text.String(), text)
+}
+
+// node is a server on a database.
+type node struct {
+	*testing.T
+	host *ledger.Host
+	log  *messages
+}
+
+// startNode starts a server that has its own keys, so that it writes only what it has created.
+func startNode(t *testing.T, url, id string, pause time.Duration) node {
+	t.Helper()
+	n := node{T: t, log: new(messages)}
+	log := slog.New(slog.NewTextHandler(n.log, nil))
+	database, err := postgres.Open(t.Context(), postgres.Config{URL: url, Logger: log, Server: &postgres.Server{ID: id, Address: "http://" + id}})
+	require.NoError(t, err)
+	n.host, err = ledger.OpenHost(t.Context(), database, keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{Log: log} })
+	require.NoError(t, err)
+	c, err := start(t.Context(), database, n.host, log, pause)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		c.Settle()
+		require.NoError(t, n.host.Close())
+		require.NoError(t, c.Close())
+		require.NoError(t, database.Close())
+	})
+	return n
+}
+
+func (n node) ledger(name string) *ledger.Ledger {
+	n.Helper()
+	l, err := n.host.Ledger(name)
+	require.NoError(n, err)
+	return l
+}
+
+// public sets whether a ledger's log is public.
+func (n node) public(name string, public bool) {
+	n.Helper()
+	require.NoError(n, n.ledger(name).SetPublic(n.Context(), public))
+}
+
+// sees waits until a ledger's log is public, or is not.
+func (n node) sees(name string, public bool) {
+	n.Helper()
+	require.Eventually(n, func() bool {
+		l, err := n.host.Ledger(name)
+		return err == nil && l.Public() == public
+	}, time.Minute, time.Millisecond)
+}
+
+// grow commits an event: a key begins to sign, or ends.
+func (n node) grow(name string) {
+	n.Helper()
+	change := n.host.RotateKey
+	if n.ledger(name).Keys().Overlapping() != nil {
+		change = n.host.RetireKey
+	}
+	_, err := change(n.Context(), name, "test")
+	require.NoError(n, err)
+}
+
+// shows waits until a ledger has a size.
+func (n node) shows(name string, size uint64) {
+	n.Helper()
+	require.Eventually(n, func() bool {
+		l, err := n.host.Ledger(name)
+		return err == nil && l.Head().Size == size
+	}, time.Minute, time.Millisecond)
+}
+
+func (n node) create(name string) {
+	n.Helper()
+	_, err := n.host.Create(n.Context(), ledger.New{Name: name})
+	require.NoError(n, err)
+}
+
+// A server that follows shows new ledgers, events, and settings without polling.
+func TestNotified(t *testing.T) {
+	server := postgrestest.Shared(t)
+	url := server.URL("search_path", server.Schema(t))
+	a, b := startNode(t, url, "a", never), startNode(t, url, "b", never)
+	a.create("one")
+	b.shows("one", 1)
+	a.create("two")
+	b.shows("two", 1)
+	for size := range uint64(3) {
+		a.grow("one")
+		b.shows("one", size+2)
+	}
+	a.public("two", true)
+	b.sees("two", true)
+	require.Equal(t, ledger.Writer, a.host.Role("one"))
+	require.Equal(t, ledger.Reader, b.host.Role("one"))
+	// And the other way.
+	b.create("three")
+	a.shows("three", 1)
+}
+
+// Events that are committed while the server follows an earlier one are shown too.
+func TestNotifiedDuringFollow(t *testing.T) {
+	server := postgrestest.Shared(t)
+	url := server.URL("search_path", server.Schema(t))
+	a, b := startNode(t, url, "a", never), startNode(t, url, "b", never)
+	a.create("default")
+	public := false
+	for range 200 {
+		public = !public
+		a.public("default", public)
+	}
+	b.sees("default", public)
+	a.grow("default")
+	b.shows("default", 2)
+}
+
+// If the connections break, the server looks for itself what it has missed.
+func TestNotifiedAfterBreak(t *testing.T) {
+	server := postgrestest.Shared(t)
+	schema := server.Schema(t)
+	a := startNode(t, server.URL("search_path", schema), "a", never)
+	proxy := postgrestest.NewProxy(t, server, func() postgrestest.Fault { return postgrestest.None })
+	b := startNode(t, proxy.URL("search_path", schema), "b", never)
+	a.create("default")
+	b.shows("default", 1)
+	for size := range uint64(3) {
+		proxy.CloseConnections()
+		a.grow("default")
+		b.shows("default", size+2)
+	}
+}
+
+// Without notifications, servers poll. If the database refuses them, the log says so once.
+func TestPolling(t *testing.T) {
+	for name, without := range map[string]func(*postgrestest.Proxy){
+		"refused": (*postgrestest.Proxy).RefuseNotifications, "dropped": (*postgrestest.Proxy).DropNotifications,
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := postgrestest.Shared(t)
+			proxy := postgrestest.NewProxy(t, server, func() postgrestest.Fault { return postgrestest.None })
+			without(proxy)
+			url := proxy.URL("search_path", server.Schema(t))
+			a, b := startNode(t, url, "a", roundPause), startNode(t, url, "b", roundPause)
+			a.create("default")
+			for size := range uint64(3) {
+				a.grow("default")
+				b.shows("default", size+2)
+			}
+			want := 0
+			if name == "refused" {
+				want = 1
+			}
+			require.Equal(t, want, b.log.count("the database does not notify servers of changes"))
+		})
+	}
+}

@@ -1,0 +1,83 @@
+// Package logurl reads the URLs of ledgers, at servers and in published copies.
+package logurl
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"colophon/client"
+	"colophon/internal/cli"
+	"colophon/internal/publish/bucket"
+	"colophon/internal/remote"
+	"colophon/proofs/monitor/fetch"
+)
+
+// Address is the URL of a ledger, taken apart.
+type Address struct {
+	Ledger string
+	Server string // URL of the server; empty if the log is in a bucket
+	Bucket string // URL of the bucket with a published copy; empty for a server
+}
+
+// Parse takes the URL of a ledger, at a server or in a bucket, apart.
+func Parse(text string) (a Address, err error) {
+	const before = "/v1/ledgers/"
+	refusal := cli.Exitf(cli.ExitUsage, "%q is not the URL of a ledger like %s%sdefault", text, remote.DefaultURL, before)
+	u, err := url.Parse(text)
+	isBucket := bucket.IsURL(text)
+	if err != nil || !isBucket && (u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "") {
+		return a, refusal
+	}
+	path := strings.TrimRight(u.EscapedPath(), "/")
+	at := strings.LastIndex(path, before)
+	if at < 0 {
+		return a, refusal
+	}
+	name, err := url.PathUnescape(path[at+len(before):])
+	prefix, prefixErr := url.PathUnescape(path[:at])
+	if err != nil || prefixErr != nil || name == "" || strings.Contains(name, "/") {
+		return a, refusal
+	}
+	a.Ledger = name
+	if !isBucket {
+		// Nothing of the URL but what is before the ledgers: not its fragment either.
+		server := url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, Path: prefix, RawPath: path[:at]}
+		a.Server = server.String()
+		return a, nil
+	}
+	if a.Bucket = u.Scheme + "://" + u.Host + path[:at]; u.RawQuery != "" {
+		a.Bucket += "?" + u.RawQuery
+	}
+	if err := bucket.Check(a.Bucket); err != nil {
+		return a, cli.Exitf(cli.ExitUsage, "%q: %w", text, err)
+	}
+	return a, nil
+}
+
+// FetchFromBucket describes the copies in a bucket to packages that do not trust it.
+func FetchFromBucket(place string) (fetch.Server, error) {
+	b, err := bucket.Open(place)
+	return fetch.Server{URL: remote.DefaultURL, Transport: bucket.Transport(b), Explain: func(err error) error {
+		text := err.Error()
+		var problem *client.Error
+		var request *url.Error
+		switch {
+		case errors.As(err, &problem):
+			text = problem.Reason()
+		case errors.As(err, &request):
+			text = request.Err.Error()
+		}
+		return &copyError{fmt.Sprintf("the copy at %s: %s", place, text), err}
+	}}, err
+}
+
+// copyError is an error with another message.
+type copyError struct {
+	text string
+	err  error
+}
+
+func (e *copyError) Error() string { return e.text }
+func (e *copyError) Unwrap() error { return e.err }

@@ -1,0 +1,340 @@
+package mirror
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"colophon/ledger"
+	"colophon/ledger/event"
+	"colophon/ledger/record"
+	"colophon/proofs"
+	"colophon/proofs/audit"
+	"colophon/proofs/monitor/fetch"
+	"colophon/storage"
+)
+
+// Bounds of a commit. One entry may be larger.
+const (
+	batchEntries = 4096
+	batchBytes   = 4 << 20
+)
+
+// parallel is the number of requests at a time.
+const parallel = 4
+
+// refusal says why a copy is not served.
+type refusal struct {
+	reason int // one of the reasons
+	text   string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+func refuse(reason int, format string, args ...any) error {
+	return &refusal{reason, fmt.Sprintf(format, args...)}
+}
+
+// source is the copy of one log.
+type source struct {
+	client  *fetch.Client
+	trusted []*proofs.Verifier
+}
+
+// newest is the newest checkpoint of a copy.
+type newest struct {
+	log        *fetch.Log
+	note       []byte
+	checkpoint proofs.Checkpoint
+}
+
+// open reads the checkpoint of the copy, and verifies its signature with what is known of the log
+// before it is loaded: walked is the history of the keys in its first known events; nil without any.
+func (s *source) open(ctx context.Context, walked *proofs.KeyHistory, known uint64) (*newest, error) {
+	successors, err := s.successors(ctx, walked)
+	if err != nil {
+		return nil, err
+	}
+	log, err := fetch.OpenLog(ctx, s.client, slices.Concat(s.trusted, successors), parallel)
+	if err != nil {
+		return nil, asRefusal(err)
+	}
+	n := &newest{log: log, note: log.Checkpoint()}
+	if walked == nil {
+		n.checkpoint, err = proofs.OpenCheckpoint(n.note, slices.Concat(s.trusted, successors)...)
+	} else {
+		n.checkpoint, err = walked.OpenGrown(n.note, known, s.trusted, successors)
+	}
+	if err != nil {
+		return nil, refuse(signature, "the checkpoint of the copy is not signed by the given key or a successor of it: %v", err)
+	}
+	if n.checkpoint.Size == 0 {
+		return nil, refuse(damaged, "the checkpoint of the copy covers no events")
+	}
+	return n, nil
+}
+
+// note reads a short object of the copy.
+func (s *source) note(ctx context.Context, path string) ([]byte, error) {
+	answer, err := s.client.Get(ctx, path, fetch.MaxNote)
+	if err == nil && answer.Status != http.StatusOK {
+		err = errors.New(answer.Problem)
+	}
+	if errors.Is(err, fetch.ErrTooLong) || errors.Is(err, fetch.ErrMalformed) {
+		err = refuse(damaged, "%v", err)
+	}
+	return answer.Body, err
+}
+
+// successors returns the keys that replaced trusted ones, according to the copy and to the handovers
+// in it.
+func (s *source) successors(ctx context.Context, walked *proofs.KeyHistory) ([]*proofs.Verifier, error) {
+	text, err := s.note(ctx, "/log/key")
+	if err != nil {
+		return nil, fmt.Errorf("fetching the keys: %w", err)
+	}
+	keys, err := proofs.ParseLogKey(text)
+	if err != nil {
+		return nil, refuse(damaged, "the keys in the copy: %v", err)
+	}
+	known := s.trusted
+	if walked != nil {
+		known = slices.Concat(known, walked.VerifiersFrom(s.trusted...))
+	}
+	var successors []*proofs.Verifier
+	for _, key := range keys.VerifiersFrom(known...) {
+		successors = append(successors, key.Unbounded())
+	}
+	return successors, nil
+}
+
+// asRefusal returns a refusal for damage that the copy shows; else err.
+func asRefusal(err error) error {
+	if found := (*audit.Damage)(nil); errors.As(err, &found) {
+		return refuse(damaged, "the copy is damaged: %v", found)
+	}
+	return err
+}
+
+// load brings the stored log up to a checkpoint of the copy.
+type load struct {
+	*newest
+	trusted  []*proofs.Verifier
+	to       storage.Store
+	progress func(entries uint64)
+	most     int // entries of a commit
+
+	served  []byte             // the checkpoint that is served meanwhile
+	stored  storage.Head       // of the last commit
+	base    proofs.Checkpoint  // of the stored tree before the load, without an origin
+	keys    *proofs.KeyHistory // of the events that were read; nil before the first one
+	tip     storage.Hash       // of the last event that was read
+	time    int64              // of that event, microseconds since 1970 UTC
+	tree    *proofs.Tree       // of the events that were read
+	remote  *proofs.Prover     // of the copy's tree; nil until it is needed
+	decoder event.Decoder
+
+	next  storage.Batch
+	bytes int // of next
+}
+
+const cachedTiles = 64
+
+func (l *load) run(ctx context.Context) error {
+	err := l.read(ctx)
+	if refused := (*refusal)(nil); errors.As(err, &refused) && refused.reason == damaged {
+		err = cmp.Or(l.checkFork(ctx), err)
+	}
+	return err
+}
+
+func (l *load) read(ctx context.Context) (err error) {
+	l.tip, l.time = l.stored.Tip, l.stored.Time
+	l.tree, err = proofs.OpenTree(l.stored.Size, func(level uint8, index uint64) ([]byte, error) { return l.to.Tile(ctx, level, index) }, proofs.NewTileCache(cachedTiles))
+	if err != nil {
+		return fmt.Errorf("%w: tree edge at size %d: %w", ledger.ErrDamaged, l.stored.Size, err)
+	}
+	l.base = proofs.Checkpoint{Size: l.stored.Size, Root: l.tree.Root()}
+	for entry, err := range l.log.Entries(ctx, l.stored.Size) {
+		if err != nil {
+			return asRefusal(err)
+		}
+		if err := l.add(ctx, entry); err != nil {
+			return err
+		}
+	}
+	return l.finish(ctx)
+}
+
+// add adds an entry to the next commit, which it makes if that is full, or if the entry redacts one
+// of its records: redactions concern earlier commits only.
+func (l *load) add(ctx context.Context, entry []byte) error {
+	if len(l.next.Entries) >= l.most || l.bytes >= batchBytes {
+		if err := l.flush(ctx); err != nil {
+			return err
+		}
+	}
+	seq := l.tree.Size()
+	e, err := l.decoder.Decode(entry)
+	if err != nil {
+		return refuse(damaged, "event %d of the copy: %v", seq, err)
+	}
+	if e.Prev != l.tip || e.Seq != seq {
+		return refuse(damaged, "event %d of the copy does not follow the one before it", seq)
+	}
+	switch e.Kind {
+	case record.LedgerCreated:
+		if l.keys, err = proofs.BeginKeyHistory(entry); err != nil || seq > 0 {
+			return refuse(damaged, "event %d of the copy creates a ledger: %v", seq, err)
+		}
+	case record.KeyRotated:
+		if err := l.rotate(seq, &e); err != nil {
+			return err
+		}
+	case record.ContentRedacted:
+		if err := l.redact(ctx, seq, e.Redaction()); err != nil {
+			return err
+		}
+	}
+	if key := e.ClaimedKey(); key != nil {
+		l.next.Keys = append(l.next.Keys, storage.Key{Key: *key, Record: record.KeyedDigest(e.Kind, e.Digest()), Seq: seq})
+	}
+	l.next.Entries = append(l.next.Entries, bytes.Clone(entry))
+	l.bytes += len(entry)
+	l.tree.Append(proofs.LeafHash(entry))
+	l.tip, l.time = e.Hash, e.Time.UnixMicro()
+	return nil
+}
+
+func (l *load) rotate(seq uint64, e *event.Event) error {
+	if l.keys == nil {
+		return refuse(damaged, "event %d of the copy rotates the key of a log that no event creates", seq)
+	}
+	if err := l.keys.AddRecord(seq, e.Detail); err != nil {
+		return refuse(damaged, "event %d of the copy changes the key of the log: %v", seq, err)
+	}
+	return nil
+}
+
+// redact adds the redactions of an event.
+func (l *load) redact(ctx context.Context, by uint64, redaction event.Redaction) error {
+	if redaction.Seqs == nil || redaction.Seqs.Len() > 0 && redaction.Seqs.Last() >= by {
+		return refuse(damaged, "event %d of the copy does not name records before it", by)
+	}
+	if redaction.Seqs.Len() > 0 && redaction.Seqs.Last() >= l.stored.Size && len(l.next.Entries) > 0 {
+		if err := l.flush(ctx); err != nil {
+			return err
+		}
+	}
+	for seq := range redaction.Seqs.All() {
+		l.next.Redactions = append(l.next.Redactions, storage.Redaction{Seq: seq, By: by})
+		l.bytes += len(storage.Hash{})
+	}
+	return nil
+}
+
+// finish verifies the tree and the signatures, and makes the last commit.
+func (l *load) finish(ctx context.Context) error {
+	switch size := l.tree.Size(); {
+	case size != l.checkpoint.Size:
+		return refuse(damaged, "the copy ends after %d of %d events", size, l.checkpoint.Size)
+	case l.tree.Root() != l.checkpoint.Root:
+		return refuse(damaged, "the events of the copy do not lead to the root of its checkpoint of size %d", size)
+	case l.keys == nil || l.keys.Current().Name() != l.checkpoint.Origin:
+		return refuse(damaged, "the first event of the copy does not create the log with the origin %.100q", l.checkpoint.Origin)
+	}
+	if _, err := l.keys.OpenCheckpoint(l.note, l.trusted...); err != nil {
+		return refuse(signature, "the checkpoint of the copy: %v", err)
+	}
+	return l.commit(ctx, l.note)
+}
+
+// checkFork returns a refusal if the copy proves that the signed tree does not extend the stored
+// one; nil if it may be only damaged.
+func (l *load) checkFork(ctx context.Context) error {
+	size, root := l.base.Size, l.checkpoint.Root
+	if size == 0 {
+		return nil
+	}
+	if size < l.checkpoint.Size {
+		if err := l.openRemote(ctx); err != nil {
+			return nil
+		}
+		var err error
+		if root, err = l.remote.Root(size); err != nil {
+			return nil
+		}
+		path, err := l.remote.Consistency(size, l.checkpoint.Size)
+		if err != nil || proofs.VerifyConsistency(size, l.checkpoint.Size, root, l.checkpoint.Root, path) != nil {
+			return nil
+		}
+	}
+	if root == l.base.Root {
+		return nil
+	}
+	return refuse(fork, "the log of the copy is a fork: at size %d this server has verified the root %x, and the checkpoint of size %d covers the root %x; "+
+		"keep both as evidence", size, l.base.Root, l.checkpoint.Size, root)
+}
+
+// flush commits what was read, after it has proven that the log of the checkpoint begins with it.
+func (l *load) flush(ctx context.Context) error {
+	if err := l.prove(ctx); err != nil {
+		return err
+	}
+	if err := l.commit(ctx, l.served); err != nil {
+		return err
+	}
+	l.progress(l.stored.Size)
+	return nil
+}
+
+// prove verifies that the tree of the checkpoint extends the tree of the events that were read.
+func (l *load) prove(ctx context.Context) error {
+	if err := l.openRemote(ctx); err != nil {
+		return err
+	}
+	size := l.tree.Size()
+	path, err := l.remote.Consistency(size, l.checkpoint.Size)
+	if err != nil {
+		return fmt.Errorf("the tiles of the copy: %w", asRefusal(err))
+	}
+	if err := proofs.VerifyConsistency(size, l.checkpoint.Size, l.tree.Root(), l.checkpoint.Root, path); err != nil {
+		return refuse(damaged, "the first %d events of the copy are not those of its checkpoint of size %d, or its tiles are damaged: %v", size, l.checkpoint.Size, err)
+	}
+	return nil
+}
+
+// openRemote opens the copy's tree. What it says must be verified.
+func (l *load) openRemote(ctx context.Context) error {
+	if l.remote != nil {
+		return nil
+	}
+	tile := func(level uint8, index uint64) ([]byte, error) { return l.log.Tile(ctx, level, index) }
+	tree, err := proofs.OpenTree(l.checkpoint.Size, tile, nil)
+	if err != nil {
+		return fmt.Errorf("the tiles of the copy: %w", asRefusal(err))
+	}
+	l.remote = proofs.NewProver(tree.Snapshot(), nil, tile)
+	return nil
+}
+
+// commit stores what was read. checkpoint is the one to serve from then on.
+func (l *load) commit(ctx context.Context, checkpoint []byte) error {
+	for _, tile := range l.tree.TakeDirty() {
+		l.next.Tiles = append(l.next.Tiles, storage.Tile(tile))
+	}
+	l.next.Head = storage.Head{Size: l.tree.Size(), Tip: l.tip, Time: l.time, Checkpoint: checkpoint}
+	if err := l.to.Writable(ctx); err != nil {
+		return err
+	}
+	if err := l.to.Commit(ctx, l.stored, l.next); err != nil {
+		return err
+	}
+	l.stored = l.next.Head
+	l.next, l.bytes = storage.Batch{}, 0
+	return nil
+}

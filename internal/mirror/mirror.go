@@ -1,0 +1,273 @@
+package mirror
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"colophon/ledger"
+	"colophon/ledger/event"
+	"colophon/proofs"
+	"colophon/proofs/monitor/fetch"
+	"colophon/storage"
+)
+
+// Options configure a Mirror. Zero durations mean defaults.
+type Options struct {
+	From   fetch.Server
+	Ledger string
+	Place  string // the URL of the copy, for messages
+	// Keys are trusted: the log must have one of them, and a successor of it must sign.
+	Keys []*proofs.Verifier
+	Log  *slog.Logger
+
+	Every   time.Duration // between two looks at the copy; default one second
+	Longest time.Duration // the longest pause after a failure; default a minute
+	Timeout time.Duration // for one attempt of a request; default 30 seconds
+	Batch   int           // entries of a commit; default 4096
+}
+
+func (o Options) withDefaults() Options {
+	setDefault(&o.Every, time.Second)
+	setDefault(&o.Longest, time.Minute)
+	setDefault(&o.Timeout, 30*time.Second)
+	setDefault(&o.Batch, batchEntries)
+	return o
+}
+
+func setDefault[T time.Duration | int](d *T, value T) {
+	if *d == 0 {
+		*d = value
+	}
+}
+
+// Mirror follows the copy of one log. Its methods are safe for concurrent use.
+type Mirror struct {
+	options  Options
+	source   source
+	database *Database
+	host     *ledger.Host
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	// Written by the goroutine that follows, read by all.
+	state    atomic.Pointer[state]
+	loaded   atomic.Uint64 // events that are stored
+	newest   atomic.Uint64 // events of the newest checkpoint of the copy that was accepted
+	checked  atomic.Int64  // when the copy and what is served were last found equal, in Unix nanoseconds; 0 before
+	failures [len(reasons)]atomic.Uint64
+}
+
+// state is what the last attempt to follow has found.
+type state struct {
+	err error // nil after a success
+}
+
+// errLoading: the first load since the start has not ended.
+var errLoading = errors.New("the copy is being loaded")
+
+// ErrOtherKey: the stored log has none of the trusted keys.
+var ErrOtherKey = errors.New("the log that was loaded before does not have the given verifier key")
+
+// New begins to follow a copy until Close. The host must be open on the database. New returns
+// ErrOtherKey if the stored log is not to be served.
+func New(ctx context.Context, database *Database, host *ledger.Host, options Options) (*Mirror, error) {
+	options = options.withDefaults()
+	client, err := fetch.New(options.From, options.Ledger, options.Timeout, parallel)
+	if err != nil {
+		return nil, err
+	}
+	m := &Mirror{options: options, source: source{client, options.Keys}, database: database, host: host}
+	m.state.Store(&state{errLoading})
+	switch _, _, keys, err := m.stored(ctx); {
+	case err != nil:
+		return nil, err
+	case keys != nil && len(keys.VerifiersFrom(options.Keys...)) == 0:
+		return nil, fmt.Errorf("%w: its key is %s", ErrOtherKey, keys.Current())
+	}
+	running, stop := context.WithCancel(context.Background())
+	m.stop = stop
+	m.running.Go(func() { m.run(running) })
+	return m, nil
+}
+
+// Close ends following.
+func (m *Mirror) Close() {
+	m.stop()
+	m.running.Wait()
+}
+
+// Following returns why the newest state of the copy is not served; nil if it is. The error names no
+// ledger.
+func (m *Mirror) Following() error {
+	err := m.state.Load().err
+	switch {
+	case errors.Is(err, errLoading):
+		return fmt.Errorf("%w: %d of %d events", errLoading, m.loaded.Load(), m.newest.Load())
+	case err == nil:
+		return nil
+	case isRefusal(err):
+		return fmt.Errorf("the server refuses the copy that it follows (%s), and shows the last state that it has verified; its log says why", reasons[reasonOf(err)])
+	}
+	return errors.New("the server cannot read the copy that it follows, and shows the last state that it has verified; its log says why")
+}
+
+// firstPause is the pause after a first failure; each further failure doubles it.
+const firstPause = time.Second / 2
+
+func (m *Mirror) run(ctx context.Context) {
+	pause := time.Duration(0)
+	for ctx.Err() == nil {
+		err := m.follow(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			m.failed(err)
+			pause = min(max(2*pause, firstPause), m.options.Longest)
+			pause -= time.Duration(rand.Int64N(int64(pause)/4 + 1)) // #nosec G404 -- so that servers do not return all at once
+		default:
+			m.succeeded()
+			pause = 0
+		}
+		select {
+		case <-time.After(max(pause, m.options.Every)):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (m *Mirror) failed(err error) {
+	m.failures[reasonOf(err)].Add(1)
+	before := m.state.Load().err
+	if before == nil || before.Error() != err.Error() {
+		m.options.Log.Error("the copy cannot be followed; what was verified before is served", "ledger", m.options.Ledger, "copy", m.options.Place, "reason", reasons[reasonOf(err)], "error", err)
+	}
+	m.state.Store(&state{err})
+}
+
+func (m *Mirror) succeeded() {
+	m.checked.Store(time.Now().UnixNano())
+	if before := m.state.Swap(&state{}).err; before != nil {
+		m.options.Log.Info("the newest state of the copy is served", "ledger", m.options.Ledger, "copy", m.options.Place, "size", m.newest.Load())
+	}
+}
+
+// follow brings what is served up to the copy's checkpoint.
+func (m *Mirror) follow(ctx context.Context) error {
+	stored, head, keys, err := m.stored(ctx)
+	if err != nil {
+		return err
+	}
+	m.loaded.Store(head.Size)
+	switch note, err := m.source.note(ctx, "/log/checkpoint"); {
+	case err != nil:
+		return fmt.Errorf("fetching the checkpoint: %w", err)
+	case stored != nil && bytes.Equal(note, head.Checkpoint) && m.shows(note, head.Size):
+		return nil
+	}
+	n, err := m.source.open(ctx, keys, head.Size)
+	if err != nil {
+		return err
+	}
+	if stored == nil {
+		if stored, err = m.create(ctx, n); err != nil {
+			return err
+		}
+	}
+	shown, err := m.database.open(ctx, m.options.Ledger)
+	if err != nil {
+		return err
+	}
+	served := shown.served.Load()
+	info, err := stored.Info(ctx)
+	switch {
+	case err != nil:
+		return err
+	case info.Origin != n.checkpoint.Origin:
+		return refuse(fork, "the copy is of the log %.100q, and this server has the log %.100q; use another data folder for it", n.checkpoint.Origin, info.Origin)
+	case n.checkpoint.Size < head.Size:
+		return refuse(rollback, "the copy has only %d events, and this server has already verified %d", n.checkpoint.Size, head.Size)
+	}
+	m.newest.Store(n.checkpoint.Size)
+	if !bytes.Equal(n.note, served.Checkpoint) {
+		l := &load{newest: n, trusted: m.options.Keys, to: stored, progress: m.progress(n.checkpoint.Size), served: served.Checkpoint, stored: head, keys: keys, most: m.options.Batch}
+		if err := l.run(ctx); err != nil {
+			return err
+		}
+		m.loaded.Store(l.stored.Size)
+		shown.served.Store(&l.stored)
+	}
+	return m.publish(ctx)
+}
+
+// shows reports whether the host serves this checkpoint, and all that is stored.
+func (m *Mirror) shows(note []byte, size uint64) bool {
+	l, err := m.host.Ledger(m.options.Ledger)
+	return err == nil && l.Head().Size == size && bytes.Equal(l.Head().Checkpoint, note)
+}
+
+// stored returns the stored log, its head, and the history of its keys. All are zero if nothing was
+// loaded yet.
+func (m *Mirror) stored(ctx context.Context) (storage.Store, storage.Head, *proofs.KeyHistory, error) {
+	stored, err := m.database.stored.Ledger(ctx, m.options.Ledger)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, storage.Head{}, nil, nil
+	}
+	if err != nil {
+		return nil, storage.Head{}, nil, err
+	}
+	head, err := stored.Head(ctx)
+	if err != nil {
+		return nil, storage.Head{}, nil, err
+	}
+	keys, err := ledger.StoredKeys(ctx, stored)
+	return stored, head, keys, err
+}
+
+// create makes the ledger of a copy. It has the time of the copy's first event.
+func (m *Mirror) create(ctx context.Context, n *newest) (storage.Store, error) {
+	for entry, err := range n.log.Entries(ctx, 0) {
+		if err != nil {
+			return nil, asRefusal(err)
+		}
+		var decoder event.Decoder
+		first, err := decoder.Decode(entry)
+		if err != nil {
+			return nil, refuse(damaged, "event 0 of the copy: %v", err)
+		}
+		return m.database.stored.Create(ctx, storage.Info{Name: m.options.Ledger, Origin: n.checkpoint.Origin, Created: first.Time})
+	}
+	return nil, refuse(damaged, "the copy has no events")
+}
+
+// publish lets the host serve what is stored.
+func (m *Mirror) publish(ctx context.Context) error {
+	if _, err := m.host.Ledger(m.options.Ledger); err == nil {
+		return m.host.Refresh(ctx, m.options.Ledger)
+	}
+	_, err := m.host.Reopen(ctx, m.options.Ledger)
+	return err
+}
+
+// progressEvery is the time between two messages about a long load.
+const progressEvery = 10 * time.Second
+
+// progress returns what notes, and sometimes logs, how far a load is.
+func (m *Mirror) progress(size uint64) func(entries uint64) {
+	logged := time.Now()
+	return func(entries uint64) {
+		m.loaded.Store(entries)
+		if now := time.Now(); now.Sub(logged) >= progressEvery {
+			logged = now
+			m.options.Log.Info("loading the copy", "ledger", m.options.Ledger, "events", entries, "of", size)
+		}
+	}
+}

@@ -1,0 +1,472 @@
+package mirror
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"colophon/internal/publish"
+	"colophon/internal/publish/bucket"
+	"colophon/ledger"
+	"colophon/ledger/keystore"
+	"colophon/ledger/record"
+	"colophon/ledger/record/seqs"
+	"colophon/proofs"
+	"colophon/proofs/monitor/fetch"
+	"colophon/storage"
+	"colophon/storage/memory"
+)
+
+// logDir is the folder of the log in a copy.
+const logDir = "v1/ledgers/default/log"
+
+// writer is a server that publishes its ledger "default" into a folder.
+type writer struct {
+	*testing.T
+	host   *ledger.Host
+	ledger *ledger.Ledger
+	copy   string // the folder
+}
+
+// startWriter starts a writer. signer is the key of its ledger; nil for a new one.
+func startWriter(t *testing.T, signer *proofs.Signer) *writer {
+	t.Helper()
+	w := &writer{T: t, copy: t.TempDir()}
+	keys := keystore.Files{Dir: t.TempDir()}
+	if signer != nil {
+		require.NoError(t, keys.Stage(ledger.Default, signer))
+	}
+	var err error
+	w.host, err = ledger.OpenHost(t.Context(), memory.New(), keys, func(string) ledger.Config { return ledger.Config{} })
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, w.host.Close()) })
+	w.ledger, err = w.host.Create(t.Context(), ledger.New{Name: ledger.Default})
+	require.NoError(t, err)
+	return w
+}
+
+// publish publishes the whole log.
+func (w *writer) publish() {
+	w.Helper()
+	b, err := bucket.Open("file://" + filepath.ToSlash(w.copy))
+	require.NoError(w, err)
+	p := publish.New(publish.Options{Bucket: b, Place: w.copy, Ledgers: []string{ledger.Default}, Log: slog.New(slog.DiscardHandler), Timeout: time.Minute, Longest: time.Millisecond})
+	require.NoError(w, p.Open(w.ledger))
+	p.Close()
+	require.Equal(w, string(w.ledger.Head().Checkpoint), string(w.read("checkpoint")))
+}
+
+func (w *writer) read(object string) []byte {
+	w.Helper()
+	text, err := os.ReadFile(filepath.Join(w.copy, logDir, object))
+	require.NoError(w, err)
+	return text
+}
+
+// grow adds records until the log has a size, and publishes them.
+func (w *writer) grow(size uint64) {
+	w.Helper()
+	for w.ledger.Head().Size < size {
+		var all sync.WaitGroup
+		for range min(500, size-w.ledger.Head().Size) {
+			all.Go(func() { assert.NoError(w, w.write()) })
+		}
+		all.Wait()
+	}
+	w.publish()
+}
+
+var written atomic.Int64
+
+func (w *writer) write() error {
+	text := fmt.Sprintf(`{"run_id":"run-%d","payload":{"seed":1},"output":"x","model":"m","temperature":0.5,"max_tokens":10}`, written.Add(1))
+	limits := record.DefaultLimits()
+	r, err := limits.For(w.ledger.MemberSecret()).Parse(record.IPCRecord, []byte(text))
+	if err != nil {
+		return err
+	}
+	defer r.Release()
+	sub, err := w.ledger.Prepare(r, ledger.Anonymous, "")
+	if err == nil {
+		_, err = w.ledger.Submit(sub)
+	}
+	return err
+}
+
+// fault is what the endpoint of a copy does with a request.
+type fault string
+
+const (
+	missing   fault = "missing"
+	failed    fault = "failed"
+	truncated fault = "truncated"
+	garbage   fault = "garbage"
+	empty     fault = "empty"
+	endless   fault = "endless"
+	silent    fault = "silent"
+)
+
+// endpoint serves the folder of a copy by HTTP, with faults.
+type endpoint struct {
+	server *httptest.Server
+
+	mu    sync.Mutex
+	dir   string
+	fault func(path string) fault
+	asked map[string]int // by path
+}
+
+func serve(t *testing.T, dir string) *endpoint {
+	e := &endpoint{dir: dir, fault: func(string) fault { return "" }, asked: make(map[string]int)}
+	e.server = httptest.NewServer(e)
+	t.Cleanup(e.server.Close)
+	t.Cleanup(func() { e.set("", func(string) fault { return "" }) })
+	return e
+}
+
+// set changes the folder, unless it is empty, and the faults.
+func (e *endpoint) set(dir string, fault func(path string) fault) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if dir != "" {
+		e.dir = dir
+	}
+	e.fault, e.asked = fault, make(map[string]int)
+}
+
+func (e *endpoint) requests(path string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.asked[path]
+}
+
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path := strings.TrimPrefix(r.URL.Path, "/"+logDir+"/")
+	e.mu.Lock()
+	e.asked[path]++
+	fault, dir := e.fault(path), e.dir
+	e.mu.Unlock()
+	text, err := os.ReadFile(filepath.Join(dir, logDir, filepath.FromSlash(path)))
+	if err != nil || fault == missing {
+		http.NotFound(w, r)
+		return
+	}
+	switch fault {
+	case failed:
+		http.Error(w, "broken", http.StatusInternalServerError)
+	case truncated:
+		_, _ = w.Write(text[:len(text)/2])
+	case garbage:
+		for i := range text {
+			text[i] ^= 0x55
+		}
+		_, _ = w.Write(text)
+	case empty:
+	case endless:
+		for range 1 << 15 {
+			if _, err := w.Write(make([]byte, 1<<10)); err != nil {
+				return
+			}
+		}
+	case silent:
+		<-r.Context().Done()
+	default:
+		_, _ = w.Write(text)
+	}
+}
+
+// reader is a server that follows an endpoint.
+type reader struct {
+	*testing.T
+	stored *memory.Database
+	host   *ledger.Host
+	mirror *Mirror
+	stop   func()
+}
+
+// follow starts a reader on a database that an earlier one has left.
+func follow(t *testing.T, from *endpoint, stored *memory.Database, key string) *reader {
+	t.Helper()
+	trusted, err := proofs.ParseVerifier(key)
+	require.NoError(t, err)
+	database := NewDatabase(stored)
+	host, err := ledger.OpenHost(t.Context(), database, keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	require.NoError(t, err)
+	m, err := New(t.Context(), database, host, Options{From: fetch.Server{URL: from.server.URL}, Ledger: ledger.Default, Place: from.server.URL, Keys: []*proofs.Verifier{trusted},
+		Log: slog.New(slog.DiscardHandler), Every: time.Millisecond, Longest: time.Millisecond, Timeout: 200 * time.Millisecond, Batch: 300})
+	require.NoError(t, err)
+	r := &reader{T: t, stored: stored, host: host, mirror: m}
+	r.stop = sync.OnceFunc(func() {
+		m.Close()
+		require.NoError(t, host.Close())
+	})
+	t.Cleanup(r.stop)
+	return r
+}
+
+// shows waits until the reader serves the head of a writer.
+func (r *reader) shows(w *writer) {
+	r.Helper()
+	require.Eventually(r, func() bool {
+		l, err := r.host.Ledger(ledger.Default)
+		return err == nil && string(l.Head().Checkpoint) == string(w.ledger.Head().Checkpoint) && r.mirror.Following() == nil
+	}, time.Minute, time.Millisecond, "%v", r.mirror.state.Load().err)
+}
+
+// fails waits until the reader reports a reason, and requires that it serves a size.
+func (r *reader) fails(reason int, size uint64) {
+	r.Helper()
+	assert.Eventually(r, func() bool {
+		err := r.mirror.state.Load().err
+		return err != nil && err != errLoading && reasonOf(err) == reason
+	}, time.Minute, time.Millisecond)
+	require.False(r, r.Failed(), "%v", r.mirror.state.Load().err)
+	require.Error(r, r.mirror.Following())
+	require.Equal(r, size, r.size())
+}
+
+func (r *reader) size() uint64 {
+	l, err := r.host.Ledger(ledger.Default)
+	if err != nil {
+		return 0
+	}
+	return l.Head().Size
+}
+
+// The log, its proofs, its keys, and its redactions are served as the writer has them. Content is
+// not there.
+func TestMirror(t *testing.T) {
+	w := startWriter(t, nil)
+	key := w.ledger.VerifierKey()
+	w.grow(1000)
+	from := serve(t, w.copy)
+	r := follow(t, from, memory.New(), key)
+	r.shows(w)
+	_, err := w.host.RotateKey(t.Context(), ledger.Default, "x")
+	require.NoError(t, err)
+	w.grow(1300)
+	r.shows(w)
+	_, err = w.host.RetireKey(t.Context(), ledger.Default, "x")
+	require.NoError(t, err)
+	var records seqs.Set
+	records.Add(7)
+	require.NoError(t, w.ledger.Redact(t.Context(), &records, "r", "x", func(ledger.Ack, int) error { return nil }))
+	w.grow(2100)
+	r.shows(w)
+
+	l, err := r.host.Ledger(ledger.Default)
+	require.NoError(t, err)
+	require.Equal(t, ledger.Reader, r.host.Role(ledger.Default))
+	require.Equal(t, fmt.Sprint(w.ledger.Keys().Verifiers()), fmt.Sprint(l.Keys().Verifiers()))
+	require.Equal(t, w.ledger.Info().Origin, l.Info().Origin)
+	var next uint64
+	for entry, err := range l.Store().Entries(t.Context(), 0) {
+		require.NoError(t, err)
+		want, err := w.ledger.Store().Entry(t.Context(), next)
+		require.NoError(t, err)
+		require.Equal(t, want, entry.Bytes)
+		next++
+	}
+	require.Equal(t, uint64(2100), next)
+	path, err := l.Prover(t.Context(), l.Head()).Inclusion(17, 2100)
+	require.NoError(t, err)
+	entry, err := l.Store().Entry(t.Context(), 17)
+	require.NoError(t, err)
+	require.NoError(t, proofs.VerifyInclusion(proofs.LeafHash(entry), 17, 2100, path, w.ledger.Head().Root))
+	want, err := w.ledger.Store().Redaction(t.Context(), 7)
+	require.NoError(t, err)
+	by, err := l.Store().Redaction(t.Context(), 7)
+	require.NoError(t, err)
+	require.Equal(t, want, by)
+	_, err = l.Store().Content(t.Context(), storage.Hash{})
+	require.ErrorIs(t, err, storage.ErrLogOnly)
+	_, err = l.Store().Setting(t.Context(), ledger.MemberSetting)
+	require.ErrorIs(t, err, storage.ErrLogOnly)
+	require.Nil(t, l.MemberSecret())
+	_, err = l.Submit(ledger.Submission{})
+	require.ErrorIs(t, err, storage.ErrNotHeld)
+}
+
+// A load that is interrupted is not served, and continues where it was. One of a later checkpoint
+// does not change what is served.
+func TestLoadContinues(t *testing.T) {
+	w := startWriter(t, nil)
+	w.grow(3000)
+	from := serve(t, w.copy)
+	stuck := func(path string) fault {
+		if strings.HasPrefix(path, "tile/entries/008") {
+			return missing
+		}
+		return ""
+	}
+	from.set("", stuck)
+	stored := memory.New()
+	r := follow(t, from, stored, w.ledger.VerifierKey())
+	r.fails(unavailable, 0)
+	require.GreaterOrEqual(t, r.mirror.loaded.Load(), uint64(1500))
+	r.stop()
+
+	from.set("", stuck)
+	r = follow(t, from, stored, w.ledger.VerifierKey())
+	r.fails(unavailable, 0)
+	require.Empty(t, r.host.Ledgers())
+	from.set("", func(string) fault { return "" })
+	r.shows(w)
+	require.Zero(t, from.requests("tile/entries/003"), "it was loaded before")
+
+	w.grow(6000)
+	first := r.size()
+	from.set("", func(path string) fault {
+		if strings.HasPrefix(path, "tile/entries/020") {
+			return missing
+		}
+		return ""
+	})
+	r.fails(unavailable, first)
+	require.Greater(t, r.mirror.loaded.Load(), first)
+	r.stop()
+	r = follow(t, from, stored, w.ledger.VerifierKey())
+	r.fails(unavailable, first)
+	l, err := r.host.Ledger(ledger.Default)
+	require.NoError(t, err)
+	_, err = l.Store().Entry(t.Context(), first)
+	require.ErrorIs(t, err, storage.ErrNotFound)
+	head, err := l.Store().Head(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, l.Head().Head, head)
+	from.set("", func(string) fault { return "" })
+	r.shows(w)
+}
+
+// Whatever the endpoint does with any object, the last verified state is served, and the newest
+// follows when the fault is over.
+func TestFaults(t *testing.T) {
+	w := startWriter(t, nil)
+	w.grow(700)
+	from := serve(t, w.copy)
+	r := follow(t, from, memory.New(), w.ledger.VerifierKey())
+	r.shows(w)
+	for _, kind := range []fault{missing, failed, truncated, garbage, empty, endless, silent} {
+		for _, object := range []string{"checkpoint", "key", "tile/entries/"} {
+			t.Run(string(kind)+" "+object, func(t *testing.T) {
+				before := r.size()
+				from.set("", func(path string) fault {
+					if strings.HasPrefix(path, object) {
+						return kind
+					}
+					return ""
+				})
+				w.grow(before + 400)
+				require.Eventually(t, func() bool { return r.mirror.Following() != nil }, time.Minute, time.Millisecond)
+				require.Equal(t, before, r.size())
+				from.set("", func(string) fault { return "" })
+				r.shows(w)
+			})
+		}
+	}
+}
+
+// A copy that goes back, or is of another log, is refused, also after a restart. What was verified
+// before is served.
+func TestRefusals(t *testing.T) {
+	signer, err := proofs.GenerateKey().Signer("example.org/log")
+	require.NoError(t, err)
+	older, w, forked, other := startWriter(t, signer), startWriter(t, signer), startWriter(t, signer), startWriter(t, nil)
+	key := w.ledger.VerifierKey()
+	w.grow(700)
+	require.NoError(t, os.CopyFS(older.copy, os.DirFS(w.copy)))
+	w.grow(1000)
+	forked.grow(1400)
+	other.grow(1400)
+
+	from := serve(t, w.copy)
+	stored := memory.New()
+	r := follow(t, from, stored, key)
+	r.shows(w)
+	none := func(string) fault { return "" }
+	for range 2 { // before and after a restart
+		from.set(older.copy, none)
+		r.fails(rollback, 1000)
+		from.set(forked.copy, none)
+		r.fails(fork, 1000)
+		from.set(other.copy, none)
+		r.fails(signature, 1000)
+		from.set(w.copy, none)
+		r.shows(w)
+		r.stop()
+		r = follow(t, from, stored, key)
+		r.shows(w)
+	}
+	// A fork of the same size.
+	same := startWriter(t, signer)
+	same.grow(1000)
+	from.set(same.copy, none)
+	r.fails(fork, 1000)
+
+	// An entry was changed.
+	w.grow(1200)
+	bundle := filepath.Join(w.copy, logDir, "tile/entries/004.p/176")
+	text, err := os.ReadFile(bundle)
+	require.NoError(t, err)
+	changed := strings.Replace(string(text), `"model":"m"`, `"model":"n"`, 1)
+	require.NotEqual(t, string(text), changed)
+	require.NoError(t, os.WriteFile(bundle, []byte(changed), 0o600))
+	from.set(w.copy, none)
+	r.fails(damaged, 1000)
+	require.NoError(t, os.WriteFile(bundle, text, 0o600))
+	r.shows(w)
+	r.stop()
+
+	// Another key is trusted.
+	wrong, err := proofs.ParseVerifier(other.ledger.VerifierKey())
+	require.NoError(t, err)
+	_, err = New(t.Context(), NewDatabase(stored), nil, Options{From: fetch.Server{URL: from.server.URL}, Ledger: ledger.Default, Keys: []*proofs.Verifier{wrong}})
+	require.ErrorIs(t, err, ErrOtherKey)
+	r = follow(t, from, memory.New(), other.ledger.VerifierKey())
+	r.fails(signature, 0)
+	require.Empty(t, r.host.Ledgers())
+}
+
+// Events that the signed tree does not have are not stored, even if they are a valid chain: the load
+// continues when the copy is right again.
+func TestWrongEventsAreNotStored(t *testing.T) {
+	signer, err := proofs.GenerateKey().Signer("example.org/log")
+	require.NoError(t, err)
+	w, forked := startWriter(t, signer), startWriter(t, signer)
+	w.grow(1000)
+	forked.grow(1000)
+	mixed := t.TempDir()
+	require.NoError(t, os.CopyFS(mixed, os.DirFS(w.copy)))
+	for _, bundle := range []string{"tile/entries/000", "tile/entries/001"} {
+		require.NoError(t, os.WriteFile(filepath.Join(mixed, logDir, bundle), forked.read(bundle), 0o600))
+	}
+	from := serve(t, mixed)
+	r := follow(t, from, memory.New(), w.ledger.VerifierKey())
+	r.fails(damaged, 0)
+	require.Zero(t, r.mirror.loaded.Load())
+	from.set(w.copy, func(string) fault { return "" })
+	r.shows(w)
+}
+
+// Nothing is read after Close, even if the endpoint is silent.
+func TestClose(t *testing.T) {
+	w := startWriter(t, nil)
+	w.grow(10)
+	from := serve(t, w.copy)
+	from.set("", func(string) fault { return silent })
+	r := follow(t, from, memory.New(), w.ledger.VerifierKey())
+	require.Eventually(t, func() bool { return from.requests("checkpoint") > 0 }, time.Minute, time.Millisecond)
+	r.stop()
+	require.Error(t, r.mirror.Following())
+}

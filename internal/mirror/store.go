@@ -1,0 +1,236 @@
+// Package mirror follows a published copy of a log (internal/publish). It stores the log in a
+// database of its own, verified, and serves it at the last checkpoint that it has accepted.
+//
+// Entries are stored in commits of bounded size, so that a load that is interrupted continues.
+// Before each commit they are proven to begin the tree of a signed checkpoint. The commits before
+// the last one of a load carry the checkpoint that was served before, and the database shows the
+// log at that one.
+package mirror
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+
+	"colophon/ledger"
+	"colophon/ledger/event"
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// Database has the logs that a Mirror has loaded, as far as they are served. It implements
+// storage.Database. Nothing can be written to it.
+type Database struct {
+	stored storage.Database
+
+	mu   sync.Mutex
+	logs map[string]*log // under mu
+}
+
+// NewDatabase returns the logs in a database that only mirrors write.
+func NewDatabase(stored storage.Database) *Database {
+	return &Database{stored: stored, logs: make(map[string]*log)}
+}
+
+// Ledgers implements storage.Database. It leaves out logs of which no checkpoint is served yet.
+func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
+	all, err := d.stored.Ledgers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var served []storage.Info
+	for _, info := range all {
+		l, err := d.open(ctx, info.Name)
+		if err != nil {
+			return nil, err
+		}
+		if l.served.Load().Size > 0 {
+			served = append(served, info)
+		}
+	}
+	return served, nil
+}
+
+// Ledger implements storage.Database.
+func (d *Database) Ledger(ctx context.Context, name string) (storage.Store, error) {
+	l, err := d.open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (d *Database) open(ctx context.Context, name string) (*log, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l := d.logs[name]; l != nil {
+		return l, nil
+	}
+	stored, err := d.stored.Ledger(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	l := &log{Store: stored}
+	served, err := servedHead(ctx, stored)
+	if err != nil {
+		return nil, fmt.Errorf("ledger %q: %w", name, err)
+	}
+	l.served.Store(&served)
+	d.logs[name] = l
+	return l, nil
+}
+
+// Create implements storage.Database. It always fails.
+func (d *Database) Create(context.Context, storage.Info) (storage.Store, error) {
+	return nil, storage.ErrNotHeld
+}
+
+// Close implements storage.Database.
+func (d *Database) Close() error { return d.stored.Close() }
+
+// servedHead returns the head that the checkpoint in the stored head signs; the zero Head if no
+// checkpoint is served yet.
+func servedHead(ctx context.Context, stored storage.Store) (storage.Head, error) {
+	head, err := stored.Head(ctx)
+	if err != nil || len(head.Checkpoint) == 0 {
+		return storage.Head{}, err
+	}
+	keys, err := ledger.StoredKeys(ctx, stored)
+	if err != nil {
+		return storage.Head{}, err
+	}
+	signed, err := proofs.OpenCheckpoint(head.Checkpoint, keys.Verifiers()...)
+	if err != nil {
+		return storage.Head{}, fmt.Errorf("%w: the stored checkpoint: %w", ledger.ErrDamaged, err)
+	}
+	if signed.Size == head.Size || signed.Size == 0 {
+		return head, nil
+	}
+	last, err := stored.Entry(ctx, signed.Size-1)
+	if err != nil {
+		return storage.Head{}, fmt.Errorf("%w: entry %d: %w", ledger.ErrDamaged, signed.Size-1, err)
+	}
+	var decoder event.Decoder
+	e, err := decoder.Decode(last)
+	if err != nil {
+		return storage.Head{}, fmt.Errorf("%w: event %d: %w", ledger.ErrDamaged, signed.Size-1, err)
+	}
+	return storage.Head{Size: signed.Size, Tip: sha256.Sum256(last), Time: e.Time.UnixMicro(), Checkpoint: head.Checkpoint}, nil
+}
+
+// log is one log at its served head. It implements storage.Leased: this server holds no ledger.
+type log struct {
+	storage.Store
+	served atomic.Pointer[storage.Head]
+}
+
+var _ storage.Leased = (*log)(nil)
+
+// size is the number of events that are served.
+func (l *log) size() uint64 { return l.served.Load().Size }
+
+// Held implements storage.Leased.
+func (l *log) Held() bool { return false }
+
+// Head implements storage.Reader.
+func (l *log) Head(ctx context.Context) (storage.Head, error) { return *l.served.Load(), ctx.Err() }
+
+// Entry implements storage.Reader.
+func (l *log) Entry(ctx context.Context, seq uint64) ([]byte, error) {
+	if seq >= l.size() {
+		return nil, fmt.Errorf("entry %d: %w", seq, storage.ErrNotFound)
+	}
+	return l.Store.Entry(ctx, seq)
+}
+
+// Entries implements storage.Reader.
+func (l *log) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
+	return func(yield func(storage.Entry, error) bool) {
+		size := l.size()
+		if from >= size {
+			return
+		}
+		for entry, err := range l.Store.Entries(ctx, from) {
+			if err == nil && entry.Seq >= size || !yield(entry, err) {
+				return
+			}
+		}
+	}
+}
+
+// Content implements storage.Reader.
+func (l *log) Content(context.Context, storage.Hash) ([]byte, error) {
+	return nil, storage.ErrLogOnly
+}
+
+// Setting implements storage.Reader.
+func (l *log) Setting(ctx context.Context, name string) ([]byte, error) {
+	if name == ledger.MemberSetting {
+		return nil, storage.ErrLogOnly
+	}
+	return l.Store.Setting(ctx, name)
+}
+
+// Redaction implements storage.Reader.
+func (l *log) Redaction(ctx context.Context, seq uint64) (uint64, error) {
+	by, err := l.Store.Redaction(ctx, seq)
+	if err == nil && by >= l.size() {
+		return 0, storage.ErrNotFound
+	}
+	return by, err
+}
+
+// Redactions implements storage.Reader.
+func (l *log) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, error] {
+	return func(yield func(storage.Redaction, error) bool) {
+		size := l.size()
+		for r, err := range l.Store.Redactions(ctx) {
+			if (err != nil || r.By < size) && !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+// Key implements storage.Reader.
+func (l *log) Key(ctx context.Context, key storage.Hash) (storage.Key, error) {
+	claim, err := l.Store.Key(ctx, key)
+	if err == nil && claim.Seq >= l.size() {
+		return storage.Key{}, storage.ErrNotFound
+	}
+	return claim, err
+}
+
+// Keys implements storage.Reader.
+func (l *log) Keys(ctx context.Context, keys []storage.Hash) (claims []storage.Key, err error) {
+	all, err := l.Store.Keys(ctx, keys)
+	for _, claim := range all {
+		if claim.Seq < l.size() {
+			claims = append(claims, claim)
+		}
+	}
+	return claims, err
+}
+
+// Commit implements storage.Store. It always fails, as do the other writes.
+func (l *log) Commit(context.Context, storage.Head, storage.Batch) error { return storage.ErrNotHeld }
+
+// Freeze implements storage.Store.
+func (l *log) Freeze(context.Context) error { return storage.ErrNotHeld }
+
+// SetSetting implements storage.Store.
+func (l *log) SetSetting(context.Context, string, []byte) error { return storage.ErrNotHeld }
+
+// Writable implements storage.Store.
+func (l *log) Writable(context.Context) error { return storage.ErrNotHeld }
+
+// isRefusal reports whether an error says that the copy is not to be trusted, rather than that it
+// cannot be read now.
+func isRefusal(err error) bool {
+	var refused *refusal
+	return errors.As(err, &refused)
+}

@@ -1,0 +1,100 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+
+	"colophon/api"
+	"colophon/internal/cli"
+	"colophon/internal/datadir"
+	"colophon/internal/logurl"
+	"colophon/internal/mirror"
+	"colophon/ledger"
+	"colophon/proofs/monitor/fetch"
+	"colophon/storage/pebble"
+)
+
+// openMirror opens a data folder with the log that is loaded from the copy at config.From.
+func openMirror(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger) (*Node, error) {
+	if err := datadir.CheckCopy(config.Data); err != nil {
+		return nil, err
+	}
+	at, err := logurl.Parse(config.From)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(config.Data, 0o700); err != nil {
+		return nil, err
+	}
+	database, err := pebble.Open(ctx, pebble.Config{
+		Dir:          datadir.Copy(config.Data),
+		Logger:       log.With("part", "storage"),
+		MinFreeBytes: uint64(config.MinFreeSpace),
+		CacheBytes:   int64(config.Cache),
+		ReadWhenFull: true,
+	})
+	if err != nil {
+		return nil, explainMirror(err, config.Data)
+	}
+	loaded := mirror.NewDatabase(database)
+	n := &Node{database: loaded, loaded: loaded, local: database, log: log}
+	err = n.checkMirror(ctx, at)
+	if err == nil {
+		err = n.open(ctx, config, keys)
+	}
+	if err != nil {
+		return nil, errors.Join(explainMirror(err, config.Data), n.Close())
+	}
+	return n, nil
+}
+
+// explainMirror adds advice to an error from opening a folder that can be loaded again.
+func explainMirror(err error, data string) error {
+	if errors.Is(err, ledger.ErrDamaged) {
+		return cli.Exitf(cli.ExitDamaged, "%w\nRemove %s, and start the server: it loads the copy again", err, datadir.Copy(data))
+	}
+	return datadir.ExplainOpen(err, data)
+}
+
+// checkMirror refuses a folder with the copy of another ledger.
+func (n *Node) checkMirror(ctx context.Context, at logurl.Address) error {
+	all, err := n.local.Ledgers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, info := range all {
+		if info.Name != at.Ledger {
+			return cli.Exitf(cli.ExitUsage, "the folder has a copy of the ledger %q, and --from names the ledger %q; name another folder with --data", info.Name, at.Ledger)
+		}
+	}
+	return nil
+}
+
+// follow begins to follow the copy at config.From, if it is set. The function that it returns ends
+// that.
+func (n *Node) follow(ctx context.Context, config Config, metrics *api.Metrics) (end func(), err error) {
+	if n.loaded == nil {
+		return func() {}, nil
+	}
+	at, err := logurl.Parse(config.From)
+	if err != nil {
+		return nil, err
+	}
+	from := fetch.Server{URL: at.Server}
+	if at.Bucket != "" {
+		if from, err = logurl.FetchFromBucket(at.Bucket); err != nil {
+			return nil, err
+		}
+	}
+	n.mirror, err = mirror.New(ctx, n.loaded, n.Host, mirror.Options{From: from, Ledger: at.Ledger, Place: config.From, Keys: config.Trusted, Log: n.log.With("part", "mirror")})
+	if errors.Is(err, mirror.ErrOtherKey) {
+		return nil, cli.Exitf(cli.ExitUsage, "%w; give that key with --key if you trust it, or name another folder with --data", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	metrics.Register(n.mirror)
+	return n.mirror.Close, nil
+}

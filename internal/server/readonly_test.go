@@ -1,0 +1,118 @@
+package server
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"colophon/api/access"
+	"colophon/internal/datadir"
+	"colophon/ledger"
+	"colophon/ledger/highwater"
+	"colophon/storage"
+	"colophon/storage/postgres/postgrestest"
+)
+
+// A server that only reads needs no right to write and no key. It takes no ledger, and the others
+// do not see it.
+func TestReadOnlyOnAStore(t *testing.T) {
+	server := postgrestest.Shared(t)
+	schema := server.Schema(t)
+	url := server.URL("search_path", schema)
+	log := slog.New(slog.DiscardHandler)
+	config := sharing(t, url)
+	writer, err := Open(t.Context(), config, datadir.Keys(config.Data), log)
+	require.NoError(t, err)
+	database, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	for _, statement := range []string{
+		"CREATE ROLE reader_" + schema + " LOGIN", "GRANT USAGE ON SCHEMA " + schema + " TO reader_" + schema, "GRANT SELECT ON ALL TABLES IN SCHEMA " + schema + " TO reader_" + schema,
+	} {
+		_, err := database.Exec(t.Context(), statement)
+		require.NoError(t, err)
+	}
+
+	config = sharing(t, server.URL("search_path", schema, "user", "reader_"+schema))
+	config.ReadOnly = true
+	reader, err := Open(t.Context(), config, datadir.Keys(config.Data), log)
+	require.NoError(t, err)
+	following := reader.following(config)
+	require.NoError(t, following())
+	l, err := reader.Host.Ledger(ledger.Default)
+	require.NoError(t, err)
+	require.Equal(t, ledger.Reader, reader.Host.Role(ledger.Default))
+	require.NoDirExists(t, datadir.Keys(config.Data).Dir)
+	before := l.Head()
+	for i := range uint64(3) {
+		w, err := writer.Host.Ledger(ledger.Default)
+		require.NoError(t, err)
+		if i == 0 {
+			require.NoError(t, w.SetPublic(t.Context(), true))
+		}
+		change := writer.Host.RotateKey
+		if w.Keys().Overlapping() != nil {
+			change = writer.Host.RetireKey
+		}
+		_, err = change(t.Context(), ledger.Default, "test")
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return l.Head().Size == i+2 && l.Public() }, time.Minute, time.Millisecond)
+	}
+	_, err = reader.Host.Create(t.Context(), ledger.New{Name: "other"})
+	require.Error(t, err)
+	require.ErrorIs(t, l.Writable(t.Context()), storage.ErrNotHeld)
+	var servers int
+	require.NoError(t, database.QueryRow(t.Context(), "SELECT count(*) FROM colophon_servers").Scan(&servers))
+	require.Equal(t, 1, servers)
+
+	// The writer ends: the reader serves on, and takes nothing.
+	require.NoError(t, writer.Close())
+	require.Eventually(t, func() bool {
+		address, elsewhere := reader.cluster.Holder(ledger.Default)
+		return elsewhere && address == ""
+	}, time.Minute, time.Millisecond)
+	require.Equal(t, ledger.Reader, reader.Host.Role(ledger.Default))
+	require.NoError(t, following())
+
+	// A head that does not extend the one that was served is not served.
+	_, err = database.Exec(t.Context(), "UPDATE colophon_heads SET size = 2")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return following() != nil }, time.Minute, time.Millisecond)
+	require.Equal(t, uint64(4), l.Head().Size)
+	_, err = database.Exec(t.Context(), "UPDATE colophon_heads SET size = 4")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return following() == nil }, time.Minute, time.Millisecond)
+	require.NoError(t, reader.Close())
+
+	// What was shown is remembered over a restart.
+	_, err = database.Exec(t.Context(), "UPDATE colophon_heads SET (size, tip, time, checkpoint) = ($1, $2, $3, $4)",
+		int64(before.Size), before.Tip[:], before.Time, before.Checkpoint)
+	require.NoError(t, err)
+	_, err = Open(t.Context(), config, datadir.Keys(config.Data), log)
+	require.ErrorIs(t, err, highwater.ErrRollback)
+	require.ErrorContains(t, err, "This server has shown the newer log")
+	require.NoError(t, database.Close(t.Context()))
+}
+
+// A server that only reads accepts the shared tokens, and stores nothing about them.
+func TestReadOnlyTokens(t *testing.T) {
+	url := emptyURL(t)
+	log := slog.New(slog.DiscardHandler)
+	first := sharing(t, url)
+	made, err := access.Store{Dir: datadir.Access(first.Data), Now: time.Now}.Create(access.NewToken{
+		Name: "t", Grants: []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.Read}}})
+	require.NoError(t, err)
+	g, err := openGate(t.Context(), first, log)
+	require.NoError(t, err)
+	require.NoError(t, g.close())
+
+	config := sharing(t, url)
+	config.ReadOnly = true
+	g, err = openGate(t.Context(), config, log)
+	require.NoError(t, err)
+	require.True(t, g.answers(t, made.Text))
+	require.False(t, g.answers(t, "other"))
+	require.NoError(t, g.close())
+}

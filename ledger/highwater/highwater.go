@@ -1,0 +1,52 @@
+// Package highwater compares a stored log with a checkpoint that the ledger has signed before
+// (spec: High-water mark).
+package highwater
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// ErrRollback means that the store lacks events that the ledger has signed, or has different
+// ones. The ledger signs nothing until an operator has decided how to continue. Reads
+// continue, since the store's content is still valid.
+var ErrRollback = errors.New("ledger: writes are refused, because the store does not match what the ledger has signed")
+
+// Check compares a stored log with an earlier checkpoint of it, from a mark or an auditor.
+// It returns ErrRollback if the log does not extend that checkpoint.
+func Check(ctx context.Context, log storage.Reader, mark []byte, keys ...*proofs.Verifier) error {
+	head, err := log.Head(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the head: %w", err)
+	}
+	seen, err := proofs.OpenCheckpoint(mark, keys...)
+	switch {
+	case errors.Is(err, proofs.ErrWrongKey):
+		return fmt.Errorf("%w: one of its checkpoints is signed with a key that the store, with %d events, does not know: the store is older, or belongs to another ledger: %w",
+			ErrRollback, head.Size, err)
+	case err != nil:
+		return fmt.Errorf("%w: its last signed checkpoint cannot be read: %w", ErrRollback, err)
+	case seen.Size > head.Size:
+		return fmt.Errorf("%w: it has signed %d events, but the store has %d: the store is an older copy", ErrRollback, seen.Size, head.Size)
+	case seen.Size == 0:
+		return nil
+	}
+	read := func(level uint8, index uint64) ([]byte, error) { return log.Tile(ctx, level, index) }
+	cache := proofs.NewTileCache(64)
+	tree, err := proofs.OpenTree(head.Size, read, cache)
+	if err != nil {
+		return fmt.Errorf("reading the tree edge at size %d: %w", head.Size, err)
+	}
+	root, err := proofs.NewProver(tree.Snapshot(), cache, read).Root(seen.Size)
+	if err != nil {
+		return fmt.Errorf("computing the root at size %d: %w", seen.Size, err)
+	}
+	if root != seen.Root {
+		return fmt.Errorf("%w: it has signed the root %[3]x for its first %[2]d events, but the store has the root %[4]x: it is a fork", ErrRollback, seen.Size, seen.Root, root)
+	}
+	return nil
+}

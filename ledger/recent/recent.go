@@ -1,0 +1,39 @@
+// Package recent remembers the last checkpoints that a ledger has published. A ledger that signs
+// nothing cannot make them again.
+package recent
+
+import (
+	"slices"
+	"sync"
+)
+
+// most bounds the checkpoints that are remembered.
+const most = 1024
+
+// Checkpoints are the last checkpoints of a ledger, by size. The zero Checkpoints is ready to use. Its
+// methods are safe for concurrent use.
+type Checkpoints struct {
+	mu    sync.Mutex
+	sizes []uint64 // ascending; under mu
+	notes [][]byte // of these sizes; under mu
+}
+
+// Add remembers a checkpoint. Its size must be larger than all before.
+func (c *Checkpoints) Add(size uint64, note []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.sizes) == most {
+		c.sizes, c.notes = slices.Delete(c.sizes, 0, 1), slices.Delete(c.notes, 0, 1)
+	}
+	c.sizes, c.notes = append(c.sizes, size), append(c.notes, note)
+}
+
+// Of returns the checkpoint of a size, or nil if it is not remembered.
+func (c *Checkpoints) Of(size uint64) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i, found := slices.BinarySearch(c.sizes, size); found {
+		return c.notes[i]
+	}
+	return nil
+}

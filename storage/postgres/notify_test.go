@@ -1,0 +1,153 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+	"colophon/storage/postgres/postgrestest"
+)
+
+// messages is a log that a test reads while it is written.
+type messages struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (m *messages) Write(b []byte) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.text.Write(b)
+}
+
+func (m *messages) count(text string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return strings.Count(m.text.String(), text)
+}
+
+// listening is a database at a URL that listens. What it hears, it sends.
+type listening struct {
+	heard chan string
+	log   *messages
+	ended chan struct{} // closed when Listen has returned
+}
+
+func listen(t *testing.T, url string) listening {
+	t.Helper()
+	l := listening{heard: make(chan string, 100), log: new(messages), ended: make(chan struct{})}
+	db, err := Open(t.Context(), Config{URL: url, Logger: slog.New(slog.NewTextHandler(l.log, nil)), ReadOnly: true})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer close(l.ended)
+		db.Listen(ctx, func(ledger string) { l.heard <- ledger })
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-l.ended
+		require.NoError(t, db.Close())
+	})
+	return l
+}
+
+// hears waits until a listener hears a text. It ignores others.
+func (l listening) hears(t *testing.T, text string) {
+	t.Helper()
+	for {
+		select {
+		case heard := <-l.heard:
+			if heard == text {
+				return
+			}
+		case <-time.After(time.Minute):
+			require.Fail(t, "nothing was heard", text)
+		}
+	}
+}
+
+// Each change that a server must see is announced: a ledger's creation, head, settings, and lease.
+func TestNotifications(t *testing.T) {
+	url := emptyURL(t)
+	a, b := member(t, url, "a"), member(t, url, "b")
+	l := listen(t, url)
+	l.hears(t, "")
+	var store storage.Store
+	for i, change := range []func() (err error){
+		func() (err error) {
+			store, err = a.Create(t.Context(), storage.Info{Name: "default"})
+			return err
+		},
+		func() error { return store.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)) },
+		func() error { return store.SetSetting(t.Context(), "log", []byte("public")) },
+		func() error { return store.Freeze(t.Context()) },
+		func() error { return a.Leases().Pass(t.Context(), "default", nil) },
+		func() error { return b.Leases().Take(t.Context(), "default", false) },
+	} {
+		require.NoError(t, change(), i)
+		l.hears(t, "default")
+	}
+}
+
+// A connection that breaks is opened again, and the listener must then look for itself.
+func TestBrokenListener(t *testing.T) {
+	server := postgrestest.Shared(t)
+	schema := server.Schema(t)
+	a := member(t, server.URL("search_path", schema), "a")
+	proxy := postgrestest.NewProxy(t, server, func() postgrestest.Fault { return postgrestest.None })
+	l := listen(t, proxy.URL("search_path", schema))
+	for range 3 {
+		l.hears(t, "")
+		a.Leases().notices.Announce("x")
+		l.hears(t, "x")
+		proxy.CloseConnections()
+	}
+	l.hears(t, "")
+	a.Leases().notices.Announce("x")
+	l.hears(t, "x")
+	require.Equal(t, 3, l.log.count("is broken"))
+	require.Equal(t, 3, l.log.count("changes again"))
+}
+
+// A database that has no notifications is not asked again, and its servers commit as before.
+func TestNoNotifications(t *testing.T) {
+	server := postgrestest.Shared(t)
+	proxy := postgrestest.NewProxy(t, server, func() postgrestest.Fault { return postgrestest.None })
+	proxy.RefuseNotifications()
+	url := proxy.URL("search_path", server.Schema(t))
+	a := member(t, url, "a")
+	store, err := a.Create(t.Context(), storage.Info{Name: "default"})
+	require.NoError(t, err)
+	a.leases.notices.Wait() // its first notification was refused
+	l := listen(t, url)
+	<-l.ended
+	require.Empty(t, l.heard)
+	require.Equal(t, 1, l.log.count("the database does not notify servers of changes"))
+	require.NoError(t, store.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)))
+	require.Equal(t, uint64(1), stateOf(t, a).Size)
+}
+
+// States can be asked for some ledgers.
+func TestStatesOfSome(t *testing.T) {
+	a := member(t, emptyURL(t), "a")
+	for _, name := range []string{"x", "y", "z"} {
+		_, err := a.Create(t.Context(), storage.Info{Name: name})
+		require.NoError(t, err)
+	}
+	for want, names := range map[string][]string{"xyz": nil, "xz": {"z", "x", "unknown"}} {
+		states, err := a.Leases().States(t.Context(), names...)
+		require.NoError(t, err)
+		got := ""
+		for _, s := range states {
+			got += s.Name
+		}
+		require.Equal(t, want, got)
+	}
+}
