@@ -18,12 +18,12 @@ GOSEC       := github.com/securego/gosec/v2/cmd/gosec@v2.22.4
 # below 2^63, and input is bounded where it is parsed), files named by variables (G304:
 # operators name their own files), and ignored errors (G104: vet and staticcheck check
 # them). Every other exception gives its reason in place.
-GOSECFLAGS  := -quiet -exclude=G115,G304,G104 -exclude-dir=deploy/release -exclude-dir=bench -exclude-dir=e2e/interop
+GOSECFLAGS  := -quiet -exclude=G115,G304,G104 -exclude-dir=deploy/release -exclude-dir=deploy/manifests -exclude-dir=bench -exclude-dir=e2e/interop
 
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race fuzz hostile faults lint security bench growth e2e interop rapidoc release
+.PHONY: help run build test race fuzz hostile faults drill manifests lint security bench growth e2e interop rapidoc release
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ hostile: ## Attack a server with HOSTILE requests drawn from the contract (10000
 faults: ## Inject FAULTS faults of each kind (default 1000, which takes an hour); FAULTS_SEED repeats an earlier run
 	FAULTS='$(FAULTS)' $(GO) test -count=1 -timeout 6h -v ./e2e/faults
 
+drill: ## Replace three servers one by one while clients write; FROM=COMMIT builds the old servers of that commit
+	DRILL_FROM='$(FROM)' $(GO) test -count=1 -timeout 15m -v ./e2e/upgrade
+
 lint: ## Check formatting, and run go vet and staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt these files:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
@@ -77,6 +80,10 @@ growth: ## Fill one ledger under 1 GiB of memory (flags in BENCH, such as BENCH=
 e2e: ## Run the command's scripts and a real Prometheus, also on the real input if it is available
 	$(GO) test -count=1 -run '^TestScripts$$' ./cmd/colophon
 	$(GO) test -count=1 ./deploy
+
+manifests: ## Load the compose files, lint the Helm chart, and compare it and the manifests with Kubernetes and the server
+	$(GO) -C deploy/manifests vet ./...
+	$(GO) -C deploy/manifests test -count=1 ./...
 
 interop: ## Mirror, check, and watch a server with other people's tools (Node 18, OpenSSL, and curl, if installed)
 	@if command -v npm >/dev/null; then cd e2e/interop/node && npm ci --silent --ignore-scripts --no-audit --no-fund; fi

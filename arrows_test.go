@@ -76,6 +76,7 @@ var arrows = map[string][]string{
 	"client":                             {"client/wire", "proofs"},
 	"deploy":                             {},
 	"e2e/faults":                         {},
+	"e2e/upgrade":                        {},
 	"cmd/colophon":                       {everything},
 	"ledger/index/indextest":             {},
 	"ledger/index/rowstore/rowstoretest": {"ledger/index/rowstore"},

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"colophon/storage/postgres/postgrestest"
 )
 
 // colophon is the path of the server's binary. Only TestMain sets it.
@@ -31,5 +33,5 @@ func buildAndRun(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "building the server: %v\n%s", err, out)
 		return 1
 	}
-	return m.Run()
+	return postgrestest.Main(m)
 }

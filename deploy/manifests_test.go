@@ -1,13 +1,24 @@
 package deploy_test
 
 import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"colophon/storage/postgres"
 )
 
 // knownFlags requires that the server accepts the arguments in a manifest.
@@ -18,34 +29,178 @@ func knownFlags(t *testing.T, arguments []string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// Without authentication, ports are published only on loopback.
-func TestComposePublishesOnLoopbackOnly(t *testing.T) {
-	var file struct {
-		Services map[string]struct {
-			Command     []string `yaml:"command"`
-			Ports       []string `yaml:"ports"`
-			Networks    []string `yaml:"networks"`
-			ReadOnly    bool     `yaml:"read_only"`
-			CapDrop     []string `yaml:"cap_drop"`
-			NetworkMode string   `yaml:"network_mode"`
-		} `yaml:"services"`
-	}
-	text, err := os.ReadFile("compose.yaml")
+// composeFile holds the parts of a compose file that the tests need.
+type composeFile struct {
+	Services map[string]struct {
+		Image       string            `yaml:"image"`
+		Command     []string          `yaml:"command"`
+		Environment map[string]string `yaml:"environment"`
+		Ports       []string          `yaml:"ports"`
+		Networks    []string          `yaml:"networks"`
+		ReadOnly    bool              `yaml:"read_only"`
+		CapDrop     []string          `yaml:"cap_drop"`
+		NetworkMode string            `yaml:"network_mode"`
+		Extends     struct {
+			File, Service string
+		} `yaml:"extends"`
+	} `yaml:"services"`
+}
+
+func readCompose(t *testing.T, name string) (file composeFile) {
+	t.Helper()
+	text, err := os.ReadFile(name)
 	require.NoError(t, err)
 	require.NoError(t, yaml.Unmarshal(text, &file))
+	return file
+}
+
+// published requires that a service is published on loopback only, and has no capabilities.
+func (f composeFile) published(t *testing.T, name string) {
+	t.Helper()
+	s := f.Services[name]
+	for _, port := range s.Ports {
+		require.True(t, strings.HasPrefix(port, "127.0.0.1:"), "%s publishes %s", name, port)
+	}
+	require.Empty(t, s.NetworkMode, "%s", name)
+	require.Equal(t, []string{"ALL"}, s.CapDrop, "%s", name)
+}
+
+// Without authentication, ports are published only on loopback.
+func TestComposePublishesOnLoopbackOnly(t *testing.T) {
+	file := readCompose(t, "compose.yaml")
 	require.Len(t, file.Services, 3)
 	for name, s := range file.Services {
 		require.NotEmpty(t, s.Ports, "%s", name)
-		for _, port := range s.Ports {
-			require.True(t, strings.HasPrefix(port, "127.0.0.1:"), "%s publishes %s", name, port)
-		}
-		require.Empty(t, s.NetworkMode, "%s", name)
-		require.Equal(t, []string{"ALL"}, s.CapDrop, "%s", name)
+		file.published(t, name)
 	}
 	require.Equal(t, []string{"ledger"}, file.Services["colophon"].Networks)
 	require.NotContains(t, file.Services["grafana"].Networks, "ledger")
 	require.True(t, file.Services["colophon"].ReadOnly)
 	knownFlags(t, file.Services["colophon"].Command)
+}
+
+// The same for three servers, whose databases only they can reach. Each server gets a database
+// from each of the two other files.
+func TestComposeOfServers(t *testing.T) {
+	file := readCompose(t, "compose.servers.yaml")
+	targets, err := os.ReadFile("prometheus/servers.yml")
+	require.NoError(t, err)
+	balancer, err := os.ReadFile("haproxy/haproxy.cfg")
+	require.NoError(t, err)
+	servers := 0
+	for name, s := range file.Services {
+		if s.Extends.File != "" {
+			require.Contains(t, readCompose(t, s.Extends.File).Services, s.Extends.Service)
+			continue
+		}
+		file.published(t, name)
+		if !strings.HasPrefix(name, "colophon-") {
+			continue
+		}
+		servers++
+		require.Empty(t, s.Ports, "%s", name)
+		require.True(t, s.ReadOnly, "%s", name)
+		require.Equal(t, name+":8080", s.Environment["COLOPHON_ADVERTISE"])
+		knownFlags(t, append(s.Command, "--advertise="+s.Environment["COLOPHON_ADVERTISE"]))
+		require.Contains(t, s.Environment, "COLOPHON_SIGNING_KEY_DEFAULT")
+		require.Contains(t, string(targets), "- "+name+":9464")
+		require.Contains(t, string(balancer), " "+name+":8080")
+		for _, store := range []string{"compose.postgres.yaml", "compose.cockroachdb.yaml"} {
+			url := variable.ReplaceAllString(readCompose(t, store).Services[name].Environment["COLOPHON_STORE"], "secret")
+			require.True(t, postgres.IsURL(url), "%s: %s", store, url)
+			config, err := pgxpool.ParseConfig(url)
+			require.NoError(t, err, store)
+			require.Equal(t, "colophon", config.ConnConfig.Database, store)
+			hosts := []string{config.ConnConfig.Host}
+			for _, other := range config.ConnConfig.Fallbacks {
+				hosts = append(hosts, other.Host)
+			}
+			require.Greater(t, len(hosts), 1)
+			for _, host := range hosts {
+				require.Contains(t, readCompose(t, store).Services, host)
+			}
+		}
+	}
+	require.Equal(t, 3, servers)
+	for _, store := range []string{"compose.postgres.yaml", "compose.cockroachdb.yaml"} {
+		file := readCompose(t, store)
+		for name, s := range file.Services {
+			if s.Image != "" {
+				file.published(t, name)
+				require.Empty(t, s.Ports, "%s", name)
+				require.Equal(t, []string{"store"}, s.Networks, "%s", name)
+			}
+		}
+	}
+}
+
+var (
+	// variable matches what compose replaces.
+	variable = regexp.MustCompile(`\$\{[^}]*\}`)
+	image    = regexp.MustCompile(`(?m)^\s*(?:- )?(?:image|imageName|name|FROM):? (\S+/\S+|postgres\S*|haproxy\S*|golang\S*)`)
+)
+
+// A tag such as latest would change what runs without a change of these files.
+func TestImagesArePinned(t *testing.T) {
+	found := 0
+	files := slices.Concat(glob(t, "compose*.yaml"), glob(t, "kubernetes/*.yaml"), glob(t, "kubernetes/*/*.yaml"), []string{"Dockerfile"})
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, m := range image.FindAllStringSubmatch(string(text), -1) {
+			found++
+			require.Regexp(t, `:v?\d+\.\d+\.?\d*`, m[1], "%s", path)
+		}
+	}
+	require.GreaterOrEqual(t, found, 8)
+}
+
+// The load balancer checks servers, sends requests to any of them, and does without one that
+// does not answer.
+func TestBalancer(t *testing.T) {
+	program, err := exec.LookPath("haproxy")
+	if err != nil && os.Getenv("COLOPHON_REQUIRE_HAPROXY") != "1" {
+		t.Skip("HAProxy is not installed: install Debian's package haproxy")
+	}
+	require.NoError(t, err)
+	servers := startServers(t)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := free.Addr().String()
+	text, err := os.ReadFile("haproxy/haproxy.cfg")
+	require.NoError(t, err)
+	config := strings.NewReplacer("bind :8080", "bind "+address, "colophon-1:8080", strings.TrimPrefix(servers[0].url, "http://"),
+		"colophon-2:8080", strings.TrimPrefix(servers[1].url, "http://"), "colophon-3:8080", "127.0.0.1:1").Replace(string(text))
+	path := filepath.Join(t.TempDir(), "haproxy.cfg")
+	require.NoError(t, os.WriteFile(path, []byte(config), 0o600))
+	require.NoError(t, free.Close())
+	command := exec.CommandContext(t.Context(), program, "-db", "-f", path)
+	log := new(bytes.Buffer)
+	command.Stdout, command.Stderr = log, log
+	require.NoError(t, command.Start())
+	t.Cleanup(func() { _ = command.Wait() }) // the context of the test has ended
+	balanced := &server{t, "http://" + address}
+	require.Eventually(t, func() bool {
+		answer, err := http.Get(balanced.url + "/readyz")
+		if err == nil {
+			err = answer.Body.Close()
+		}
+		return err == nil && answer.StatusCode == http.StatusOK
+	}, time.Minute, 20*time.Millisecond, "%s", log)
+	for i := range 6 {
+		balanced.post("/v1/ledgers/default/ipc-records", fmt.Sprintf(`{"run_id":"%d",%s,"output":"x"}`, i, run), http.StatusCreated)
+	}
+	for _, s := range servers {
+		requests := 0.0
+		for _, m := range s.families()["colophon_http_requests_total"].GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == "route" && strings.HasSuffix(l.GetValue(), "/ipc-records") {
+					requests += m.GetCounter().GetValue()
+				}
+			}
+		}
+		require.Positive(t, requests, "each server gets requests")
+	}
 }
 
 func TestKubernetesRunsConfined(t *testing.T) {
@@ -105,6 +260,7 @@ func TestMetricsHaveASeparateAddress(t *testing.T) {
 	const port = "9464"
 	for file, wanted := range map[string][]string{
 		"prometheus/prometheus.yml":   {"- colophon:" + port},
+		"compose.servers.yaml":        {"--metrics-listen=0.0.0.0:" + port},
 		"compose.yaml":                {"--metrics-listen=0.0.0.0:" + port},
 		"kubernetes/statefulset.yaml": {"--metrics-listen=0.0.0.0:" + port, `prometheus.io/port: "` + port + `"`, "containerPort: " + port},
 		"systemd/colophon.service":    {"--metrics-listen 127.0.0.1:" + port},

@@ -79,6 +79,37 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
+var scalingRow = regexp.MustCompile("(?m)^\\| ((?:`colophon_[a-z_0-9]+`(?:, )?)+) \\|")
+
+// docs/scaling.md has the metrics of a server with a database elsewhere that docs/metrics.md
+// does not have.
+func TestMetricsOfServersAreDocumented(t *testing.T) {
+	servers := startServers(t)
+	servers[1].exercise("default")
+	page, _ := readMetricsPage(t)
+	own := make(map[string]bool)
+	for _, s := range servers {
+		for name, family := range s.families() {
+			if _, common := page[name]; !common && strings.HasPrefix(name, "colophon_") {
+				own[name] = true
+				require.NotEmpty(t, family.GetHelp(), "%s", name)
+			}
+		}
+	}
+	text, err := os.ReadFile("../docs/scaling.md")
+	require.NoError(t, err)
+	var listed []string
+	for _, row := range scalingRow.FindAllStringSubmatch(string(text), -1) {
+		for _, name := range quoted(row[1]) {
+			if _, common := page[name]; !common {
+				listed = append(listed, name)
+			}
+		}
+	}
+	slices.Sort(listed)
+	require.Equal(t, slices.Sorted(maps.Keys(own)), listed)
+}
+
 // open holds the labels whose values depend on the server or the contract. Other tests check
 // their bounds.
 var open = []string{"ledger", "route", "status"}

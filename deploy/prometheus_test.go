@@ -22,15 +22,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// prometheus is a real Prometheus that scrapes one server.
+// prometheus is a real Prometheus that scrapes servers.
 type prometheus struct{ url string }
 
 // patience limits each of the three waits for scrapes and evaluations.
 const patience = 18 * time.Second
 
-// configure writes the deployed configuration with another server address, path of the rules,
-// and interval.
-func configure(t *testing.T, s *server) (path string) {
+// configure writes a deployed configuration with other server addresses, paths of the rules,
+// and intervals.
+func configure(t *testing.T, file string, servers []*server) (path string) {
 	t.Helper()
 	var config struct {
 		Global struct {
@@ -45,7 +45,7 @@ func configure(t *testing.T, s *server) (path string) {
 			} `yaml:"static_configs"`
 		} `yaml:"scrape_configs"`
 	}
-	readYAML(t, "prometheus/prometheus.yml", &config)
+	readYAML(t, file, &config)
 	config.Global.ScrapeInterval, config.Global.EvaluationInterval = "1s", "1s"
 	for i, file := range config.RuleFiles {
 		absolute, err := filepath.Abs(filepath.Join("prometheus", file))
@@ -53,7 +53,11 @@ func configure(t *testing.T, s *server) (path string) {
 		config.RuleFiles[i] = absolute
 	}
 	require.Len(t, config.ScrapeConfigs, 1)
-	config.ScrapeConfigs[0].StaticConfigs[0].Targets = []string{strings.TrimPrefix(s.url, "http://")}
+	var targets []string
+	for _, s := range servers {
+		targets = append(targets, strings.TrimPrefix(s.url, "http://"))
+	}
+	config.ScrapeConfigs[0].StaticConfigs[0].Targets = targets
 	text, err := yaml.Marshal(config)
 	require.NoError(t, err)
 	path = filepath.Join(t.TempDir(), "prometheus.yml")
@@ -61,14 +65,15 @@ func configure(t *testing.T, s *server) (path string) {
 	return path
 }
 
-// startPrometheus returns once Prometheus has scraped the server.
-func startPrometheus(t *testing.T, program string, s *server) *prometheus {
+// startPrometheus starts Prometheus with a deployed configuration, and returns once it has
+// scraped the servers.
+func startPrometheus(t *testing.T, program, file string, servers ...*server) *prometheus {
 	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	address := free.Addr().String()
 	require.NoError(t, free.Close())
-	command := exec.Command(program, "--config.file="+configure(t, s), "--storage.tsdb.path="+t.TempDir(), "--web.listen-address="+address)
+	command := exec.Command(program, "--config.file="+configure(t, file, servers), "--storage.tsdb.path="+t.TempDir(), "--web.listen-address="+address)
 	log := new(bytes.Buffer)
 	command.Stdout, command.Stderr = log, log
 	require.NoError(t, command.Start())
@@ -78,7 +83,7 @@ func startPrometheus(t *testing.T, program string, s *server) *prometheus {
 	})
 	p := &prometheus{"http://" + address}
 	require.EventuallyWithT(t, func(t *assert.CollectT) {
-		assert.Equal(t, counted{"": 1}, p.answer(t, `sum(up{job="colophon"})`))
+		assert.Equal(t, counted{"": float64(len(servers))}, p.answer(t, `sum(up{job="colophon"})`))
 	}, patience, 100*time.Millisecond)
 	return p
 }
@@ -152,7 +157,7 @@ type fact struct {
 // facts returns the expected answers for the real input, to the dashboard's queries and the
 // recording rules.
 func facts(t *testing.T) []fact {
-	d := readDashboard(t)
+	d := readDashboard(t, mainDashboard)
 	shown := func(panel, ledger string) string {
 		return strings.ReplaceAll(d.query(t, panel), `ledger=~".+"`, `ledger="`+ledger+`"`)
 	}
@@ -190,9 +195,9 @@ func TestPrometheusAnswersWithTheRealNumbers(t *testing.T) {
 		t.Skip("the real input is absent")
 	}
 	s := startServer(t)
-	p := startPrometheus(t, program, s)
+	p := startPrometheus(t, program, "prometheus/prometheus.yml", s)
 	fill(t, s, p)
-	known, d, rules := facts(t), readDashboard(t), readRules(t)
+	known, d, rules := facts(t), readDashboard(t, mainDashboard), readRules(t, "prometheus/recording.rules.yml", "prometheus/alerts.rules.yml")
 	// Every panel shows something, and no rule fails.
 	require.EventuallyWithT(t, func(t *assert.CollectT) {
 		for _, f := range known {
@@ -214,6 +219,43 @@ func TestPrometheusAnswersWithTheRealNumbers(t *testing.T) {
 		require.Equal(t, "ok", health[r.Record+r.Alert], "%s%s", r.Record, r.Alert)
 	}
 	holdLabelValues(t, s)
+}
+
+// Every panel for several servers shows something, and the rules agree with the servers.
+func TestPrometheusOfServers(t *testing.T) {
+	program := tool(t, "prometheus")
+	servers := startServers(t)
+	writer, follower := servers[0], servers[1]
+	p := startPrometheus(t, program, "prometheus/servers.yml", servers...)
+	follower.exercise("default")
+	d := readDashboard(t, serversDashboard)
+	rules := readRules(t, "prometheus/recording.rules.yml", "prometheus/alerts.rules.yml", "prometheus/servers.rules.yml")
+	sequence := 10
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		for _, s := range servers { // so that rates are above 0
+			sequence++
+			s.post("/v1/ledgers/default/ipc-records", fmt.Sprintf(`{"run_id":"%d",%s,"output":"x"}`, sequence, run), http.StatusCreated)
+		}
+		for expression, want := range map[string]counted{
+			`ledger:colophon_lease_held:max`:                                      {"ledger=default": 1},
+			d.query(t, "Servers that answer"):                                     {"": 2},
+			d.query(t, "Ledgers without a writer"):                                {"": 0},
+			`colophon_lease_held{instance="` + writer.url[len("http://"):] + `"}`: {"ledger=default": 1},
+			`sum(colophon_forwarded_requests_total{outcome!="answered"})`:         {},
+			`count(ALERTS{alertstate="firing"}) or vector(0)`:                     {"": 0},
+		} {
+			assert.Equal(c, want, p.answer(c, expression), "%s", expression)
+		}
+		for _, panel := range d.Panels {
+			for _, target := range panel.Targets {
+				assert.NotEmpty(c, p.answer(c, chosen.Replace(target.Expr)), "%s shows nothing: %s", panel.Title, target.Expr)
+			}
+		}
+	}, 2*patience, time.Second)
+	health := p.health(t)
+	for _, r := range rules {
+		require.Equal(t, "ok", health[r.Record+r.Alert], "%s%s", r.Record, r.Alert)
+	}
 }
 
 // health returns the health of all rules, by name.

@@ -32,9 +32,10 @@ func readYAML(t *testing.T, path string, to any) {
 	require.NoError(t, decoder.Decode(to), "%s", path)
 }
 
-func readRules(t *testing.T) (rules []rule) {
+// readRules reads files of rules.
+func readRules(t *testing.T, paths ...string) (rules []rule) {
 	t.Helper()
-	for _, path := range glob(t, "prometheus/*.rules.yml") {
+	for _, path := range paths {
 		var file struct {
 			Groups []struct {
 				Name  string `yaml:"name"`
@@ -78,7 +79,7 @@ func tool(t *testing.T, name string) string {
 func TestPromtool(t *testing.T) {
 	promtool := tool(t, "promtool")
 	for name, arguments := range map[string][]string{
-		"check config": {"check", "config", "prometheus/prometheus.yml"},
+		"check config": {"check", "config", "prometheus/prometheus.yml", "prometheus/servers.yml"},
 		"check rules":  append([]string{"check", "rules", "--lint=all", "--lint-fatal"}, glob(t, "prometheus/*.rules.yml")...),
 		"test rules":   append([]string{"test", "rules"}, glob(t, "prometheus/tests/*.test.yml")...),
 	} {
@@ -99,7 +100,7 @@ func TestAlertsAreActionable(t *testing.T) {
 		cases.Write(text)
 	}
 	alerts := 0
-	for _, r := range readRules(t) {
+	for _, r := range readRules(t, glob(t, "prometheus/*.rules.yml")...) {
 		if r.Alert == "" {
 			require.Contains(t, cases.String(), r.Record, "no test case uses it")
 			continue

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +17,9 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
+
+	"colophon/proofs"
+	"colophon/storage/postgres/postgrestest"
 )
 
 // server is a process with an empty data folder.
@@ -24,11 +28,28 @@ type server struct {
 	url string
 }
 
-func startServer(t *testing.T) *server {
+// startServers starts two servers on one database. The first one writes the ledger "default".
+func startServers(t *testing.T) []*server {
 	t.Helper()
-	command := exec.Command(colophon, "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0",
-		"--publish", "file://"+t.TempDir(), "--publish-ledgers", "default")
-	command.Env = append(os.Environ(), "GOMEMLIMIT=1GiB")
+	database := postgrestest.Shared(t)
+	signer, err := proofs.GenerateKey().Signer("log.example/default")
+	require.NoError(t, err)
+	shared := []string{"COLOPHON_STORE=" + database.URL("search_path", database.Schema(t)), "COLOPHON_SIGNING_KEY_DEFAULT=" + signer.Secret()}
+	var servers []*server
+	for _, id := range []string{"server-1", "server-2"} { // rendezvous hashing prefers the first one
+		data := t.TempDir()
+		require.NoError(t, os.Mkdir(filepath.Join(data, "store"), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(data, "store", "server"), []byte(id+"\n"), 0o600))
+		servers = append(servers, startServer(t, append(shared, "COLOPHON_DATA="+data)...))
+	}
+	return servers
+}
+
+// startServer starts a server with these variables.
+func startServer(t *testing.T, environ ...string) *server {
+	t.Helper()
+	command := exec.Command(colophon, "serve", "--listen", "127.0.0.1:0", "--publish", "file://"+t.TempDir(), "--publish-ledgers", "default")
+	command.Env = append(append(os.Environ(), "GOMEMLIMIT=1GiB", "COLOPHON_DATA="+t.TempDir()), environ...)
 	log := new(bytes.Buffer)
 	command.Stderr = log
 	banner, err := command.StdoutPipe()

@@ -58,11 +58,14 @@ func (d *deployment) listTokens() ([]access.Listed, error) {
 // checkStore checks that the database of the log answers and does not lose commits.
 func checkStore(d *deployment) []Finding {
 	var setting *postgres.SettingError
+	var pooler *postgres.PoolerError
 	switch {
 	case d.settings.config.Store == "":
 		return finding(OK, "", "the log is in the data folder")
 	case errors.As(d.store, &setting):
 		return finding(Wrong, "set it to on; otherwise the server does not start", "%v", d.store)
+	case errors.As(d.store, &pooler):
+		return finding(Wrong, "do one of the two; otherwise the server does not start", "%v", d.store)
 	case errors.Is(d.store, storage.ErrFormat):
 		return finding(Wrong, "use the version of colophon that wrote it", "%v", d.store)
 	case d.store != nil:

@@ -29,7 +29,7 @@ func (f *form) check(name, value string) error {
 var (
 	anyForm      = &form{func(string) bool { return true }, "text"}
 	idForm       = &form{func(value string) bool { return value != "" }, "text, not empty"}
-	seqForm      = &form{isCount, "a number from 0 to 2^64-1 in plain decimal"}
+	seqForm      = &form{func(value string) bool { _, err := ParseCount("", value); return err == nil }, "a number from 0 to 2^64-1 in plain decimal"}
 	flagForm     = &form{regexp.MustCompile(`^(mismatch|inconsistent|unregistered_source|other_base)$`).MatchString, `"mismatch", "inconsistent", "unregistered_source", or "other_base"`}
 	ruleForm     = choiceForm(rules.VerdictRules[:]...)
 	failedForm   = choiceForm("none", "retrieval", "context", "answer", drift.UnknownFailure)
@@ -42,11 +42,6 @@ var (
 	printForm    = &form{func(value string) bool { return rules.IsFingerprint([]byte(value)) }, "8 lower-case hexadecimal digits, or up to 64 of another hash_version"}
 	partForm     = &form{func(value string) bool { return slices.Contains(fields.IPCParts[:], value) }, "one of " + strings.Join(fields.IPCParts[:], ", ")}
 )
-
-func isCount(value string) bool {
-	_, err := ParseCount("", value)
-	return err == nil
-}
 
 // choiceForm is the format of a value with known texts.
 func choiceForm(known ...string) *form {

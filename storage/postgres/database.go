@@ -38,8 +38,9 @@ type Database struct {
 var _ storage.Database = (*Database)(nil)
 
 // Open opens a database, and creates or converts its tables. It returns a SettingError if a
-// setting of the server could lose commits, storage.ErrFormat if a later build created the
-// tables, and a MoveError if a migration has locked the database.
+// setting of the server could lose commits, a PoolerError if connections share sessions,
+// storage.ErrFormat if this build cannot use the tables of a later one, and a MoveError if a
+// migration has locked the database.
 func Open(ctx context.Context, cfg Config) (*Database, error) {
 	d, err := open(ctx, cfg.withDefaults())
 	if err != nil {
@@ -63,7 +64,10 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 		log:      cfg.Logger,
 		ledgers:  make(map[string]*ledger),
 	}
-	err = d.prepare(ctx)
+	err = checkPooler(ctx, reads.Config().ConnConfig)
+	if err == nil {
+		err = d.prepare(ctx)
+	}
 	if err == nil {
 		err = d.checkMove(ctx, cfg)
 	}
@@ -78,8 +82,9 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 	return d, nil
 }
 
-// Probe checks that a database answers, that no setting of its server could lose commits, and
-// that this build can read its tables, if there are any. It changes nothing.
+// Probe checks that a database answers, that connections do not share sessions, that no setting
+// of its server could lose commits, and that this build can use its tables, if there are any. It
+// changes nothing.
 func Probe(ctx context.Context, url string) error {
 	cfg := Config{URL: url}.withDefaults()
 	reads, writes, err := cfg.pools(ctx)
@@ -88,6 +93,9 @@ func Probe(ctx context.Context, url string) error {
 	}
 	defer reads.Close()
 	defer writes.Close()
+	if err := checkPooler(ctx, reads.Config().ConnConfig); err != nil {
+		return explained(err)
+	}
 	texts, err := steps()
 	if err != nil {
 		return err
@@ -96,7 +104,7 @@ func Probe(ctx context.Context, url string) error {
 	if err != nil {
 		return explained(err)
 	}
-	return checkVersion(stored, len(texts))
+	return stored.check(len(texts))
 }
 
 // prepare checks the version of the tables and, as each connection for writes does, the
@@ -113,12 +121,12 @@ func (d *Database) prepare(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case stored == 0:
+	case stored.tables == 0:
 		return fmt.Errorf("%w: there are no tables of colophon", storage.ErrNotFound)
-	case stored < len(texts):
-		return fmt.Errorf("%w: the tables have version %d, but this build reads version %d; open the database once for writing", storage.ErrFormat, stored, len(texts))
+	case stored.tables < len(texts):
+		return fmt.Errorf("%w: the tables have version %d, but this build reads version %d; open the database once for writing", storage.ErrFormat, stored.tables, len(texts))
 	}
-	return checkVersion(stored, len(texts))
+	return stored.check(len(texts))
 }
 
 // Place returns the host and the database, for messages. It contains no password.

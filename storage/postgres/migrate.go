@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -19,23 +18,45 @@ import (
 // migrations are the steps from one version of the tables to the next. The number of files is
 // the version that this build reads. Released files never change.
 //
+// A step only adds tables, indexes that are not unique, and columns that old builds can leave
+// out (TestMigrationsOnlyAdd), because servers of the build before write to the same tables
+// while a rolling upgrade lasts, and can be restarted. If a step ever cannot do that, it first
+// inserts the row with id 2 into colophon_schema, and the release notes say that all servers
+// must be stopped: builds whose version is below that row do not open the database, but those
+// that have it open do not look again.
+//
 //go:embed migrations/*.sql
 var migrations embed.FS
 
 const codeNoTable = "42P01"
 
-// version returns the version of the tables, or 0 if there are none.
-func version(ctx context.Context, pool *pgxpool.Pool) (int, error) {
-	var stored int
-	err := pool.QueryRow(ctx, `SELECT version FROM colophon_schema WHERE id = 1`).Scan(&stored)
+// versions are the versions that the table colophon_schema has.
+type versions struct {
+	tables int // the row with id 1; 0 if there are no tables
+	oldest int // the row with id 2: the version of the oldest build that can use the tables; 0 if there is none
+}
+
+// version reads the versions.
+func version(ctx context.Context, pool *pgxpool.Pool) (v versions, err error) {
+	err = pool.QueryRow(ctx, `SELECT coalesce(max(version) FILTER (WHERE id = 1), 0), coalesce(max(version) FILTER (WHERE id = 2), 0)
+		FROM colophon_schema`).Scan(&v.tables, &v.oldest)
 	var reported *pgconn.PgError
 	switch {
-	case errors.As(err, &reported) && reported.Code == codeNoTable, errors.Is(err, pgx.ErrNoRows):
-		return 0, nil
+	case errors.As(err, &reported) && reported.Code == codeNoTable:
+		return versions{}, nil
 	case err != nil:
-		return 0, fmt.Errorf("reading the version of the tables: %w", err)
+		return versions{}, fmt.Errorf("reading the version of the tables: %w", err)
 	}
-	return stored, nil
+	return v, nil
+}
+
+// check returns storage.ErrFormat unless a build that reads version known can use the tables.
+func (v versions) check(known int) error {
+	if v.oldest > known {
+		return fmt.Errorf("%w: the tables have version %d, which needs a build that reads version %d, but this build reads version %d",
+			storage.ErrFormat, v.tables, v.oldest, known)
+	}
+	return nil
 }
 
 // steps returns the text of each migration in order.
@@ -56,14 +77,6 @@ func steps() ([]string, error) {
 	return texts, nil
 }
 
-// checkVersion returns storage.ErrFormat unless this build reads the version.
-func checkVersion(stored, known int) error {
-	if stored > known {
-		return fmt.Errorf("%w: the tables have version %d, but this build reads version %d", storage.ErrFormat, stored, known)
-	}
-	return nil
-}
-
 // migrate converts the tables to this build's version. Several processes can do so at once:
 // every step can be repeated, and a step that fails because of another process is retried.
 func migrate(ctx context.Context, pool *pgxpool.Pool) error {
@@ -77,10 +90,10 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 		if err != nil {
 			return err
 		}
-		if err := checkVersion(stored, len(texts)); err != nil || stored == len(texts) {
+		if err := stored.check(len(texts)); err != nil || stored.tables >= len(texts) {
 			return err
 		}
-		err = apply(ctx, pool, stored, texts[stored:])
+		err = apply(ctx, pool, stored.tables, texts[stored.tables:])
 		if err == nil {
 			continue
 		}

@@ -272,21 +272,6 @@ func TestCreationsTogether(t *testing.T) {
 	require.Equal(t, int64(3), all[0].number+all[1].number)
 }
 
-func TestLaterVersionIsRefused(t *testing.T) {
-	url := emptyURL(t)
-	require.NoError(t, Probe(t.Context(), url), "no tables")
-	require.NoError(t, openAt(t, url).Close())
-	require.NoError(t, Probe(t.Context(), url))
-	_, err := connect(t, url).Exec(t.Context(), `UPDATE colophon_schema SET version = 99`)
-	require.NoError(t, err)
-	for _, readOnly := range []bool{false, true} {
-		_, err = Open(t.Context(), Config{URL: url, ReadOnly: readOnly})
-		require.ErrorIs(t, err, storage.ErrFormat)
-		require.ErrorContains(t, err, "the tables have version 99, but this build reads version ")
-	}
-	require.ErrorIs(t, Probe(t.Context(), url), storage.ErrFormat)
-}
-
 func TestMissingHeadIsDamage(t *testing.T) {
 	url := emptyURL(t)
 	db := openAt(t, url)

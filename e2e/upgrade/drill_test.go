@@ -1,0 +1,324 @@
+// Package upgrade_test replaces the servers of one database one by one, as an upgrade does,
+// while clients write.
+package upgrade_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/client"
+	"colophon/client/wire"
+	"colophon/ledger"
+	"colophon/proofs"
+	"colophon/storage/postgres/postgrestest"
+)
+
+// from names the commit of the old servers. By default they are of the same build as the new
+// ones, with another version.
+const from = "DRILL_FROM"
+
+// patience bounds each wait. It is no requirement.
+const patience = time.Minute
+
+// build builds the program of a source folder.
+func build(t *testing.T, dir, version string) (program string) {
+	t.Helper()
+	program = filepath.Join(t.TempDir(), "colophon")
+	command := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-X main.version="+version, "-o", program, "./cmd/colophon")
+	command.Dir, command.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
+	out, err := command.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return program
+}
+
+// programs builds the old and the new program.
+func programs(t *testing.T) (old, latest string) {
+	t.Helper()
+	top, err := filepath.Abs(filepath.Join("..", ".."))
+	require.NoError(t, err)
+	source, commit := top, os.Getenv(from)
+	if commit != "" {
+		source = filepath.Join(t.TempDir(), "source")
+		git := func(arguments ...string) {
+			out, err := exec.Command("git", append([]string{"-C", top}, arguments...)...).CombinedOutput()
+			require.NoError(t, err, "%s", out)
+		}
+		git("worktree", "add", "--quiet", "--detach", source, commit)
+		t.Cleanup(func() { git("worktree", "remove", "--force", source) })
+	}
+	return build(t, source, "old"), build(t, top, "new")
+}
+
+// output collects what a server writes.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// node is one of the servers: a data folder, and the process that runs on it.
+type node struct {
+	*testing.T
+	data    string
+	environ []string
+	command *exec.Cmd
+	said    *output
+	url     atomic.Pointer[string] // nil while it does not run
+}
+
+var serves = regexp.MustCompile(`server +(http://[0-9.:]+)`)
+
+// start starts a program on the node's folder, and waits until it answers.
+func (n *node) start(program string) {
+	n.Helper()
+	n.said = new(output)
+	n.command = exec.Command(program, "serve", "--data", n.data, "--listen", "127.0.0.1:0")
+	n.command.Env, n.command.Stdout, n.command.Stderr = n.environ, n.said, n.said
+	require.NoError(n, n.command.Start())
+	require.Eventually(n, func() bool {
+		found := serves.FindStringSubmatch(n.said.String())
+		if found != nil {
+			n.url.Store(&found[1])
+		}
+		return found != nil
+	}, patience, 10*time.Millisecond, "%s", n.said)
+	require.Eventually(n, func() bool { return strings.HasPrefix(n.get("/readyz"), "ready") }, patience, 20*time.Millisecond)
+}
+
+// stop asks the server to end, and waits until it has.
+func (n *node) stop() {
+	n.Helper()
+	require.NoError(n, n.command.Process.Signal(syscall.SIGTERM))
+	err := n.command.Wait()
+	n.url.Store(nil)
+	require.NoError(n, err, "%s", n.said)
+}
+
+// get returns an answer of this server, or "" if there is none.
+func (n *node) get(path string) string {
+	answer, err := http.Get(*n.url.Load() + path)
+	if err != nil {
+		return ""
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		return ""
+	}
+	return string(text)
+}
+
+// writes reports whether the server writes the ledger.
+func (n *node) writes() bool {
+	return strings.Contains(n.get("/metrics"), `colophon_lease_held{ledger="default"} 1`)
+}
+
+// balancer sends each request to the next server that can be reached, like a load balancer.
+// It repeats no request that may have reached a server: the client does that.
+type balancer struct {
+	nodes []*node
+	turn  atomic.Uint64
+}
+
+func (b *balancer) RoundTrip(r *http.Request) (*http.Response, error) {
+	for range b.nodes {
+		if url := b.nodes[b.turn.Add(1)%uint64(len(b.nodes))].url.Load(); url != nil {
+			sent := r.Clone(r.Context())
+			sent.URL.Host = strings.TrimPrefix(*url, "http://")
+			return http.DefaultTransport.RoundTrip(sent)
+		}
+	}
+	return nil, fmt.Errorf("no server runs")
+}
+
+// writers write records through the balancer until they are stopped.
+type writers struct {
+	sync.WaitGroup
+	stop atomic.Bool
+
+	mu    sync.Mutex
+	seqs  []uint64      // of the acknowledged records
+	last  time.Time     // of the last acknowledgement
+	pause time.Duration // the longest time without one since the last call of longest
+}
+
+const writerCount = 4
+
+func (w *writers) begin(t *testing.T, c *client.Client) {
+	w.last = time.Now()
+	for i := range writerCount {
+		w.Go(func() {
+			for n := 0; !w.stop.Load(); n++ {
+				receipt, err := c.Ledger("default").Records.Post(context.WithoutCancel(t.Context()), record(i, n), nil)
+				if err != nil {
+					t.Errorf("a write failed in the end: %v", err)
+					return
+				}
+				w.note(receipt.Seq)
+				time.Sleep(2 * time.Millisecond)
+			}
+		})
+	}
+}
+
+func record(writer, n int) *wire.IPCRecord {
+	prompt, out := "s", "o"
+	return &wire.IPCRecord{
+		Common:  wire.Common{RunID: fmt.Sprintf("run-%d-%d", writer, n)},
+		Payload: []byte(`{"n":1}`), SystemPrompt: &prompt, Output: &out, Model: "m",
+	}
+}
+
+func (w *writers) note(seq uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seqs = append(w.seqs, seq)
+	w.pause, w.last = max(w.pause, time.Since(w.last)), time.Now()
+}
+
+// longest returns the longest time without an acknowledgement since the last call, and the
+// number of acknowledged records.
+func (w *writers) longest() (pause time.Duration, acknowledged int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	pause, w.pause = w.pause, 0
+	return pause, len(w.seqs)
+}
+
+// waitFor waits until so many more records are acknowledged.
+func (w *writers) waitFor(t *testing.T, more int) {
+	t.Helper()
+	_, begun := w.longest()
+	require.Eventually(t, func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.seqs) >= begun+more || t.Failed()
+	}, patience, 5*time.Millisecond)
+}
+
+// rotate introduces the next key, which the upgrade has given to all servers, and lets another
+// server write the ledger: it signs with both keys.
+func (w *writers) rotate(t *testing.T, c *client.Client, nodes []*node, program string, next *proofs.Signer) {
+	t.Helper()
+	_, err := c.Ledger("default").ChangeKeys(t.Context(), "rotate")
+	require.NoError(t, err)
+	w.waitFor(t, 50)
+	holder := slices.IndexFunc(nodes, (*node).writes)
+	require.GreaterOrEqual(t, holder, 0)
+	nodes[holder].stop()
+	w.waitFor(t, 50)
+	for _, n := range slices.Delete(slices.Clone(nodes), holder, holder+1) {
+		require.Contains(t, n.get("/v1/ledgers/default/log/key"), next.Verifier().String())
+	}
+	nodes[holder].start(program)
+}
+
+// Three servers with one key, as in deploy/kubernetes/servers, start at the same time, and are
+// replaced one by one. Each writer's server passes its ledger on before it ends. No write
+// fails in the end, and each acknowledged record is there once. The upgrade also gives the next
+// key to all servers.
+func TestRollingUpgrade(t *testing.T) {
+	database := postgrestest.Start(t)
+	old, latest := programs(t)
+	store := database.URL("search_path", database.Schema(t))
+	signer, err := proofs.GenerateKey().Signer("log.example/default")
+	require.NoError(t, err)
+	next, err := proofs.GenerateKey().Signer("log.example/default")
+	require.NoError(t, err)
+	environ := append(os.Environ(), "COLOPHON_STORE="+store, ledger.KeyVariable("default")+"="+signer.Secret(), "GOMEMLIMIT=1GiB")
+
+	var nodes []*node
+	var starts sync.WaitGroup
+	for i := range 3 {
+		n := &node{T: t, data: filepath.Join(t.TempDir(), fmt.Sprintf("server-%d", i)), environ: environ}
+		nodes = append(nodes, n)
+		starts.Go(func() { n.start(old) })
+	}
+	starts.Wait()
+	t.Cleanup(func() {
+		for _, n := range nodes {
+			if n.command.ProcessState == nil {
+				_ = n.command.Process.Kill()
+				_ = n.command.Wait()
+			}
+			if t.Failed() {
+				t.Logf("%s:\n%s", n.data, n.said)
+			}
+		}
+	})
+	require.False(t, t.Failed())
+	c, err := client.New("http://localhost", client.WithHTTPClient(&http.Client{Transport: &balancer{nodes: nodes}}),
+		client.WithRetries(client.Retries{Attempts: 100, First: 20 * time.Millisecond, Longest: 2 * time.Second}),
+		client.WithVerifierKeys("default", signer.Verifier().String()))
+	require.NoError(t, err)
+	var w writers
+	w.begin(t, c)
+	w.waitFor(t, 200)
+
+	passed := 0
+	for i, n := range nodes {
+		wrote := n.writes()
+		begun := time.Now()
+		n.stop()
+		stopped := time.Since(begun)
+		if wrote {
+			require.Contains(t, n.said.String(), "another server is to write the ledger", "the ledger was not passed on")
+			passed++
+		}
+		w.waitFor(t, 100)
+		without, _ := w.longest()
+		n.environ = append(slices.Clone(environ), ledger.KeyVariable("default")+"="+signer.Secret()+" "+next.Secret())
+		n.start(latest)
+		require.Contains(t, n.get("/version"), `"new"`)
+		w.waitFor(t, 100)
+		with, acknowledged := w.longest()
+		t.Logf("server %d (wrote the ledger: %v) ended in %v; longest time without an acknowledged write: %v while it ended, %v while it came back; %d acknowledged",
+			i, wrote, stopped.Round(time.Millisecond), without.Round(time.Millisecond), with.Round(time.Millisecond), acknowledged)
+	}
+	require.Positive(t, passed, "one of them wrote the ledger")
+	w.rotate(t, c, nodes, latest, next)
+	w.stop.Store(true)
+	w.Wait()
+	require.False(t, t.Failed())
+
+	slices.Sort(w.seqs)
+	require.Equal(t, len(w.seqs), len(slices.Compact(slices.Clone(w.seqs))), "two records have one seq")
+	for _, n := range nodes {
+		want := fmt.Sprintf(`"tree_size":%d,`, len(w.seqs)+2) // and the creation, and the rotation
+		require.Eventually(t, func() bool { return strings.Contains(n.get("/v1/ledgers/default"), want) }, patience, 20*time.Millisecond,
+			"the servers do not show each acknowledged record once: want %s, got %s", want, n.get("/v1/ledgers/default"))
+	}
+	for _, n := range nodes {
+		n.stop()
+	}
+	check := exec.Command(latest, "fsck", "--data", nodes[0].data)
+	check.Env = nodes[0].environ
+	out, err := check.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}

@@ -1,0 +1,116 @@
+package postgres
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+)
+
+var (
+	sqlComment = regexp.MustCompile(`(?m)^\s*--.*$`)
+	// additive matches statements after which the statements of earlier builds work as before.
+	additive = regexp.MustCompile(`^(CREATE TABLE IF NOT EXISTS|CREATE INDEX IF NOT EXISTS|ALTER TABLE \w+ ADD COLUMN IF NOT EXISTS) `)
+)
+
+// Servers of the build before run on the tables while a rolling upgrade lasts.
+func TestMigrationsOnlyAdd(t *testing.T) {
+	texts, err := steps()
+	require.NoError(t, err)
+	require.NotEmpty(t, texts)
+	for i, text := range texts {
+		for statement := range strings.SplitSeq(sqlComment.ReplaceAllString(text, ""), ";\n") {
+			statement = strings.Join(strings.Fields(statement), " ")
+			if statement == "" {
+				continue
+			}
+			require.Regexp(t, additive, statement, "step %d", i+1)
+			if strings.HasPrefix(statement, "ALTER") && strings.Contains(statement, " NOT NULL") {
+				require.Contains(t, statement, " DEFAULT ", "step %d: earlier builds leave the column out", i+1)
+			}
+		}
+	}
+}
+
+// convert changes the tables as a later build would: each table gets columns, and there is one
+// more table.
+func convert(t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	rows, err := conn.Query(t.Context(), `SELECT relname::text FROM pg_class WHERE relkind = 'r' AND relname LIKE 'colophon\_%' AND pg_table_is_visible(oid)`)
+	require.NoError(t, err)
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.Greater(t, len(tables), 10)
+	for _, table := range tables {
+		for _, column := range []string{"later bigint", "latest text NOT NULL DEFAULT 'x'"} {
+			_, err := conn.Exec(t.Context(), fmt.Sprintf(`ALTER TABLE %s ADD COLUMN IF NOT EXISTS %s`, table, column))
+			require.NoError(t, err)
+		}
+	}
+	for _, statement := range []string{
+		`CREATE TABLE IF NOT EXISTS colophon_later (id bigint NOT NULL PRIMARY KEY)`,
+		`UPDATE colophon_schema SET version = 99 WHERE id = 1`,
+	} {
+		_, err := conn.Exec(t.Context(), statement)
+		require.NoError(t, err)
+	}
+}
+
+// A later build converts the tables while this one runs. This one continues to write, can be
+// started again, and leaves the version as it is.
+func TestTablesOfLaterBuild(t *testing.T) {
+	url := emptyURL(t)
+	a := member(t, url, "a")
+	store, err := a.Create(t.Context(), storage.Info{Name: "default"})
+	require.NoError(t, err)
+	var head storage.Head
+	write := func(s storage.Store) {
+		t.Helper()
+		next := batch(head, 2)
+		require.NoError(t, s.Commit(t.Context(), head, next))
+		head = next.Head
+	}
+	write(store)
+	conn := connect(t, url)
+	convert(t, conn)
+
+	write(store)
+	require.NoError(t, store.SetSetting(t.Context(), "log", []byte("public")))
+	require.NoError(t, a.Leases().Renew(t.Context()))
+	require.NoError(t, a.Leases().Beat(t.Context(), []string{"default"}))
+	require.Equal(t, uint64(4), stateOf(t, a).Size)
+	requireLog(t, store, head)
+
+	b := member(t, url, "b")
+	require.NoError(t, Probe(t.Context(), url))
+	expire(t, url)
+	require.NoError(t, b.Leases().Take(t.Context(), "default", false))
+	write(storeOf(t, b, "default"))
+	requireLog(t, storeOf(t, b, "default"), head)
+	var version int
+	require.NoError(t, conn.QueryRow(t.Context(), `SELECT version FROM colophon_schema WHERE id = 1`).Scan(&version))
+	require.Equal(t, 99, version)
+}
+
+// Tables that this build cannot use are refused, and not changed.
+func TestTablesThatNeedALaterBuild(t *testing.T) {
+	url := emptyURL(t)
+	require.NoError(t, Probe(t.Context(), url), "no tables")
+	require.NoError(t, openAt(t, url).Close())
+	require.NoError(t, Probe(t.Context(), url))
+	for _, statement := range []string{`UPDATE colophon_schema SET version = 99 WHERE id = 1`, `INSERT INTO colophon_schema (id, version) VALUES (2, 98)`} {
+		_, err := connect(t, url).Exec(t.Context(), statement)
+		require.NoError(t, err)
+	}
+	for _, readOnly := range []bool{false, true} {
+		_, err := Open(t.Context(), Config{URL: url, ReadOnly: readOnly})
+		require.ErrorIs(t, err, storage.ErrFormat)
+		require.ErrorContains(t, err, "the tables have version 99, which needs a build that reads version 98, but this build reads version ")
+	}
+	require.ErrorIs(t, Probe(t.Context(), url), storage.ErrFormat)
+}

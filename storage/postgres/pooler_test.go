@@ -1,0 +1,48 @@
+package postgres
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+	"colophon/storage/postgres/postgrestest"
+)
+
+// A pooler in session mode gives each connection a session of its own, so everything works.
+func TestPoolerInSessionMode(t *testing.T) {
+	url := postgrestest.Shared(t).Pooled(t, "session")
+	require.NoError(t, Probe(t.Context(), url))
+	a, b := member(t, url, "a"), member(t, url, "b")
+	store, err := a.Create(t.Context(), storage.Info{Name: "default"})
+	require.NoError(t, err)
+	first := batch(storage.Head{}, 2)
+	require.NoError(t, store.Commit(t.Context(), storage.Head{}, first))
+	require.NoError(t, a.Leases().Renew(t.Context()))
+	require.NoError(t, a.Leases().Pass(t.Context(), "default", nil))
+	require.NoError(t, b.Leases().Take(t.Context(), "default", false))
+	second := batch(first.Head, 3)
+	require.NoError(t, storeOf(t, b, "default").Commit(t.Context(), first.Head, second))
+	requireLog(t, storeOf(t, b, "default"), second.Head)
+	// PgBouncer gives the session to the next connection, without its settings.
+	require.NoError(t, b.Leases().Pass(t.Context(), "default", nil))
+	require.NoError(t, b.Close())
+	third := member(t, url, "c")
+	require.NoError(t, third.Leases().Take(t.Context(), "default", false))
+	require.NoError(t, storeOf(t, third, "default").Commit(t.Context(), second.Head, batch(second.Head, 1)))
+}
+
+// Otherwise a setting of one connection would apply to another one.
+func TestSharedSessionsAreRefused(t *testing.T) {
+	for _, mode := range []string{"transaction", "statement"} {
+		t.Run(mode, func(t *testing.T) {
+			url := postgrestest.Shared(t).Pooled(t, mode)
+			var pooler *PoolerError
+			require.ErrorAs(t, Probe(t.Context(), url), &pooler)
+			for _, readOnly := range []bool{false, true} {
+				_, err := Open(t.Context(), Config{URL: url, Logger: silent(), ReadOnly: readOnly})
+				require.ErrorAs(t, err, &pooler)
+			}
+		})
+	}
+}
