@@ -23,8 +23,20 @@ import (
 	"colophon/storage"
 )
 
-// forwardedHeader marks a request that another server has forwarded. It is not forwarded again.
+// forwardedHeader says how often a request was forwarded: "1" or "2". A server that has passed a
+// ledger on forwards once more what still comes to it.
 const forwardedHeader = "Colophon-Forwarded"
+
+// forwardedNext returns the next value of forwardedHeader. ok is false after the last one.
+func forwardedNext(value string) (next string, ok bool) {
+	switch value {
+	case "":
+		return "1", true
+	case "1":
+		return "2", true
+	}
+	return "", false
+}
 
 const (
 	// connectTime is how long this server tries at most to connect to another server.
@@ -35,6 +47,8 @@ const (
 	// silence is how long this server waits for an answer from a server that no longer writes
 	// the ledger.
 	silence = 2 * time.Second
+	// holderPause is the time between two looks for the server that writes a ledger.
+	holderPause = 20 * time.Millisecond
 )
 
 // forwarder sends requests for ledgers that another server writes to that server.
@@ -69,12 +83,7 @@ func (r route) writes() bool {
 // wrap forwards writes, and reads that need a signature, if another server writes the ledger.
 func (f *forwarder) wrap(r route, handler call.Handler) call.Handler {
 	if r.writes() {
-		return func(c *call.Call) error {
-			if address, elsewhere := f.config.Holder(c.Param("ledger")); elsewhere {
-				return f.send(c, address, strings.HasSuffix(r.path, "/batch"))
-			}
-			return handler(c)
-		}
+		return func(c *call.Call) error { return f.write(c, handler, strings.HasSuffix(r.path, "/batch")) }
 	}
 	if r.method != http.MethodGet {
 		return handler
@@ -89,31 +98,77 @@ func (f *forwarder) wrap(r route, handler call.Handler) call.Handler {
 			return err
 		}
 		c.Abandon()
-		return f.send(c, address, false)
+		if address == "" {
+			f.requests.WithLabelValues("no_holder").Inc()
+			return err
+		}
+		sent, err := f.send(c, address, false)
+		if !sent {
+			return storage.ErrNotHeld
+		}
+		return err
+	}
+}
+
+// write answers a write here or at the server that writes the ledger. While the ledger moves from
+// one server to another, the write waits as it would wait for memory.
+func (f *forwarder) write(c *call.Call, handler call.Handler, batch bool) error {
+	ctx := c.Request().Context()
+	deadline := time.Now().Add(f.shared.Limits.Load.Wait)
+	for {
+		address, elsewhere := f.config.Holder(c.Param("ledger"))
+		if !elsewhere {
+			return handler(c)
+		}
+		var err error
+		if address != "" {
+			var sent bool
+			if sent, err = f.send(c, address, batch); sent {
+				return err
+			}
+		}
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			if err == nil || errors.Is(err, storage.ErrNotHeld) {
+				f.requests.WithLabelValues("no_holder").Inc()
+				return storage.ErrNotHeld
+			}
+			f.requests.WithLabelValues("broken").Inc()
+			f.config.Log.Warn("the server that writes the ledger cannot be reached", "ledger", c.Param("ledger"), "server", address, "error", err)
+			return limits.Refuse("", http.StatusServiceUnavailable, time.Second, "the server that writes the ledger does not answer; nothing was written, try again")
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(holderPause):
+		}
 	}
 }
 
 // send answers a call with the answer of the server at address. batch means that body and
-// answer are sent at the same time.
-func (f *forwarder) send(c *call.Call, address string, batch bool) error {
+// answer are sent at the same time. sent is false if that server got nothing of the request, which
+// can then be sent elsewhere.
+func (f *forwarder) send(c *call.Call, address string, batch bool) (sent bool, err error) {
 	r := c.Request()
-	if address == "" || r.Header.Get(forwardedHeader) != "" {
-		f.requests.WithLabelValues("no_holder").Inc()
-		return storage.ErrNotHeld
+	forwarded, ok := forwardedNext(r.Header.Get(forwardedHeader))
+	if !ok {
+		return false, storage.ErrNotHeld
 	}
 	target, err := url.Parse(address)
 	if err != nil {
-		return err
+		return true, err
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	defer cancel()
 	w := &forwarding{call: c, controller: http.NewResponseController(c.Response().Writer)}
 	if batch {
 		if err := w.stream(f.shared.Limits.Load.BatchIdle); err != nil {
-			return err
+			return true, err
 		}
 	}
-	defer w.end()
+	defer func() {
+		if sent {
+			w.end()
+		}
+	}()
 	out := r.Clone(ctx)
 	out.URL.Scheme, out.URL.Host, out.Host, out.RequestURI = target.Scheme, target.Host, target.Host, ""
 	if out.Body = nil; r.Body != nil && r.Body != http.NoBody {
@@ -125,7 +180,7 @@ func (f *forwarder) send(c *call.Call, address string, batch bool) error {
 		out.Header.Del(name)
 	}
 	out.Header.Set(echo.HeaderXForwardedFor, f.shared.ClientAddress(r))
-	out.Header.Set(forwardedHeader, "1")
+	out.Header.Set(forwardedHeader, forwarded)
 	w.moved.Store(time.Now().UnixNano())
 	go f.watch(ctx, cancel, c.Param("ledger"), address, &w.moved)
 	answer, err := f.transport.RoundTrip(out)
@@ -135,17 +190,17 @@ func (f *forwarder) send(c *call.Call, address string, batch bool) error {
 	}
 	if err == nil {
 		f.requests.WithLabelValues("answered").Inc()
-		return nil
+		return true, nil
+	}
+	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
+		return false, err
 	}
 	f.requests.WithLabelValues("broken").Inc()
 	if problem := w.unreadable(f.shared.Limits.Load.BodyTimeout); problem != nil {
-		return problem
+		return true, problem
 	}
 	f.config.Log.Warn("a request was not answered by the server that writes the ledger", "ledger", c.Param("ledger"), "server", address, "error", err)
-	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
-		return limits.Refuse("", http.StatusServiceUnavailable, time.Second, "the server that writes the ledger does not answer; nothing was written, try again")
-	}
-	return limits.Refuse("", http.StatusServiceUnavailable, time.Second,
+	return true, limits.Refuse("", http.StatusServiceUnavailable, time.Second,
 		"the server that writes the ledger has not answered, and it is unknown whether anything was written; try again with the same idempotency key")
 }
 

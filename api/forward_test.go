@@ -22,7 +22,7 @@ import (
 
 // startForwarding starts a server that forwards writes to its ledger to another server.
 func startForwarding(t *testing.T, holder func(string) (string, bool)) *service {
-	return start(t, func(c *Config) { c.Holder = holder })
+	return start(t, func(c *Config) { c.Holder, c.Load.Wait = holder, 100*time.Millisecond })
 }
 
 // holderOf starts the other server.
@@ -72,16 +72,49 @@ func TestForward(t *testing.T) {
 	require.EqualValues(t, 1, s.size())
 }
 
-// A request is forwarded at most once, and only if a server writes the ledger.
+// A write waits while no server writes the ledger, or the one that did cannot be reached.
+func TestForwardWaits(t *testing.T) {
+	var seen []string
+	address := holderOf(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		seen = append(seen, r.Header.Get(forwardedHeader)+" "+string(body))
+	})
+	dead := deadAddress(t)
+	var asked atomic.Int64
+	holder := func(name string) (string, bool) {
+		switch asked.Add(1) % 6 {
+		case 1, 2:
+			return "", true
+		case 3, 4:
+			return dead, true
+		}
+		return address(name)
+	}
+	s := start(t, func(c *Config) { c.Holder, c.Load.Wait = holder, time.Hour })
+	s.post("/ipc-records", "{}").want(http.StatusOK)
+	asked.Store(0)
+	s.do(http.MethodPost, "/ipc-records", "{}", forwardedHeader, "1").want(http.StatusOK)
+	asked.Store(0)
+	s.batch("{}\n").want(http.StatusOK)
+	require.Equal(t, []string{"1 {}", "2 {}", "1 {}\n"}, seen)
+}
+
+// deadAddress returns the URL of a server that does not run.
+func deadAddress(t *testing.T) string {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	return "http://" + closed.Addr().String()
+}
+
+// A request is forwarded at most twice, and only if a server writes the ledger.
 func TestForwardRefuses(t *testing.T) {
 	var first, second *service
 	first = startForwarding(t, func(string) (string, bool) { return second.http.URL, true })
 	second = startForwarding(t, func(string) (string, bool) { return first.http.URL, true })
 	none := startForwarding(t, func(string) (string, bool) { return "", true })
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, closed.Close())
-	gone := startForwarding(t, func(string) (string, bool) { return "http://" + closed.Addr().String(), true })
+	dead := deadAddress(t)
+	gone := startForwarding(t, func(string) (string, bool) { return dead, true })
 	for name, s := range map[string]*service{"circle": first, "no holder": none, "dead holder": gone} {
 		a := s.post("/ipc-records", ipcBody("", "o"))
 		p := a.problem(http.StatusServiceUnavailable)
