@@ -182,7 +182,7 @@ func nothingElse(t testing.TB, database storage.Database, log storage.Reader) er
 func (c cut) checkUntouched(t testing.TB) (err error) {
 	database, err := pebble.Open(t.Context(), pebble.Config{Dir: "db", FS: c.files.FS(), Logger: discard(), ReadOnly: true})
 	if errors.Is(err, storage.ErrNotFound) && len(c.acks) == 0 {
-		return nil // it did not exist yet
+		return nil // the file did not exist yet
 	}
 	if err != nil {
 		return err

@@ -163,7 +163,7 @@ func TestInterruptedRotations(t *testing.T) {
 		h       *ledger.Host
 		rotated bool
 	}
-	rotate := func(s *state) { // the event is logged, and no key was moved
+	rotate := func(s *state) { // logs the event without changing the stored keys
 		next, err := proofs.GenerateKey().Signer(s.l.Info().Origin)
 		require.NoError(s, err)
 		require.NoError(s, s.keys.StageNext("a", next))
@@ -471,7 +471,7 @@ func TestKeysThatSignAreNeverRemoved(t *testing.T) {
 		require.NoError(t, err)
 	}
 	histories := []*proofs.KeyHistory{proofs.NewKeyHistory(signers[0].Verifier())}
-	for i, seq := range []uint64{3, 5, 7} { // 0 is replaced, 0 is retired, 1 is replaced
+	for i, seq := range []uint64{3, 5, 7} { // key 0 is replaced, then retired; then key 1 is replaced
 		from, step := i/2, proofs.KeyRetired
 		c := proofs.KeyChange{Previous: signers[from].Verifier(), Next: signers[from+1].Verifier()}
 		if i%2 == 0 {

@@ -77,9 +77,9 @@ type Config struct {
 	// all tiles of a million leaves. To recompute a tile that is not cached takes 255 hashes.
 	CachedTiles int
 
-	// standby means that another server may write the ledger, this one only reads it.
+	// standby means that another server may write the ledger, and that this one only reads it.
 	standby bool
-	// published is that of the ledger before it was opened again; nil at first.
+	// published is what readers saw of the ledger before it was opened again, or nil.
 	published *published
 }
 
@@ -92,8 +92,8 @@ type Commit struct {
 	Events   int
 	Duration time.Duration // duration of storage.Store.Commit
 	At       time.Time     // time of its events
-	// Elsewhere means that another server has made it, or several together, or has frozen the
-	// ledger. Duration is 0.
+	// Elsewhere means that another server has made this commit, or has frozen the ledger. Several
+	// commits of that server can be reported as one. Duration is 0.
 	Elsewhere bool
 }
 
@@ -146,7 +146,7 @@ type Ledger struct {
 	freezing sync.Mutex // held during Freeze
 	rotating sync.Mutex // held during RotateKey and RetireKey
 
-	standby    bool               // this server only reads it: there is no sequencer and no mark
+	standby    bool               // this server only reads the ledger, which then has no sequencer
 	refreshing sync.Mutex         // held during Refresh, and to close a ledger on standby
 	refreshes  atomic.Uint64      // calls of Refresh that have begun to read
 	refreshed  uint64             // the number of the last one that has succeeded; guarded by refreshing

@@ -14,7 +14,7 @@ type queue struct {
 	mu      sync.Mutex // guards the fields below
 	pending *batch
 	frozen  bool
-	closed  error // why it was closed; nil while it is open
+	closed  error // why the queue was closed; nil while it is open
 	failed  error // why the sequencer has stopped; nil while it runs
 
 	wake  chan struct{} // holds a token when pending has items, or closed is set

@@ -150,5 +150,5 @@ func (p *planning) use(ctx context.Context, digest proofs.Hash) (pieceUse, error
 	return f, nil
 }
 
-// restEach is the number of records that need one piece after which planning may rest.
+// restEach is how many records that need a piece are read before planning may rest.
 const restEach = 1 << 10

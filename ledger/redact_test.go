@@ -163,7 +163,7 @@ func TestKeyOfARedaction(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// Concurrent redactions of the same records all succeed. Only the first takes effect.
+// Concurrent redactions of the same records all succeed. Only the first one takes effect.
 func TestRedactionsAtOnce(t *testing.T) {
 	l := memoryLedger(t)
 	for i := range 30 {
@@ -348,7 +348,7 @@ func TestForgedRedactionsAreNamed(t *testing.T) {
 	require.ErrorContains(t, walk(t, l), "at entry 1: not erased: no record needs it, but its bytes are stored")
 }
 
-// unrested is for plans that need not rest.
+// unrested is the function rest of plans that need not rest.
 func unrested() error { return nil }
 
 // A plan rests between its steps, and while it reads the records that need one piece. It looks up a

@@ -72,8 +72,8 @@ func (s *sequencer) run() {
 	}
 }
 
-// notHeld returns storage.ErrNotHeld if err is of that kind, which means that nothing was
-// written, or nil.
+// notHeld returns storage.ErrNotHeld if err wraps it, which means that nothing was written.
+// Otherwise it returns nil.
 func notHeld(err error) error {
 	if errors.Is(err, storage.ErrNotHeld) {
 		return storage.ErrNotHeld

@@ -15,7 +15,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// lease is the place of a database that several hosts share.
+// lease is the lock of a database that several hosts share.
 type lease struct {
 	storage.Database
 	mu     sync.Mutex
@@ -28,10 +28,10 @@ func (l *lease) give(to *leasing) {
 	l.holder = to
 }
 
-// leasing is the database as one of the hosts sees it.
+// leasing is the shared database as one of the hosts sees it.
 type leasing struct {
 	*lease
-	older *storage.Head // read in place of the newest; nil for that
+	older *storage.Head // the head that this host reads; nil means the newest
 }
 
 func (l *leasing) held() bool {
@@ -102,7 +102,8 @@ func openLedger(t *testing.T, h *ledger.Host) *ledger.Ledger {
 	return l
 }
 
-// A ledger that another host writes is only read. It follows, and what watches it does too.
+// A host only reads a ledger that another host writes. It follows the log, and so do the
+// watchers of the ledger.
 func TestStandby(t *testing.T) {
 	_, _, hosts, _ := sharedHosts(t)
 	writer, reader := openLedger(t, hosts[0]), openLedger(t, hosts[1])
@@ -182,7 +183,7 @@ func TestLostLedger(t *testing.T) {
 	require.Equal(t, uint64(4), head.Size, "what was opened before sees the new ledger")
 	require.Equal(t, 1, seen)
 
-	// And back, with a clean hand-over.
+	// The second host hands the ledger back.
 	hosts[1].StepDown(ledger.Default)
 	_, err = second.Submit(event(t, second))
 	require.ErrorIs(t, err, storage.ErrNotHeld)
@@ -209,7 +210,7 @@ func TestClosedStandby(t *testing.T) {
 	require.Equal(t, ledger.Closed, hosts[1].Role(ledger.Default))
 }
 
-// A host without the key cannot sign, and follows all the same.
+// A host without the key cannot sign, but still follows the ledger.
 func TestStandbyWithoutKey(t *testing.T) {
 	l, _, hosts, _ := sharedHosts(t)
 	other := &leasing{lease: l}
@@ -228,7 +229,7 @@ func TestStandbyWithoutKey(t *testing.T) {
 	require.Equal(t, openLedger(t, hosts[0]).VerifierKey(), openLedger(t, host).VerifierKey())
 }
 
-// A store that has lost events is not followed.
+// A host does not follow a store that has lost events.
 func TestStandbyOfAnOlderStore(t *testing.T) {
 	_, databases, hosts, _ := sharedHosts(t)
 	older, err := openLedger(t, hosts[0]).Store().Head(t.Context())
@@ -299,7 +300,7 @@ type replacedDatabase struct {
 
 func (d replacedDatabase) Ledger(context.Context, string) (storage.Store, error) { return d.store, nil }
 
-// A store that was rolled back and continued in another way is not followed either.
+// A host does not follow a store that was rolled back and then continued differently.
 func TestStandbyOfAFork(t *testing.T) {
 	logs := [2]*memory.Database{memory.New(), memory.New()}
 	var stores [2]storage.Store

@@ -248,7 +248,7 @@ func TestTakeOver(t *testing.T) {
 	require.ErrorContains(t, TakeOver(seen.Dir, v), "has no token file, and the database has no tokens")
 }
 
-// A list of tokens moves between the two kinds of stores.
+// Tokens that are exported from one kind of store can be imported into the other.
 func TestTextOfTokens(t *testing.T) {
 	shared, folder := Store{Shared: newValues(), Now: time.Now}, Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	for _, s := range []Store{shared, folder} {

@@ -176,7 +176,7 @@ func (c *child) wait(most time.Duration) (childMessage, error) {
 }
 
 // ask sends a line.
-func (c *child) ask(line any) { _ = json.NewEncoder(c.stdin).Encode(line) } // wait notices a dead child
+func (c *child) ask(line any) { _ = json.NewEncoder(c.stdin).Encode(line) } // if the child is dead, wait reports it
 
 // end kills the child.
 func (c *child) end() {

@@ -56,7 +56,7 @@ func Find(path string) (q *Question, elements Parameters, ok bool) {
 	return q, elements, ok
 }
 
-// match returns the elements of a path, if the path is one of the question.
+// match returns the elements of a path, and whether the path belongs to the question.
 func (q *Question) match(path string) (Parameters, bool) {
 	given, own := strings.Split(path, "/"), strings.Split(q.Path, "/")
 	if len(given) != len(own) {

@@ -178,7 +178,7 @@ func (d *Database) checkNumbers(numbers map[keys.Ledger]string) error {
 func (d *Database) describe(name string, number keys.Ledger) (storage.Info, error) {
 	info, err := d.info(number)
 	if err == nil && info.Name != name {
-		err = fmt.Errorf("%w: its number leads to the description of ledger %q", storage.ErrDamaged, info.Name)
+		err = fmt.Errorf("%w: the description under its number names ledger %q instead", storage.ErrDamaged, info.Name)
 	}
 	return info, err
 }

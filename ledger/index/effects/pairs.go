@@ -42,7 +42,7 @@ func (e *walk) pair(ctx context.Context, at position) (matched, error) {
 	return p, err
 }
 
-// first returns the first run of one of the two combinations.
+// first returns the first run of the combination of value number of, which is 0 or 1.
 func (p *matched) first(of int) (seq uint64, found bool, err error) {
 	for version, err := range p.view.Ascend(groups.Combinations, p.combinations[of][:], 0) {
 		return version.Seq, err == nil, err

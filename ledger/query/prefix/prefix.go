@@ -25,7 +25,7 @@ const (
 	StagePrefix  = "stage:" // precedes the name of a stage
 )
 
-// Bounds bound a search: the events that it reads, and their bytes.
+// Bounds limit how many events a search reads, and their total size.
 type Bounds struct{ Events, Bytes int }
 
 // Searched are the bounds of Find.
@@ -96,7 +96,7 @@ func (s *search) log(ctx context.Context) error {
 	return nil
 }
 
-// events searches some events. It counts them first.
+// events searches the events of list. It counts them before it reads any.
 func (s *search) events(ctx context.Context, list iter.Seq2[uint64, error]) error {
 	var seqs []uint64
 	for seq, err := range list {

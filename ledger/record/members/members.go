@@ -33,7 +33,7 @@ func (m Digests) Find(pointer []byte) []byte {
 	return nil
 }
 
-// Replace returns a copy in which a member that has a digest has another one.
+// Replace returns a copy in which the member at pointer, which m must contain, has this digest.
 func (m Digests) Replace(pointer, digest []byte) Digests {
 	m = bytes.Clone(m)
 	copy(m.Find(pointer), digest)

@@ -1,4 +1,4 @@
-// Package buckettest has buckets that fail, and a real S3 server, for tests.
+// Package buckettest provides tests with buckets that fail, and with a real S3 server.
 package buckettest
 
 import (
