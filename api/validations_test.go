@@ -52,7 +52,7 @@ func TestManyPathsAreValidatedAtOnce(t *testing.T) {
 		`{"validated":true}`: "/build", `{"build":"b1"}`: "/validated", `{"validated":true,"build":"b1","dry_run":false}`: "/as_of",
 		`{"validated":true,"build":"b1","as_of":99}`: "/as_of", `{"validated":true,"build":"b1","as_of":0}`: "/as_of",
 		`{"validated":true,"build":"b1","original_actor":""}`: "/original_actor", `{"validated":true,"build":"b1","timestamp":"noon"}`: "/timestamp",
-		`{"validated":true,"build":"b1","paths":[]}`: "/paths", `{"validated":true,"build":"b1","status":"gone"}`: "/status",
+		`{"validated":true,"build":"b1","paths":[]}`: "/paths", `{"validated":true,"build":"b1","status":"gone"}`: "/status", `{"validated":true,"build":"b1","status":""}`: "/status",
 		`{"validated":true,"build":"b1","status":"new","paths":[{"path_id":"a"}]}`:     "/status",
 		`{"validated":true,"build":"b1","paths":[{"path_id":"a"},{"path_id":"a"}]}`:    "/paths/1/path_id",
 		`{"validated":true,"build":"b1","paths":[{"content_fingerprint":"12345678"}]}`: "/paths/0/path_id",

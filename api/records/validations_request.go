@@ -47,7 +47,7 @@ func parseValidations(body []byte) (*validationsRequest, error) {
 	r.Build, r.Origin = o.RequiredText("build", maxText), record.ReadOrigin(o)
 	r.Paths, r.DryRun, r.AsOf = readPaths(o, "paths"), o.Flag("dry_run", true), o.Seq("as_of")
 	r.Status = string(o.Text("status", maxText))
-	if r.Status != "" && !slices.Contains(paths.Categories[:], paths.Category(r.Status)) {
+	if o.Member("status").Given() && !slices.Contains(paths.Categories[:], paths.Category(r.Status)) {
 		o.Invalid("status", `must be "new", "modified", "unchanged", or "incomparable"`)
 	}
 	if o.Member("paths").Given() && o.Member("status").Given() {
