@@ -231,7 +231,7 @@ func TestTokensCanBeRevokedOnAFullDisk(t *testing.T) {
 		asked := i%50 == 0
 		if asked {
 			require.Equal(t, http.StatusOK, status(token))
-			require.Contains(t, s.colophon(cli.ExitFailed, create...), "no space left on device; make room")
+			require.Contains(t, s.colophon(cli.ExitFailed, create...), "no space left on device; free space on")
 		}
 		s.colophon(cli.ExitOK, "token", "revoke", "--data", s.data, fmt.Sprint("t", i))
 		if asked {
@@ -246,7 +246,7 @@ func TestTokensCanBeRevokedOnAFullDisk(t *testing.T) {
 	_, err = io.Copy(fill, zeros{})
 	require.ErrorIs(t, err, unix.ENOSPC)
 	require.NoError(t, fill.Close())
-	require.Contains(t, s.colophon(cli.ExitFailed, "token", "revoke", "--data", s.data, fmt.Sprint("t", tokens-1)), "no space left on device; make room")
+	require.Contains(t, s.colophon(cli.ExitFailed, "token", "revoke", "--data", s.data, fmt.Sprint("t", tokens-1)), "no space left on device; free space on")
 	require.Equal(t, http.StatusOK, status(texts[tokens-1]), "a refused revocation changes nothing")
 	free()
 	s.colophon(cli.ExitOK, create...)

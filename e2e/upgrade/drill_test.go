@@ -288,7 +288,7 @@ func TestRollingUpgrade(t *testing.T) {
 		n.stop()
 		stopped := time.Since(begun)
 		if wrote {
-			require.Contains(t, n.said.String(), "another server is to write the ledger", "the ledger was not passed on")
+			require.Contains(t, n.said.String(), "passed the ledger to another server", "the ledger was not passed on")
 			passed++
 		}
 		w.waitFor(t, 100)
