@@ -39,7 +39,7 @@ func (s *Server) holdBad(err error, c *call.Call) {
 	case p.Status == http.StatusNotFound && c.Path() != "":
 	case p.Status == http.StatusConflict, p.Status == http.StatusGone, p.Status == http.StatusPreconditionFailed, p.Status == http.StatusTooManyRequests:
 	default:
-		s.shared.Limits.Rates.HoldBad(c.Request().Context(), c.Address)
+		s.shared.Limits.Rates.HoldBad(c.Request().Context(), c.Address, c.Request().Method != http.MethodGet)
 	}
 }
 

@@ -161,8 +161,8 @@ func guessing(wait time.Duration) error {
 
 // HoldBad delays the answer to a bad request if its address has sent too many. It does not
 // delay other requests. The wait ends early when ctx is done.
-func (r *rates) HoldBad(ctx context.Context, address func() netip.Prefix) {
-	if wait := r.holdBad(address(), time.Now()); wait > 0 {
+func (r *rates) HoldBad(ctx context.Context, address func() netip.Prefix, write bool) {
+	if wait := r.holdBad(address(), write, time.Now()); wait > 0 {
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
 		select {
@@ -172,9 +172,17 @@ func (r *rates) HoldBad(ctx context.Context, address func() netip.Prefix) {
 	}
 }
 
-// holdBad takes a token for a bad request, and returns how long its answer is held.
-func (r *rates) holdBad(a netip.Prefix, now time.Time) time.Duration {
-	token := r.address(a).bad.ReserveN(now, 1)
+// badWrite is the number of tokens that a bad write takes, because the server has read and decoded
+// its body. Other bad requests take one.
+const badWrite = 5
+
+// holdBad takes tokens for a bad request, and returns how long its answer is held.
+func (r *rates) holdBad(a netip.Prefix, write bool, now time.Time) time.Duration {
+	bucket, count := r.address(a).bad, 1
+	if write {
+		count = min(badWrite, bucket.Burst())
+	}
+	token := bucket.ReserveN(now, count)
 	wait := token.DelayFrom(now)
 	if wait > r.load.BadHold {
 		token.CancelAt(now) // concurrent requests wait at the same time, not one after the other

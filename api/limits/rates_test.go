@@ -57,14 +57,16 @@ func TestBadRequestsAreHeld(t *testing.T) {
 	one, two := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
 	now := time.Now()
 	for range 4 { // the burst
-		require.Zero(t, r.holdBad(one, now))
+		require.Zero(t, r.holdBad(one, false, now))
 	}
-	require.Equal(t, time.Second/2, r.holdBad(one, now))
-	require.Equal(t, time.Second, r.holdBad(one, now))
+	require.Equal(t, time.Second/2, r.holdBad(one, false, now))
+	require.Equal(t, time.Second, r.holdBad(one, false, now))
 	for range 100 {
-		require.Equal(t, load.BadHold, r.holdBad(one, now))
+		require.Equal(t, load.BadHold, r.holdBad(one, false, now))
 	}
-	require.Zero(t, r.holdBad(two, now))
-	require.Equal(t, time.Second/2, r.holdBad(one, now.Add(time.Second)), "those that were held for the longest time took no token")
-	require.Zero(t, r.holdBad(one, now.Add(time.Minute)))
+	require.Zero(t, r.holdBad(two, false, now))
+	require.Equal(t, time.Second/2, r.holdBad(one, false, now.Add(time.Second)), "those that were held for the longest time took no token")
+	later := now.Add(time.Minute)
+	require.Zero(t, r.holdBad(one, true, later), "a write takes the whole burst of four")
+	require.Equal(t, time.Second/2, r.holdBad(one, false, later))
 }
