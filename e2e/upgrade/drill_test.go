@@ -317,7 +317,7 @@ func TestRollingUpgrade(t *testing.T) {
 	for _, n := range nodes {
 		n.stop()
 	}
-	check := exec.Command(latest, "fsck", "--data", nodes[0].data)
+	check := exec.Command(latest, "fsck", "--data", nodes[0].data, "--key", signer.Verifier().String())
 	check.Env = nodes[0].environ
 	out, err := check.CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -2,12 +2,14 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"colophon/storage"
@@ -282,6 +284,15 @@ func TestHeadThatIsNotDurable(t *testing.T) {
 	exec(`SET synchronous_commit = local`)
 	exec(`ALTER SYSTEM SET synchronous_standby_names = 'absent'`)
 	exec(`SELECT pg_reload_conf()`)
+	require.Eventually(t, func() bool { // the server takes a moment to reload
+		conn, err := pgx.Connect(t.Context(), server.URL())
+		require.NoError(t, err)
+		defer conn.Close(t.Context())
+		limited, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		_, err = conn.Exec(limited, `SELECT pg_logical_emit_message(true, 'test', '')`)
+		return errors.Is(err, context.DeadlineExceeded)
+	}, time.Minute, time.Millisecond)
 	second := batch(first.Head, 2)
 	committed := make(chan error, 1)
 	go func() { committed <- store.Commit(context.Background(), first.Head, second) }()
