@@ -275,7 +275,7 @@ func pausedWriter(c *cluster) {
 // A server without the signing key follows a ledger, and never takes it.
 func noKeyNoLease(c *cluster) {
 	a := c.start(filepath.Join(c.TempDir(), "a"))
-	b := c.start(filepath.Join(c.TempDir(), "b"))
+	b := c.start(filepath.Join(c.TempDir(), "b"), "--max-wait", "100ms")
 	c.mustPost(b, "default")
 	require.NoError(c, a.cmd.Process.Kill())
 	a.wait()
