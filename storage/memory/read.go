@@ -229,10 +229,10 @@ func (l *ledger) appendEntry(dst []byte, seq, size uint64) ([]byte, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	entry, ok := l.entries[seq]
-	if a := l.archived(); !ok && a.Has(seq) {
-		return dst, &storage.ArchivedError{Archived: a}
-	}
 	if !ok {
+		if a := l.archived(); a.Has(seq) {
+			return dst, &storage.ArchivedError{Archived: a}
+		}
 		return dst, fmt.Errorf("damaged: entry %d of %d is missing", seq, size)
 	}
 	return append(dst, entry...), nil
