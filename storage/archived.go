@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -27,6 +28,43 @@ func ParseArchived(value []byte) (Archived, error) {
 		return a, fmt.Errorf("%w: the setting %q names %d entries, which are no whole tiles", ErrDamaged, ArchiveSetting, a.Below)
 	}
 	return a, nil
+}
+
+// ReadArchived returns what a store has given up, by its ArchiveSetting.
+func ReadArchived(ctx context.Context, log Reader) (Archived, error) {
+	value, err := log.Setting(ctx, ArchiveSetting)
+	if errors.Is(err, ErrNotFound) {
+		return Archived{}, nil
+	}
+	if err != nil {
+		return Archived{}, err
+	}
+	return ParseArchived(value)
+}
+
+// MissingEntry returns the error of an entry that is not stored in a ledger of that size: an
+// ArchivedError, or else ErrDamaged.
+func MissingEntry(ctx context.Context, log Reader, seq, size uint64) error {
+	return unlessArchived(ctx, log, fmt.Errorf("%w: entry %d of %d is missing", ErrDamaged, seq, size),
+		func(a Archived) bool { return a.Has(seq) })
+}
+
+// MissingTile returns the error of a tile that is not stored: an ArchivedError, or else
+// ErrNotFound.
+func MissingTile(ctx context.Context, log Reader, level uint8, index uint64) error {
+	return unlessArchived(ctx, log, ErrNotFound, func(a Archived) bool { return a.HasTile(level, index) })
+}
+
+// unlessArchived returns err, or an ArchivedError if the store has given up what is missing.
+func unlessArchived(ctx context.Context, log Reader, err error, has func(Archived) bool) error {
+	a, failed := ReadArchived(ctx, log)
+	switch {
+	case failed != nil:
+		return failed
+	case has(a):
+		return &ArchivedError{Archived: a}
+	}
+	return err
 }
 
 // Text returns the value of ArchiveSetting.

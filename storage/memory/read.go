@@ -43,11 +43,7 @@ func (l *ledger) Tile(ctx context.Context, level uint8, index uint64) ([]byte, e
 		return hashes, ok
 	})
 	if errors.Is(err, storage.ErrNotFound) {
-		l.mu.RLock()
-		defer l.mu.RUnlock()
-		if a := l.archived(); a.HasTile(level, index) {
-			err = &storage.ArchivedError{Archived: a}
-		}
+		err = storage.MissingTile(ctx, l, level, index)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading tile %d/%d of ledger %q: %w", level, index, l.name, err)

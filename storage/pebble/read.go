@@ -34,7 +34,7 @@ func (l *ledger) Head(ctx context.Context) (storage.Head, error) {
 func (l *ledger) Tile(ctx context.Context, level uint8, index uint64) ([]byte, error) {
 	hashes, err := l.fetch(ctx, keys.AppendTile(nil, l.number, level, index))
 	if errors.Is(err, storage.ErrNotFound) {
-		err = l.unlessArchived(err, func(a storage.Archived) bool { return a.HasTile(level, index) })
+		err = storage.MissingTile(ctx, l, level, index)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading tile %d/%d of ledger %q: %w", level, index, l.name(), err)
@@ -60,7 +60,7 @@ func (l *ledger) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 		// The engine shows a commit before it is durable, but the head does not.
 		err = storage.ErrNotFound
 	case seq < size && errors.Is(err, storage.ErrNotFound):
-		err = l.missing(seq, size)
+		err = storage.MissingEntry(ctx, l, seq, size)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading entry %d of ledger %q: %w", seq, l.name(), err)

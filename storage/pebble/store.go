@@ -2,7 +2,6 @@ package pebble
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -92,36 +91,6 @@ func (l *ledger) Writable(ctx context.Context) error {
 	return l.db.space.Check()
 }
 
-// archived returns what is archived.
-func (l *ledger) archived() (storage.Archived, error) {
-	value, err := l.db.get(keys.Setting(l.number, storage.ArchiveSetting))
-	if errors.Is(err, storage.ErrNotFound) {
-		return storage.Archived{}, nil
-	}
-	if err != nil {
-		return storage.Archived{}, err
-	}
-	return storage.ParseArchived(value)
-}
-
-// unlessArchived returns err, or an ArchivedError if what is missing is archived.
-func (l *ledger) unlessArchived(err error, has func(storage.Archived) bool) error {
-	a, failed := l.archived()
-	switch {
-	case failed != nil:
-		return failed
-	case has(a):
-		return &storage.ArchivedError{Archived: a}
-	}
-	return err
-}
-
-// missing returns the error of an entry that is not stored.
-func (l *ledger) missing(seq, size uint64) error {
-	return l.unlessArchived(fmt.Errorf("%w: entry %d of %d is missing", storage.ErrDamaged, seq, size),
-		func(a storage.Archived) bool { return a.Has(seq) })
-}
-
 // Archive implements storage.Archiver.
 func (l *ledger) Archive(ctx context.Context, a storage.Archived, keep []uint64) error {
 	l.archiving.Lock()
@@ -137,7 +106,7 @@ func (l *ledger) archive(ctx context.Context, a storage.Archived, keep []uint64)
 	if err := l.db.writable(ctx); err != nil {
 		return err
 	}
-	before, err := l.archived()
+	before, err := storage.ReadArchived(ctx, l)
 	if err != nil {
 		return err
 	}

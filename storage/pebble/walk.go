@@ -77,7 +77,7 @@ func (l *ledger) readPiece(ctx context.Context, p *piece, from, end uint64, most
 	next := from
 	for ok := entries.First(); ok && len(p.stops) < most && len(p.bytes) < bytes; ok = entries.Next() {
 		if seq, ok := keys.EntrySeq(entries.Key()); !ok || seq != next {
-			return l.missing(next, end)
+			return storage.MissingEntry(ctx, l, next, end)
 		}
 		entry, err := entries.ValueAndErr()
 		if err != nil {
@@ -91,7 +91,7 @@ func (l *ledger) readPiece(ctx context.Context, p *piece, from, end uint64, most
 		return fmt.Errorf("entry %d: %w", next, err)
 	}
 	if next < end && len(p.stops) < most && len(p.bytes) < bytes {
-		return l.missing(next, end)
+		return storage.MissingEntry(ctx, l, next, end)
 	}
 	return nil
 }

@@ -2,43 +2,12 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
 	"colophon/storage"
 )
-
-// archived returns what is archived.
-func (l *ledger) archived(ctx context.Context) (storage.Archived, error) {
-	value, err := l.Setting(ctx, storage.ArchiveSetting)
-	if errors.Is(err, storage.ErrNotFound) {
-		return storage.Archived{}, nil
-	}
-	if err != nil {
-		return storage.Archived{}, err
-	}
-	return storage.ParseArchived(value)
-}
-
-// unlessArchived returns err, or an ArchivedError if what is missing is archived.
-func unlessArchived(ctx context.Context, l *ledger, err error, has func(storage.Archived) bool) error {
-	a, failed := l.archived(ctx)
-	switch {
-	case failed != nil:
-		return failed
-	case has(a):
-		return &storage.ArchivedError{Archived: a}
-	}
-	return err
-}
-
-// missing returns the error of an entry that is not stored.
-func missing(ctx context.Context, l *ledger, seq, size uint64) error {
-	return unlessArchived(ctx, l, fmt.Errorf("%w: entry %d of %d is missing", storage.ErrDamaged, seq, size),
-		func(a storage.Archived) bool { return a.Has(seq) })
-}
 
 // Archive implements storage.Archiver. It locks the setting but not the head, because commits must
 // not wait for it. The fence of writers is not needed: what it deletes is in the copy, whichever

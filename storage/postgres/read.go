@@ -152,7 +152,7 @@ func (l *ledger) tile(ctx context.Context, level uint8, index uint64) ([]byte, e
 		return nil, err
 	}
 	if len(stored) == 0 {
-		return nil, unlessArchived(ctx, l, storage.ErrNotFound, func(a storage.Archived) bool { return a.HasTile(level, index) })
+		return nil, storage.MissingTile(ctx, l, level, index)
 	}
 	var hashes []byte
 	for i := range stored {
@@ -199,7 +199,7 @@ func (l *ledger) entry(ctx context.Context, seq uint64) ([]byte, error) {
 	case int64(seq) >= size:
 		return nil, storage.ErrNotFound
 	case entry == nil:
-		return nil, missing(ctx, l, seq, uint64(size))
+		return nil, storage.MissingEntry(ctx, l, seq, uint64(size))
 	}
 	return entry, nil
 }
