@@ -11,6 +11,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -203,30 +204,28 @@ func (s *store) fetch(a storage.Archived, name string, path proofs.TilePath) ([]
 
 // rootOf returns the root of the full tile of level 0 that an object is, or that its entries have.
 func rootOf(path proofs.TilePath, body []byte) (proofs.Hash, error) {
-	var leaves []proofs.Hash
-	if path.Entries {
-		entries, err := proofs.ParseBundle(body)
-		if err != nil {
-			return proofs.Hash{}, err
-		}
-		for _, entry := range entries {
-			leaves = append(leaves, proofs.LeafHash(entry))
-		}
-	} else {
-		for rest := body; len(rest) >= proofs.HashSize; rest = rest[proofs.HashSize:] {
-			leaves = append(leaves, proofs.Hash(rest[:proofs.HashSize]))
-		}
+	tree, err := proofs.OpenTree(0, nil, nil)
+	if err != nil {
+		return proofs.Hash{}, err
+	}
+	if !path.Entries {
 		if len(body) != proofs.FullTile*proofs.HashSize {
 			return proofs.Hash{}, fmt.Errorf("it has %d bytes", len(body))
 		}
-	}
-	if len(leaves) != proofs.FullTile {
-		return proofs.Hash{}, fmt.Errorf("it has %d entries", len(leaves))
-	}
-	for ; len(leaves) > 1; leaves = leaves[:len(leaves)/2] {
-		for i := range len(leaves) / 2 {
-			leaves[i] = proofs.NodeHash(leaves[2*i], leaves[2*i+1])
+		for leaf := range slices.Chunk(body, proofs.HashSize) {
+			tree.Append(proofs.Hash(leaf))
 		}
+		return tree.Root(), nil
 	}
-	return leaves[0], nil
+	entries, err := proofs.ParseBundle(body)
+	if err != nil {
+		return proofs.Hash{}, err
+	}
+	if len(entries) != proofs.FullTile {
+		return proofs.Hash{}, fmt.Errorf("it has %d entries", len(entries))
+	}
+	for _, entry := range entries {
+		tree.Append(proofs.LeafHash(entry))
+	}
+	return tree.Root(), nil
 }
