@@ -52,9 +52,13 @@ func (s *store) Tile(ctx context.Context, level uint8, index uint64) ([]byte, er
 	return bytes.Clone(body), nil
 }
 
+func bundlePath(index uint64) proofs.TilePath {
+	return proofs.TilePath{Entries: true, Index: index, Width: proofs.FullTile}
+}
+
 // bundle returns the entries of a bundle. The caller must not change them.
 func (s *store) bundle(ctx context.Context, a storage.Archived, index uint64) ([][]byte, error) {
-	body, err := s.object(ctx, a, proofs.TilePath{Entries: true, Index: index, Width: proofs.FullTile})
+	body, err := s.object(ctx, a, bundlePath(index))
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +123,7 @@ func (s *store) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entr
 func (s *store) walkBundle(ctx context.Context, a storage.Archived, index uint64) ([][]byte, error) {
 	for next := index + 1; next < min(index+1+ahead, a.Below/proofs.FullTile); next++ {
 		s.database.running.Go(func() {
-			_, _ = s.bundle(s.database.ctx, a, next) // the walk gets the error when it needs the bundle
+			_, _ = s.object(s.database.ctx, a, bundlePath(next)) // the walk gets the error when it needs the bundle
 		})
 	}
 	return s.bundle(ctx, a, index)
