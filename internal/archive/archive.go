@@ -131,14 +131,9 @@ func (d *Database) bucket(place string) (bucket.Bucket, error) {
 	return b, nil
 }
 
-// Name returns the name of an object of a published log.
-func Name(ledger string, path proofs.TilePath) string {
-	return "v1/ledgers/" + ledger + "/log/" + path.String()
-}
-
 // object returns a bundle or a tile of level 0, verified.
 func (s *store) object(ctx context.Context, a storage.Archived, path proofs.TilePath) ([]byte, error) {
-	d, name := s.database, Name(s.name, path)
+	d, name := s.database, bucket.LogName(s.name, path.String())
 	key := sha256.Sum256([]byte(name))
 	if body, cached := d.cache.Get(key); cached {
 		d.hits.Add(1)
@@ -179,8 +174,7 @@ func (s *store) fetch(a storage.Archived, name string, path proofs.TilePath) ([]
 	if err != nil {
 		return nil, err
 	}
-	const maxBundle = proofs.FullTile * (2 + 1<<16)
-	body, _, err := b.Get(ctx, name, maxBundle)
+	body, _, err := b.Get(ctx, name, bucket.MaxObject)
 	switch {
 	case errors.Is(err, bucket.ErrNotFound), errors.Is(err, bucket.ErrTooLong):
 		return nil, fmt.Errorf("%w: the archive: %w; restore the object from a copy of the bucket", storage.ErrDamaged, err)

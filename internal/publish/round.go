@@ -54,8 +54,8 @@ type round struct {
 	conditions conditions
 }
 
-// name returns the name of an object of the log: the path at which the server has it.
-func (r *round) name(path string) string { return "v1/ledgers/" + r.ledger.Name() + "/log/" + path }
+// name returns the name of an object of the log.
+func (r *round) name(path string) string { return bucket.LogName(r.ledger.Name(), path) }
 
 func (r *round) run(ctx context.Context) error {
 	if r.at == nil {

@@ -59,6 +59,9 @@ func (c Condition) Holds(tag string) bool {
 	return c == Condition{} || c.absent && tag == "" || !c.absent && c.tag == tag
 }
 
+// LogName returns the name of an object of a published log: the path at which the server has it.
+func LogName(ledger, path string) string { return "v1/ledgers/" + ledger + "/log/" + path }
+
 // Check says what is wrong with the URL of a bucket, and what to write.
 func Check(text string) error {
 	_, err := parse(text)

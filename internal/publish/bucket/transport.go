@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// maxObject is the largest object that a Transport reads, in bytes. No entry bundle is longer.
-const maxObject = 256 * (2 + 1<<16)
+// MaxObject is the largest object of a published log that is read, in bytes. No entry bundle is
+// longer.
+const MaxObject = 256 * (2 + 1<<16)
 
 // Transport answers GET requests with the objects of a bucket, and ignores the host of the
 // URL.
@@ -21,7 +22,7 @@ type transport struct{ bucket Bucket }
 // RoundTrip implements http.RoundTripper.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer := &http.Response{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, StatusCode: http.StatusOK, Header: make(http.Header), Request: r}
-	body, _, err := t.bucket.Get(r.Context(), strings.TrimPrefix(r.URL.Path, "/"), maxObject)
+	body, _, err := t.bucket.Get(r.Context(), strings.TrimPrefix(r.URL.Path, "/"), MaxObject)
 	switch {
 	case r.Method != http.MethodGet:
 		answer.StatusCode, body = http.StatusMethodNotAllowed, nil
