@@ -57,12 +57,8 @@ func (f *folder) Get(ctx context.Context, name string, most int64) (body []byte,
 		return nil, "", absent(name, err)
 	}
 	defer file.Close()
-	body, err = io.ReadAll(io.LimitReader(file, most+1))
-	switch {
-	case err != nil:
+	if body, err = readObject(name, file, -1, most); err != nil {
 		return nil, "", absent(name, err)
-	case int64(len(body)) > most:
-		return nil, "", fmt.Errorf("%s: %w", name, ErrTooLong)
 	}
 	return body, tagOf(body), nil
 }
