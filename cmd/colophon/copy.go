@@ -19,11 +19,9 @@ func openCopy(ctx context.Context, text string, trusted []*proofs.Verifier) (*ve
 	if err != nil {
 		return nil, err
 	}
-	server := fetch.Server{URL: at.Server}
-	if at.Bucket != "" {
-		if server, err = logurl.FetchFromBucket(at.Bucket); err != nil {
-			return nil, err
-		}
+	server, err := at.Source()
+	if err != nil {
+		return nil, err
 	}
 	const parallel = 4
 	source, err := fetch.New(server, at.Ledger, time.Minute, parallel)

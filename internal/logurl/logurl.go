@@ -56,6 +56,14 @@ func Parse(text string) (a Address, err error) {
 	return a, nil
 }
 
+// Source describes the server or the bucket to packages that do not trust it. It has no token.
+func (a Address) Source() (fetch.Server, error) {
+	if a.Bucket == "" {
+		return fetch.Server{URL: a.Server}, nil
+	}
+	return FetchFromBucket(a.Bucket)
+}
+
 // FetchFromBucket describes the copies in a bucket to packages that do not trust it.
 func FetchFromBucket(place string) (fetch.Server, error) {
 	b, err := bucket.Open(place)

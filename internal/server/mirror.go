@@ -12,7 +12,6 @@ import (
 	"colophon/internal/logurl"
 	"colophon/internal/mirror"
 	"colophon/ledger"
-	"colophon/proofs/monitor/fetch"
 	"colophon/storage/pebble"
 )
 
@@ -82,11 +81,9 @@ func (n *Node) follow(ctx context.Context, config Config, metrics *api.Metrics) 
 	if err != nil {
 		return nil, err
 	}
-	from := fetch.Server{URL: at.Server}
-	if at.Bucket != "" {
-		if from, err = logurl.FetchFromBucket(at.Bucket); err != nil {
-			return nil, err
-		}
+	from, err := at.Source()
+	if err != nil {
+		return nil, err
 	}
 	n.mirror, err = mirror.New(ctx, n.loaded, n.Host, mirror.Options{From: from, Ledger: at.Ledger, Place: config.From, Keys: config.Trusted, Log: n.log.With("part", "mirror")})
 	if errors.Is(err, mirror.ErrOtherKey) {
