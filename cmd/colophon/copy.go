@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"colophon/internal/logurl"
@@ -28,14 +26,11 @@ func openCopy(ctx context.Context, text string, trusted []*proofs.Verifier) (*ve
 	if err != nil {
 		return nil, err
 	}
-	answer, err := source.Get(ctx, "/log/key", fetch.MaxNote)
-	if err == nil && answer.Status != http.StatusOK {
-		err = errors.New(answer.Problem)
-	}
+	history, err := source.Object(ctx, "/log/key", fetch.MaxNote)
 	if err != nil {
 		return nil, fmt.Errorf("fetching the keys: %w", err)
 	}
-	keys, err := proofs.ParseLogKey(answer.Body)
+	keys, err := proofs.ParseLogKey(history)
 	if err != nil {
 		return nil, fmt.Errorf("the keys of %s: %w", text, err)
 	}

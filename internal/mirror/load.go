@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 
 	"colophon/ledger"
@@ -80,14 +79,11 @@ func (s *source) open(ctx context.Context, walked *proofs.KeyHistory, known uint
 
 // note reads a short object of the copy.
 func (s *source) note(ctx context.Context, path string) ([]byte, error) {
-	answer, err := s.client.Get(ctx, path, fetch.MaxNote)
-	if err == nil && answer.Status != http.StatusOK {
-		err = errors.New(answer.Problem)
-	}
+	note, err := s.client.Object(ctx, path, fetch.MaxNote)
 	if errors.Is(err, fetch.ErrTooLong) || errors.Is(err, fetch.ErrMalformed) {
 		err = refuse(damaged, "%v", err)
 	}
-	return answer.Body, err
+	return note, err
 }
 
 // successors returns the keys that replaced trusted ones, according to the copy and to the handovers

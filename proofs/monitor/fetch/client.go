@@ -188,9 +188,10 @@ func (c *Client) explained(err error) error {
 	return c.server.Explain(err)
 }
 
-// must calls Get for something that every server has. If the status is not 200, the error has
-// the server's message; if the token lacks a right, it is an ErrForbidden.
-func (c *Client) must(ctx context.Context, path string, maxBytes int64) ([]byte, error) {
+// Object calls Get for an object that every log has, and returns its bytes. If the status is
+// not 200, the error has the server's message; if the token lacks a right, it is an
+// ErrForbidden.
+func (c *Client) Object(ctx context.Context, path string, maxBytes int64) ([]byte, error) {
 	answer, err := c.Get(ctx, path, maxBytes)
 	if err != nil {
 		return nil, err

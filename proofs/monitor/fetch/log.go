@@ -31,7 +31,7 @@ const keptTiles = 128
 // the walk reports why. The error is an *audit.Damage if the server's answer cannot be a
 // checkpoint. Entries fetches up to parallel bundles at once.
 func OpenLog(ctx context.Context, c *Client, keys []*proofs.Verifier, parallel int) (*Log, error) {
-	note, err := c.must(ctx, "/log/checkpoint", MaxNote)
+	note, err := c.Object(ctx, "/log/checkpoint", MaxNote)
 	if err == nil && len(note) == 0 {
 		err = fmt.Errorf("%w: it is empty", ErrMalformed)
 	}
@@ -72,7 +72,7 @@ func (l *Log) Tile(ctx context.Context, level uint8, index uint64) ([]byte, erro
 		return tile, nil
 	}
 	// If a partial tile is too long, the walk reports its position.
-	tile, err := l.client.must(ctx, "/log/"+path.String(), proofs.FullTile*proofs.HashSize)
+	tile, err := l.client.Object(ctx, "/log/"+path.String(), proofs.FullTile*proofs.HashSize)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (l *Log) bundle(ctx context.Context, index uint64) entryBundle {
 	}()
 	defer func() { <-tile }()
 	path := proofs.TilePath{Entries: true, Index: index, Width: proofs.TileWidth(0, index, l.published.Size)}
-	body, err := l.client.must(ctx, "/log/"+path.String(), int64(path.Width*(2+proofs.MaxEntry)))
+	body, err := l.client.Object(ctx, "/log/"+path.String(), int64(path.Width*(2+proofs.MaxEntry)))
 	if errors.Is(err, ErrTooLong) || errors.Is(err, ErrMalformed) {
 		return entryBundle{err: bundleDamage(audit.KindEntry, path, 0, err)}
 	}
