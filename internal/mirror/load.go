@@ -142,7 +142,7 @@ const cachedTiles = 64
 
 func (l *load) run(ctx context.Context) error {
 	err := l.read(ctx)
-	if refused := (*refusal)(nil); errors.As(err, &refused) && refused.reason == damaged {
+	if reasonOf(err) == damaged {
 		err = cmp.Or(l.checkFork(ctx), err)
 	}
 	return err

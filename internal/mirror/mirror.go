@@ -108,13 +108,14 @@ func (m *Mirror) Close() {
 // ledger.
 func (m *Mirror) Following() error {
 	err := m.state.Load().err
+	reason := reasonOf(err)
 	switch {
 	case errors.Is(err, errLoading):
 		return fmt.Errorf("%w: %d of %d events", errLoading, m.loaded.Load(), m.newest.Load())
 	case err == nil:
 		return nil
-	case isRefusal(err):
-		return fmt.Errorf("the server refuses the copy that it follows (%s), and shows the last state that it has verified; its log says why", reasons[reasonOf(err)])
+	case reason != unavailable:
+		return fmt.Errorf("the server refuses the copy that it follows (%s), and shows the last state that it has verified; its log says why", reasons[reason])
 	}
 	return errors.New("the server cannot read the copy that it follows, and shows the last state that it has verified; its log says why")
 }
@@ -145,10 +146,11 @@ func (m *Mirror) run(ctx context.Context) {
 }
 
 func (m *Mirror) failed(err error) {
-	m.failures[reasonOf(err)].Add(1)
+	reason := reasonOf(err)
+	m.failures[reason].Add(1)
 	before := m.state.Load().err
 	if before == nil || before.Error() != err.Error() {
-		m.options.Log.Error("the copy cannot be followed; what was verified before is served", "ledger", m.options.Ledger, "copy", m.options.Place, "reason", reasons[reasonOf(err)], "error", err)
+		m.options.Log.Error("the copy cannot be followed; what was verified before is served", "ledger", m.options.Ledger, "copy", m.options.Place, "reason", reasons[reason], "error", err)
 	}
 	m.state.Store(&state{err})
 }

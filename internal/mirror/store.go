@@ -10,7 +10,6 @@ package mirror
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"iter"
 	"sync"
@@ -227,10 +226,3 @@ func (l *log) SetSetting(context.Context, string, []byte) error { return storage
 
 // Writable implements storage.Store.
 func (l *log) Writable(context.Context) error { return storage.ErrNotHeld }
-
-// isRefusal reports whether an error says that the copy is not to be trusted, rather than that it
-// cannot be read now.
-func isRefusal(err error) bool {
-	var refused *refusal
-	return errors.As(err, &refused)
-}
