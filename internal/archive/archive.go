@@ -7,6 +7,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -63,12 +64,8 @@ var _ storage.KeyChecker = (*Database)(nil)
 
 // Wrap returns a database over another one, which it closes.
 func Wrap(under storage.Database, o Options) *Database {
-	if o.Timeout == 0 {
-		o.Timeout = defaultTimeout
-	}
-	if o.Cache == 0 {
-		o.Cache = defaultCache
-	}
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
+	o.Cache = cmp.Or(o.Cache, defaultCache)
 	d := &Database{Database: under, options: o, cache: audit.NewContentCache(o.Cache), slots: make(chan struct{}, parallel), buckets: make(map[string]bucket.Bucket)}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,17 +35,11 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	setDefault(&o.Every, time.Second)
-	setDefault(&o.Longest, time.Minute)
-	setDefault(&o.Timeout, 30*time.Second)
-	setDefault(&o.Batch, batchEntries)
+	o.Every = cmp.Or(o.Every, time.Second)
+	o.Longest = cmp.Or(o.Longest, time.Minute)
+	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
+	o.Batch = cmp.Or(o.Batch, batchEntries)
 	return o
-}
-
-func setDefault[T time.Duration | int](d *T, value T) {
-	if *d == 0 {
-		*d = value
-	}
 }
 
 // Mirror follows the copy of one log. Its methods are safe for concurrent use.

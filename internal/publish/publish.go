@@ -12,6 +12,7 @@
 package publish
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -47,16 +48,10 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	setDefault(&o.Timeout, time.Minute)
-	setDefault(&o.Longest, time.Minute)
-	setDefault(&o.Farewell, 5*time.Second)
+	o.Timeout = cmp.Or(o.Timeout, time.Minute)
+	o.Longest = cmp.Or(o.Longest, time.Minute)
+	o.Farewell = cmp.Or(o.Farewell, 5*time.Second)
 	return o
-}
-
-func setDefault(to *time.Duration, value time.Duration) {
-	if *to == 0 {
-		*to = value
-	}
 }
 
 // Publisher publishes the ledgers of a host.
