@@ -32,6 +32,18 @@ func (s *Store) Refold(ctx context.Context, name string, log Log, size uint64, p
 	return f, nil
 }
 
+// FollowStopped adds a follower that does not run by itself. Its views see what is stored. In
+// tests that inspect a fold in progress, FoldBatch and CatchUp fold for it.
+func (s *Store) FollowStopped(ctx context.Context, name string, log Log) (*Follower, error) {
+	f, err := s.addStopped(name, log)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return f, f.begin(ctx)
+}
+
 // addStopped adds a follower of a ledger that never runs.
 func (s *Store) addStopped(name string, log Log) (*Follower, error) {
 	s.mu.Lock()

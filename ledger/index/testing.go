@@ -8,18 +8,6 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// FollowStopped adds a follower that does not run by itself. Its views see what is stored. In
-// tests that inspect a fold in progress, FoldBatch and CatchUp fold for it.
-func (s *Store) FollowStopped(ctx context.Context, name string, log Log) (*Follower, error) {
-	f, err := s.addStopped(name, log)
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return f, f.begin(ctx)
-}
-
 // Fold returns the fold of a follower that does not run.
 func (f *Follower) Fold() *Fold { return &f.fold }
 
