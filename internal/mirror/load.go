@@ -155,7 +155,7 @@ func (l *load) read(ctx context.Context) (err error) {
 		return fmt.Errorf("%w: tree edge at size %d: %w", ledger.ErrDamaged, l.stored.Size, err)
 	}
 	l.base = proofs.Checkpoint{Size: l.stored.Size, Root: l.tree.Root()}
-	for entry, err := range l.log.Entries(ctx, l.stored.Size) {
+	for entry, err := range l.log.EntriesAlone(ctx, l.stored.Size) {
 		if err != nil {
 			return asRefusal(err)
 		}

@@ -231,7 +231,7 @@ func (m *Mirror) stored(ctx context.Context) (storage.Store, storage.Head, *proo
 
 // create makes the ledger of a copy. It has the time of the copy's first event.
 func (m *Mirror) create(ctx context.Context, n *newest) (storage.Store, error) {
-	for entry, err := range n.log.Entries(ctx, 0) {
+	for entry, err := range n.log.EntriesAlone(ctx, 0) {
 		if err != nil {
 			return nil, asRefusal(err)
 		}

@@ -298,6 +298,18 @@ func TestMirror(t *testing.T) {
 	require.ErrorIs(t, err, storage.ErrNotHeld)
 }
 
+// A load reads the tiles of level 0 in which a commit ends, and no others.
+func TestLoadReadsFewTiles(t *testing.T) {
+	w := startWriter(t, nil)
+	w.grow(2000)
+	from := serve(t, w.copy)
+	follow(t, from, memory.New(), w.ledger.VerifierKey()).shows(w)
+	require.Positive(t, from.requests("tile/0/001"), "the first commit has 300 events")
+	require.Zero(t, from.requests("tile/0/000"))
+	require.Zero(t, from.requests("tile/0/006"))
+	require.Positive(t, from.requests("tile/entries/006"))
+}
+
 // A load that is interrupted is not served, and continues where it was. One of a later checkpoint
 // does not change what is served.
 func TestLoadContinues(t *testing.T) {

@@ -91,17 +91,29 @@ func (l *Log) Tile(ctx context.Context, level uint8, index uint64) ([]byte, erro
 // Entries implements audit.Published. After the first bundle, it fetches bundles and the tiles
 // of their leaves ahead.
 func (l *Log) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
+	return l.entries(ctx, from, l.bundleWithTile)
+}
+
+// EntriesAlone is Entries without the tiles, for a caller that needs few of them.
+func (l *Log) EntriesAlone(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
+	return l.entries(ctx, from, l.bundle)
+}
+
+// bundleFunc fetches the bundle at an index.
+type bundleFunc func(ctx context.Context, index uint64) entryBundle
+
+func (l *Log) entries(ctx context.Context, from uint64, bundle bundleFunc) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		if from >= l.published.Size {
 			return
 		}
 		first := from / proofs.FullTile
-		if !yieldBundle(l.bundle(ctx, first), from%proofs.FullTile, yield) {
+		if !yieldBundle(bundle(ctx, first), from%proofs.FullTile, yield) {
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		for ahead := range l.ahead(ctx, first+1) {
+		for ahead := range l.ahead(ctx, first+1, bundle) {
 			if !yieldBundle(<-ahead, 0, yield) {
 				return
 			}
@@ -131,7 +143,7 @@ func yieldBundle(b entryBundle, skipped uint64, yield func([]byte, error) bool) 
 
 // ahead yields the bundles in order, starting with the one that contains entry from, and
 // fetches several at once.
-func (l *Log) ahead(ctx context.Context, from uint64) <-chan chan entryBundle {
+func (l *Log) ahead(ctx context.Context, from uint64, bundle bundleFunc) <-chan chan entryBundle {
 	queue := make(chan chan entryBundle, max(0, l.parallel-1))
 	go func() {
 		defer close(queue)
@@ -142,20 +154,25 @@ func (l *Log) ahead(ctx context.Context, from uint64) <-chan chan entryBundle {
 			case <-ctx.Done():
 				return
 			}
-			go func() { next <- l.bundle(ctx, index) }()
+			go func() { next <- bundle(ctx, index) }()
 		}
 	}()
 	return queue
 }
 
-// bundle fetches an entry bundle and the tile of its leaves.
-func (l *Log) bundle(ctx context.Context, index uint64) entryBundle {
+// bundleWithTile fetches an entry bundle and the tile of its leaves.
+func (l *Log) bundleWithTile(ctx context.Context, index uint64) entryBundle {
 	tile := make(chan struct{})
 	go func() {
 		defer close(tile)
 		_, _ = l.Tile(ctx, 0, index) // if this fails, the walk reports the error when it needs the tile
 	}()
 	defer func() { <-tile }()
+	return l.bundle(ctx, index)
+}
+
+// bundle fetches an entry bundle.
+func (l *Log) bundle(ctx context.Context, index uint64) entryBundle {
 	path := proofs.TilePath{Entries: true, Index: index, Width: proofs.TileWidth(0, index, l.published.Size)}
 	body, err := l.client.Object(ctx, "/log/"+path.String(), int64(path.Width*(2+proofs.MaxEntry)))
 	if errors.Is(err, ErrTooLong) || errors.Is(err, ErrMalformed) {
