@@ -145,14 +145,14 @@ func (c *postgresRun) rows(binaries []binary) (rows []*postgresRow) {
 
 func (c *postgresRun) measure(ctx context.Context, rows []*postgresRow, t timing) error {
 	bar := newProgress(c.rounds*len(rows), "measuring")
-	defer bar.finish()
+	defer bar.Finish()
 	for range c.rounds {
 		for _, r := range rows {
-			bar.describe(r.Row.name())
+			bar.Describe(r.Row.name())
 			if err := c.measureRow(ctx, r, t); err != nil {
 				return fmt.Errorf("%s: %w", r.Row.name(), err)
 			}
-			bar.step()
+			bar.Add(1)
 		}
 	}
 	return nil

@@ -129,10 +129,10 @@ func (s *servers) run(ctx context.Context, out io.Writer) error {
 				if err := c.servers(ctx, binaries[0], r, t); err != nil {
 					return fmt.Errorf("%d servers, %d ledgers: %w", r.Servers, r.Ledgers, err)
 				}
-				bar.step()
+				bar.Add(1)
 			}
 		}
-		bar.finish()
+		bar.Finish()
 		costs := costsOf(rows)
 		for _, r := range rows {
 			if !r.Forwarded { // forwarding is not simulated
