@@ -99,15 +99,26 @@ func (f *forwarder) wrap(r route, handler call.Handler) call.Handler {
 		}
 		c.Abandon()
 		if address == "" {
-			f.requests.WithLabelValues("no_holder").Inc()
-			return err
+			return f.unsent(c, address, nil)
 		}
 		sent, err := f.send(c, address, false)
 		if !sent {
-			return storage.ErrNotHeld
+			return f.unsent(c, address, err)
 		}
 		return err
 	}
+}
+
+// unsent returns the problem of a request that no server got. err is the reason; nil if no server
+// writes the ledger.
+func (f *forwarder) unsent(c *call.Call, address string, err error) error {
+	if err == nil || errors.Is(err, storage.ErrNotHeld) {
+		f.requests.WithLabelValues("no_holder").Inc()
+		return storage.ErrNotHeld
+	}
+	f.requests.WithLabelValues("broken").Inc()
+	f.config.Log.Warn("the server that writes the ledger cannot be reached", "ledger", c.Param("ledger"), "server", address, "error", err)
+	return limits.Refuse("", http.StatusServiceUnavailable, time.Second, "the server that writes the ledger does not answer; nothing was written, try again")
 }
 
 // write answers a write here or at the server that writes the ledger. While the ledger moves from
@@ -128,13 +139,7 @@ func (f *forwarder) write(c *call.Call, handler call.Handler, batch bool) error 
 			}
 		}
 		if time.Now().After(deadline) || ctx.Err() != nil {
-			if err == nil || errors.Is(err, storage.ErrNotHeld) {
-				f.requests.WithLabelValues("no_holder").Inc()
-				return storage.ErrNotHeld
-			}
-			f.requests.WithLabelValues("broken").Inc()
-			f.config.Log.Warn("the server that writes the ledger cannot be reached", "ledger", c.Param("ledger"), "server", address, "error", err)
-			return limits.Refuse("", http.StatusServiceUnavailable, time.Second, "the server that writes the ledger does not answer; nothing was written, try again")
+			return f.unsent(c, address, err)
 		}
 		select {
 		case <-ctx.Done():
