@@ -400,7 +400,7 @@ func (c *Cluster) take(ctx context.Context, name string, p *place) {
 		stale = p.Expires
 	}
 	c.mu.Unlock()
-	if err := c.leases.TakeStale(limited, name, resume, stale); err != nil {
+	if err := c.leases.Take(limited, name, resume, stale); err != nil {
 		c.log.Debug("this server could not take the lease of a ledger", "ledger", name, "error", err)
 		return
 	}

@@ -148,14 +148,10 @@ func (s *Leases) insert(ctx context.Context, conn *pgx.Conn, number int64, resum
 
 // Take takes the lease of a ledger, and raises its epoch. It returns storage.ErrNotHeld if
 // another server holds the ledger. If resume is true, it also takes a lease that an earlier
-// run of this server still holds. Two running servers must therefore not have the same ID.
-func (s *Leases) Take(ctx context.Context, name string, resume bool) error {
-	return s.TakeStale(ctx, name, resume, time.Time{})
-}
-
-// TakeStale is Take. If expires is not zero, the lease is also free if its State still has that
-// time: its holder has not renewed it, but the database's clock was set back.
-func (s *Leases) TakeStale(ctx context.Context, name string, resume bool, expires time.Time) error {
+// run of this server still holds. Two running servers must therefore not have the same ID. If
+// stale is not zero, the lease is also free if it still expires then (State.Expires): its holder
+// has not renewed it, but the database's clock was set back.
+func (s *Leases) Take(ctx context.Context, name string, resume bool, stale time.Time) error {
 	store, err := s.db.Ledger(ctx, name)
 	if err != nil {
 		return err
@@ -164,7 +160,7 @@ func (s *Leases) TakeStale(ctx context.Context, name string, resume bool, expire
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, err = l.takeOver(ctx, func(conn *pgx.Conn, row *headRow) error {
-		taken, err := s.insert(ctx, conn, l.number, resume, expires)
+		taken, err := s.insert(ctx, conn, l.number, resume, stale)
 		if err == nil && !taken {
 			err = storage.ErrNotHeld
 		}
