@@ -57,7 +57,7 @@ type Leases struct {
 	notices *notify.Announcer // nil if the database is open for reading only
 
 	mu      sync.Mutex
-	ledgers []*ledger // all ledgers that this server has ever held; guarded by mu
+	ledgers map[string]*ledger // all ledgers that this server has ever held; guarded by mu
 }
 
 func newLeases(ctx context.Context, d *Database, cfg Config) (*Leases, error) {
@@ -76,7 +76,7 @@ func newLeases(ctx context.Context, d *Database, cfg Config) (*Leases, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Leases{db: d, self: *cfg.Server, pool: pool}
+	s := &Leases{db: d, self: *cfg.Server, pool: pool, ledgers: make(map[string]*ledger)}
 	if d.writes != nil {
 		s.notices = notify.NewAnnouncer(pool)
 	}
@@ -186,9 +186,7 @@ func (s *Leases) Take(ctx context.Context, name string, resume bool, stale time.
 func (s *Leases) note(l *ledger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !slices.Contains(s.ledgers, l) {
-		s.ledgers = append(s.ledgers, l)
-	}
+	s.ledgers[l.name] = l
 }
 
 // held returns the ledgers that this server holds, by number.
@@ -208,7 +206,8 @@ func (s *Leases) held() map[int64]*ledger {
 func (s *Leases) Held(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.ledgers, func(l *ledger) bool { return l.name == name && l.held.Load() })
+	l := s.ledgers[name]
+	return l != nil && l.held.Load()
 }
 
 // Renew renews all leases that this server holds. If another server has taken a lease, this
