@@ -385,21 +385,11 @@ func inTransaction(ctx context.Context, pool *pgxpool.Pool, change func(*pgx.Con
 }
 
 // acknowledged runs a query that also writes a message to the write-ahead log, and returns its row
-// once the message is durable. Like read, it tries once more if the connection was lost.
+// once the message is durable. In all else it is row.
 func (d *Database) acknowledged(ctx context.Context, values []any, query string, arguments ...any) error {
-	if err := d.usable(ctx); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, d.patience)
 	defer cancel()
-	err := d.awaited(ctx, values, query, arguments...)
-	if temporary(err) && !errors.Is(err, pgx.ErrNoRows) && ctx.Err() == nil {
-		err = d.awaited(ctx, values, query, arguments...)
-	}
-	if err != nil {
-		return explained(err)
-	}
-	return nil
+	return d.read(ctx, func(*pgxpool.Pool) error { return d.awaited(ctx, values, query, arguments...) })
 }
 
 // awaited does one attempt of acknowledged.
