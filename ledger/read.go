@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -28,18 +27,6 @@ func (r reader) prover(ctx context.Context, head *Head) *proofs.Prover {
 // Store returns a reader of the ledger. Reads see the last durable state and never wait for
 // the sequencer.
 func (l *Ledger) Store() storage.Reader { return l.store }
-
-// Archived says which entries a store may have given up.
-func Archived(ctx context.Context, log storage.Reader) (storage.Archived, error) {
-	value, err := log.Setting(ctx, storage.ArchiveSetting)
-	if errors.Is(err, storage.ErrNotFound) {
-		return storage.Archived{}, nil
-	}
-	if err != nil {
-		return storage.Archived{}, err
-	}
-	return storage.ParseArchived(value)
-}
 
 // Archive lets the store of a ledger give up entries. See storage.Archiver.
 func Archive(ctx context.Context, l *Ledger, a storage.Archived, keep []uint64) error {

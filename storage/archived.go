@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -27,6 +28,18 @@ func ParseArchived(value []byte) (Archived, error) {
 		return a, fmt.Errorf("%w: the setting %q names %d entries, which are no whole tiles", ErrDamaged, ArchiveSetting, a.Below)
 	}
 	return a, nil
+}
+
+// ReadArchived says which entries a store may have given up.
+func ReadArchived(ctx context.Context, log Reader) (Archived, error) {
+	value, err := log.Setting(ctx, ArchiveSetting)
+	if errors.Is(err, ErrNotFound) {
+		return Archived{}, nil
+	}
+	if err != nil {
+		return Archived{}, err
+	}
+	return ParseArchived(value)
 }
 
 // Text returns the value of ArchiveSetting.

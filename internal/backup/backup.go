@@ -18,7 +18,6 @@ import (
 	"colophon/internal/folderlock"
 	"colophon/internal/migrate"
 	"colophon/internal/remote"
-	"colophon/ledger"
 	"colophon/storage"
 	"colophon/storage/pebble"
 )
@@ -230,7 +229,7 @@ func noteArchived(ctx context.Context, c *cli.Console, database storage.Database
 		if err != nil {
 			return err
 		}
-		archived, err := ledger.Archived(ctx, store)
+		archived, err := storage.ReadArchived(ctx, store)
 		if err != nil {
 			return err
 		}

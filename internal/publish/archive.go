@@ -26,7 +26,7 @@ func (c *copier) archive(ctx context.Context) (more bool, err error) {
 	if !c.options.Archive || c.at == nil {
 		return false, nil
 	}
-	before, err := ledger.Archived(ctx, c.ledger.Store())
+	before, err := storage.ReadArchived(ctx, c.ledger.Store())
 	if err != nil {
 		return false, err
 	}

@@ -88,7 +88,7 @@ func (a *archived) below(t *testing.T) uint64 {
 	t.Helper()
 	store, err := a.under.Ledger(t.Context(), ledger.Default)
 	require.NoError(t, err)
-	found, err := ledger.Archived(t.Context(), store)
+	found, err := storage.ReadArchived(t.Context(), store)
 	require.NoError(t, err)
 	return found.Below
 }

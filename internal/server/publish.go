@@ -34,7 +34,7 @@ func (n *Node) openArchive(ctx context.Context, config Config) error {
 		if err != nil {
 			return err
 		}
-		archived, err := ledger.Archived(ctx, store)
+		archived, err := storage.ReadArchived(ctx, store)
 		if err != nil {
 			return fmt.Errorf("ledger %q: %w", info.Name, err)
 		}

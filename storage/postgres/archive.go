@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -10,21 +9,9 @@ import (
 	"colophon/storage"
 )
 
-// archived returns what is archived.
-func (l *ledger) archived(ctx context.Context) (storage.Archived, error) {
-	value, err := l.Setting(ctx, storage.ArchiveSetting)
-	if errors.Is(err, storage.ErrNotFound) {
-		return storage.Archived{}, nil
-	}
-	if err != nil {
-		return storage.Archived{}, err
-	}
-	return storage.ParseArchived(value)
-}
-
 // unlessArchived returns err, or an ArchivedError if what is missing is archived.
 func unlessArchived(ctx context.Context, l *ledger, err error, has func(storage.Archived) bool) error {
-	a, failed := l.archived(ctx)
+	a, failed := storage.ReadArchived(ctx, l)
 	switch {
 	case failed != nil:
 		return failed
