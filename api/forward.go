@@ -98,13 +98,9 @@ func (f *forwarder) wrap(r route, handler call.Handler) call.Handler {
 			return err
 		}
 		c.Abandon()
-		if address == "" {
-			f.requests.WithLabelValues("no_holder").Inc()
-			return err
-		}
 		sent, err := f.send(c, address, false)
 		if !sent {
-			return storage.ErrNotHeld
+			return f.unsent(c, address, err)
 		}
 		return err
 	}
@@ -120,21 +116,12 @@ func (f *forwarder) write(c *call.Call, handler call.Handler, batch bool) error 
 		if !elsewhere {
 			return handler(c)
 		}
-		var err error
-		if address != "" {
-			var sent bool
-			if sent, err = f.send(c, address, batch); sent {
-				return err
-			}
+		sent, err := f.send(c, address, batch)
+		if sent {
+			return err
 		}
 		if time.Now().After(deadline) || ctx.Err() != nil {
-			if err == nil || errors.Is(err, storage.ErrNotHeld) {
-				f.requests.WithLabelValues("no_holder").Inc()
-				return storage.ErrNotHeld
-			}
-			f.requests.WithLabelValues("broken").Inc()
-			f.config.Log.Warn("the server that writes the ledger cannot be reached", "ledger", c.Param("ledger"), "server", address, "error", err)
-			return limits.Refuse("", http.StatusServiceUnavailable, time.Second, "the server that writes the ledger does not answer; nothing was written, try again")
+			return f.unsent(c, address, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -143,13 +130,24 @@ func (f *forwarder) write(c *call.Call, handler call.Handler, batch bool) error 
 	}
 }
 
-// send answers a call with the answer of the server at address. batch means that body and
-// answer are sent at the same time. sent is false if that server got nothing of the request, which
-// can then be sent elsewhere.
+// unsent answers a call that send could not send.
+func (f *forwarder) unsent(c *call.Call, address string, err error) error {
+	if errors.Is(err, storage.ErrNotHeld) {
+		f.requests.WithLabelValues("no_holder").Inc()
+		return storage.ErrNotHeld
+	}
+	f.requests.WithLabelValues("broken").Inc()
+	f.config.Log.Warn("the server that writes the ledger cannot be reached", "ledger", c.Param("ledger"), "server", address, "error", err)
+	return limits.Refuse("", http.StatusServiceUnavailable, time.Second, "the server that writes the ledger does not answer; nothing was written, try again")
+}
+
+// send answers a call with the answer of the server at address; an empty address is that of no
+// server. batch means that body and answer are sent at the same time. sent is false if that server
+// got nothing of the request, which can then be sent elsewhere.
 func (f *forwarder) send(c *call.Call, address string, batch bool) (sent bool, err error) {
 	r := c.Request()
 	forwarded, ok := forwardedNext(r.Header.Get(forwardedHeader))
-	if !ok {
+	if !ok || address == "" {
 		return false, storage.ErrNotHeld
 	}
 	target, err := url.Parse(address)
