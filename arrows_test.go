@@ -133,6 +133,7 @@ var arrows = map[string][]string{
 	"storage/postgres/schema":            {"storage"},
 	"ledger/highwater":                   {"proofs", "storage"},
 	"storage/postgres/pooler":            {},
+	"internal/testing/locked":            {},
 }
 
 // foreign lists which other modules the pure packages may depend on, because auditors import

@@ -1,38 +1,19 @@
 package api
 
 import (
-	"bytes"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"colophon/api/call"
 	"colophon/api/limits"
+	"colophon/internal/testing/locked"
 )
-
-// lockedBuffer is a log to which many goroutines write.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
 
 // A batch can end before its body: here the body is not gzip, and longer than what is drained.
 // The rest of the body must not be read concurrently with the next request on the connection,
@@ -41,7 +22,7 @@ func (b *lockedBuffer) String() string {
 func TestBatchThatEndsBeforeItsBody(t *testing.T) {
 	for name, listen := range map[string]bool{"of its own": false, "of the server": true} {
 		t.Run("listener "+name, func(t *testing.T) {
-			logged := new(lockedBuffer)
+			logged := new(locked.Buffer)
 			s := start(t, func(c *Config) {
 				c.Log = slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			})

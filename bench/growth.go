@@ -88,7 +88,7 @@ func (g *growth) run(ctx context.Context, out io.Writer) error {
 func (g *growth) steps(ctx context.Context, f *filling, first int, out io.Writer) (steps []step, err error) {
 	printStepNames(out)
 	bar := newProgress(g.records, "filling")
-	defer bar.finish()
+	defer bar.Finish()
 	for size := min(first, g.records); ; size = min(10*size, g.records) {
 		inTime, err := f.growTo(ctx, size, f.began.Add(g.limit), bar)
 		if err != nil {
@@ -98,9 +98,9 @@ func (g *growth) steps(ctx context.Context, f *filling, first int, out io.Writer
 		if err != nil {
 			return nil, fmt.Errorf("at %d records: %w", f.taken, err)
 		}
-		bar.add(f.taken - s.Records)
+		bar.Add(f.taken - s.Records)
 		steps = append(steps, s)
-		bar.clear()
+		bar.Clear()
 		s.print(out)
 		if !inTime || size == g.records {
 			return steps, nil

@@ -12,6 +12,7 @@ import (
 	"colophon/bench/corpus"
 	"colophon/bench/load"
 	"colophon/bench/system"
+	"colophon/internal/cli"
 )
 
 // filling is a ledger while it is filled. It belongs to one goroutine.
@@ -57,7 +58,7 @@ type step struct {
 }
 
 // growTo fills the ledger up to this size. inTime is false if the deadline passed first.
-func (f *filling) growTo(ctx context.Context, size int, deadline time.Time, bar *progress) (inTime bool, err error) {
+func (f *filling) growTo(ctx context.Context, size int, deadline time.Time, bar *cli.Progress) (inTime bool, err error) {
 	before, took := f.taken, time.Duration(0)
 	began, err := system.UsageOf(f.server.pid())
 	if err != nil {
@@ -70,7 +71,7 @@ func (f *filling) growTo(ctx context.Context, size int, deadline time.Time, bar 
 			return false, err
 		}
 		took += posted.Elapsed
-		bar.add(f.taken - begin)
+		bar.Add(f.taken - begin)
 		inTime = time.Now().Before(deadline)
 	}
 	ended, err := system.UsageOf(f.server.pid())

@@ -53,7 +53,7 @@ func (a *filledLedger) fill(ctx context.Context, service colophonService, seed u
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	bar := newProgress(a.records, fmt.Sprintf("filling %d", a.records))
-	defer bar.finish()
+	defer bar.Finish()
 	var lines []byte
 	for first := 0; first < a.records; first += linesPerBatch {
 		if err := ctx.Err(); err != nil {
@@ -67,7 +67,7 @@ func (a *filledLedger) fill(ctx context.Context, service colophonService, seed u
 		if err := batch(conn, service.target(count).Head, lines); err != nil {
 			return err
 		}
-		bar.add(count)
+		bar.Add(count)
 	}
 	return service.caughtUp(conn, a.records)
 }
@@ -129,12 +129,12 @@ func (a *filledLedger) walk(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	const page = 1000
 	bar := newProgress(a.records, fmt.Sprintf("reading %d", a.records))
-	defer bar.finish()
+	defer bar.Finish()
 	for from := 0; from < a.records && ctx.Err() == nil; from += page {
 		if _, err := get(conn, fmt.Sprintf("%s/events?from=%d&limit=%d", ledgerPath, from, page)); err != nil {
 			return err
 		}
-		bar.add(page)
+		bar.Add(page)
 	}
 	groups := fmt.Sprintf("%s/drift/groups?by=input_hash&limit=%d", ledgerPath, page)
 	for cursor := ""; ctx.Err() == nil; {

@@ -10,7 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
+
+	"colophon/internal/cli"
 )
 
 // options are the flags that several commands share.
@@ -110,4 +113,10 @@ func writeJSON[F any](file string, figures F) error {
 		return fmt.Errorf("encoding the figures: %w", err)
 	}
 	return os.WriteFile(file, append(text, '\n'), 0o644)
+}
+
+// newProgress shows the progress of a command with the time that is left, if standard error is a
+// terminal.
+func newProgress(total int, what string) *cli.Progress {
+	return cli.NewProgress(&cli.Console{Err: os.Stderr}, int64(total), what, progressbar.OptionSetPredictTime(true))
 }

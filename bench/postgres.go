@@ -18,13 +18,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"colophon/bench/contestant"
 	"colophon/bench/corpus"
+	"colophon/bench/database"
 	"colophon/bench/load"
 	"colophon/bench/system"
-	"colophon/storage/postgres/postgrestest"
 )
 
 // postgres is the command that compares Colophon on PostgreSQL with Colophon on its folder,
@@ -80,7 +79,7 @@ func (p *postgres) run(ctx context.Context, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		server, err := postgrestest.New("shared_buffers=128MB", "max_connections=200")
+		server, err := database.Start(200)
 		if err != nil {
 			return err
 		}
@@ -90,7 +89,7 @@ func (p *postgres) run(ctx context.Context, out io.Writer) error {
 				return fmt.Errorf("making the folder for profiles: %w", err)
 			}
 		}
-		c := &postgresRun{postgres: p, server: server, scratch: scratch}
+		c := &postgresRun{postgres: p, Database: server, scratch: scratch}
 		t := timing{warm: min(secondsOf(p.seconds)/4, time.Second), time: secondsOf(p.seconds)}
 		if c.bodies, err = corpus.New(p.seed).Make(0, t.bodies(60_000)); err != nil {
 			return err
@@ -116,10 +115,9 @@ func (p *postgres) run(ctx context.Context, out io.Writer) error {
 // postgresRun is a comparison in progress.
 type postgresRun struct {
 	*postgres
-	server  *postgrestest.Server
+	*database.Database
 	scratch string
 	bodies  *corpus.Bodies
-	schemas int
 }
 
 // rows returns the rows in an order in which compared rows are close together.
@@ -145,14 +143,14 @@ func (c *postgresRun) rows(binaries []binary) (rows []*postgresRow) {
 
 func (c *postgresRun) measure(ctx context.Context, rows []*postgresRow, t timing) error {
 	bar := newProgress(c.rounds*len(rows), "measuring")
-	defer bar.finish()
+	defer bar.Finish()
 	for range c.rounds {
 		for _, r := range rows {
-			bar.describe(r.Row.name())
+			bar.Describe(r.Row.name())
 			if err := c.measureRow(ctx, r, t); err != nil {
 				return fmt.Errorf("%s: %w", r.Row.name(), err)
 			}
-			bar.step()
+			bar.Add(1)
 		}
 	}
 	return nil
@@ -165,19 +163,10 @@ func (c *postgresRun) measureRow(ctx context.Context, r *postgresRow, t timing) 
 		return fmt.Errorf("making a folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	pid, err := c.server.PID()
-	if err != nil {
+	if err := c.Rest(ctx); err != nil {
 		return err
 	}
-	if err := c.exec(ctx, "CHECKPOINT"); err != nil {
-		return err
-	}
-	unix.Sync()
-	before, err := system.ChildrenCPU(pid)
-	if err != nil {
-		return err
-	}
-	written, err := c.wal(ctx)
+	before, err := c.Usage(ctx)
 	if err != nil {
 		return err
 	}
@@ -187,11 +176,7 @@ func (c *postgresRun) measureRow(ctx context.Context, r *postgresRow, t timing) 
 	}
 	// Both figures include the warm-up, so this number of records does too.
 	records := float64(m.Records) * (t.warm + t.time).Seconds() / t.time.Seconds()
-	after, err := system.ChildrenCPU(pid)
-	if err != nil {
-		return err
-	}
-	longer, err := c.wal(ctx)
+	after, err := c.Usage(ctx)
 	if err != nil {
 		return err
 	}
@@ -201,48 +186,10 @@ func (c *postgresRun) measureRow(ctx context.Context, r *postgresRow, t timing) 
 	}
 	now, _, _ := strings.Cut(string(average), " ")
 	r.add(m)
-	r.Database = append(r.Database, float64((after-before).Microseconds())/records)
-	r.WAL = append(r.WAL, float64(longer-written)/records)
+	r.Database = append(r.Database, float64((after.CPU-before.CPU).Microseconds())/records)
+	r.WAL = append(r.WAL, float64(after.WAL-before.WAL)/records)
 	r.Load = append(r.Load, now)
 	return nil
-}
-
-// connected calls f with a connection.
-func (c *postgresRun) connected(ctx context.Context, f func(*pgx.Conn) error, options ...string) error {
-	conn, err := pgx.Connect(ctx, c.server.URL(options...))
-	if err != nil {
-		return err
-	}
-	return errors.Join(f(conn), conn.Close(ctx))
-}
-
-func (c *postgresRun) exec(ctx context.Context, statements ...string) error {
-	return c.connected(ctx, func(conn *pgx.Conn) error {
-		for _, statement := range statements {
-			if _, err := conn.Exec(ctx, statement); err != nil {
-				return fmt.Errorf("%s: %w", statement, err)
-			}
-		}
-		return nil
-	})
-}
-
-// wal returns the current position in the write-ahead log, in bytes.
-func (c *postgresRun) wal(ctx context.Context) (bytes int64, err error) {
-	err = c.connected(ctx, func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, `SELECT (pg_current_wal_lsn() - '0/0')::bigint`).Scan(&bytes)
-	})
-	return bytes, err
-}
-
-// inSchema calls f with the options of connections to a new schema, which it removes afterwards.
-func (c *postgresRun) inSchema(ctx context.Context, f func(options ...string) error) error {
-	c.schemas++
-	name := fmt.Sprintf("row%d", c.schemas)
-	if err := c.exec(ctx, "CREATE SCHEMA "+name); err != nil {
-		return err
-	}
-	return errors.Join(f("search_path", name), c.exec(ctx, "SET client_min_messages = warning", "DROP SCHEMA "+name+" CASCADE"))
 }
 
 // colophon posts to a build of Colophon.
@@ -259,8 +206,8 @@ func (c *postgresRun) colophon(ctx context.Context, t timing, dir string, b bina
 		e.service = service
 		return e.measure(ctx, t, dir)
 	}
-	err = c.inSchema(ctx, func(options ...string) (err error) {
-		service.store = c.server.URL(options...)
+	err = c.InSchema(ctx, func(_ string, options ...string) (err error) {
+		service.store = c.URL(options...)
 		e.service = service
 		m, err = e.measure(ctx, t, dir)
 		return err
@@ -271,8 +218,8 @@ func (c *postgresRun) colophon(ctx context.Context, t timing, dir string, b bina
 // chain measures a program that keeps a hash chain in a database: one transaction for each
 // record, which locks the row of the head.
 func (c *postgresRun) chain(ctx context.Context, t timing, _ string) (m contestant.Measurement, err error) {
-	err = c.inSchema(ctx, func(options ...string) (err error) {
-		err = c.connected(ctx, func(conn *pgx.Conn) error {
+	err = c.InSchema(ctx, func(_ string, options ...string) (err error) {
+		err = c.Connected(ctx, func(conn *pgx.Conn) error {
 			_, err := conn.Exec(ctx, `CREATE TABLE head (size bigint NOT NULL, tip bytea NOT NULL);
 				INSERT INTO head VALUES (0, ''); CREATE TABLE chain (seq bigint NOT NULL PRIMARY KEY, hash bytea NOT NULL, body bytea NOT NULL)`)
 			return err
@@ -287,7 +234,7 @@ func (c *postgresRun) chain(ctx context.Context, t timing, _ string) (m contesta
 			}
 		}()
 		for range postgresClients {
-			conn, err := pgx.Connect(ctx, c.server.URL(options...))
+			conn, err := pgx.Connect(ctx, c.URL(options...))
 			if err != nil {
 				return err
 			}
@@ -343,8 +290,8 @@ func (c *postgresRun) inserts(ctx context.Context, t timing, dir string) (m cont
 	if err := os.WriteFile(script, []byte("INSERT INTO plain (body) VALUES (:body);\n"), 0o600); err != nil {
 		return m, fmt.Errorf("writing pgbench's script: %w", err)
 	}
-	err = c.inSchema(ctx, func(options ...string) error { // options: search_path and the schema
-		err := c.connected(ctx, func(conn *pgx.Conn) error {
+	err = c.InSchema(ctx, func(_ string, options ...string) error { // options: search_path and the schema
+		err := c.Connected(ctx, func(conn *pgx.Conn) error {
 			_, err := conn.Exec(ctx, `CREATE TABLE plain (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body text NOT NULL)`)
 			return err
 		}, options...)
@@ -352,8 +299,8 @@ func (c *postgresRun) inserts(ctx context.Context, t timing, dir string) (m cont
 			return err
 		}
 		clients, seconds := strconv.Itoa(postgresClients), strconv.Itoa(max(1, int(t.time.Seconds())))
-		command := exec.CommandContext(ctx, c.server.Program("pgbench"), "-n", "-M", "prepared", "-c", clients, "-j", "2", "-T", seconds,
-			"-f", script, "-D", "body="+string(c.bodies.Body(0)), "-l", "--log-prefix", filepath.Join(dir, "log"), c.server.URL())
+		command := exec.CommandContext(ctx, c.Program("pgbench"), "-n", "-M", "prepared", "-c", clients, "-j", "2", "-T", seconds,
+			"-f", script, "-D", "body="+string(c.bodies.Body(0)), "-l", "--log-prefix", filepath.Join(dir, "log"), c.URL())
 		command.Env = append(os.Environ(), "PGOPTIONS=-c "+strings.Join(options, "="))
 		if out, err := command.CombinedOutput(); err != nil {
 			return fmt.Errorf("pgbench: %w: %s", err, out)

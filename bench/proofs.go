@@ -76,16 +76,16 @@ func newProofs() *cobra.Command {
 // proofs at each size in rounds that alternate between contestants.
 func measureProofs(ctx context.Context, self, scratch string, sizes []int, rounds int, time time.Duration) ([]*proofRow, error) {
 	bar := newProgress(len(sizes)*(2+3*rounds), "proving inclusion")
-	defer bar.finish()
+	defer bar.Finish()
 	var all []*proofRow
 	for _, size := range sizes {
 		for name, settings := range map[string][]string{"colophon": nil, "tessera": {"--batch", "4096", "--age", "100ms"}} {
-			bar.describe(fmt.Sprintf("filling %s with %d", name, size))
+			bar.Describe(fmt.Sprintf("filling %s with %d", name, size))
 			settings := append([]string{"--leaves", strconv.Itoa(size)}, settings...)
 			if _, err := runChild(ctx, self, name+"-fill", filepath.Join(scratch, "proofs-"+name), settings...); err != nil {
 				return nil, err
 			}
-			bar.step()
+			bar.Add(1)
 		}
 		rows := []*proofRow{
 			{Contestant: proofsOurs, Leaves: size, child: "colophon"},
@@ -94,14 +94,14 @@ func measureProofs(ctx context.Context, self, scratch string, sizes []int, round
 		}
 		for range rounds {
 			for _, r := range rows {
-				bar.describe(fmt.Sprintf("%s, %d leaves", r.Contestant, size))
+				bar.Describe(fmt.Sprintf("%s, %d leaves", r.Contestant, size))
 				settings := append([]string{"--warm", time.String(), "--time", time.String()}, r.settings...)
 				var p contestant.Proving
 				if err := measureChild(ctx, &p, self, r.child+"-proofs", filepath.Join(scratch, "proofs-"+r.child), settings...); err != nil {
 					return nil, err
 				}
 				r.add(p)
-				bar.step()
+				bar.Add(1)
 			}
 		}
 		all = append(all, rows...)

@@ -159,7 +159,7 @@ func (q *queries) compare(sides [2]*filledLedger, out io.Writer) (list []compari
 		clear(results)
 	}
 	bar := newProgress(q.asks*len(questions), "asking")
-	defer bar.finish()
+	defer bar.Finish()
 	for turn := range q.asks * len(questions) {
 		n := turn / q.asks
 		if q.mixed {
@@ -168,7 +168,7 @@ func (q *queries) compare(sides [2]*filledLedger, out io.Writer) (list []compari
 		if err := ask(n); err != nil {
 			return nil, err
 		}
-		bar.add(1)
+		bar.Add(1)
 	}
 	for n, question := range questions {
 		c := &list[n]

@@ -146,16 +146,16 @@ func (r *run) measureRows(ctx context.Context, m *matrix, scratch string) ([]*su
 		all[i] = &summary{Row: row}
 	}
 	bar := newProgress(r.rounds*len(rows), "measuring")
-	defer bar.finish()
+	defer bar.Finish()
 	for range r.rounds {
 		for _, s := range all {
-			bar.describe(s.Row.name())
+			bar.Describe(s.Row.name())
 			measured, err := r.measureRow(ctx, s.Row, t, scratch)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", s.Row.name(), err)
 			}
 			s.add(measured)
-			bar.step()
+			bar.Add(1)
 		}
 	}
 	for _, s := range all {

@@ -14,15 +14,13 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"colophon/bench/capacity"
 	"colophon/bench/corpus"
+	"colophon/bench/database"
 	"colophon/bench/load"
 	"colophon/bench/system"
-	"colophon/storage/postgres/postgrestest"
 )
 
 // servers is the command that measures several servers on one database, and compares them with
@@ -112,27 +110,27 @@ func (s *servers) run(ctx context.Context, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		database, err := postgrestest.New("shared_buffers=128MB", "max_connections=400")
+		database, err := database.Start(400)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, database.Close()) }()
-		c := &postgresRun{postgres: &postgres{options: s.options}, server: database, scratch: scratch}
 		t := timing{warm: min(secondsOf(s.seconds)/4, time.Second), time: secondsOf(s.seconds)}
-		if c.bodies, err = corpus.New(s.seed).Make(0, t.bodies(40_000)); err != nil {
+		bodies, err := corpus.New(s.seed).Make(0, t.bodies(40_000))
+		if err != nil {
 			return err
 		}
 		rows := serversRows()
 		bar := newProgress(s.rounds*len(rows), "measuring")
 		for range s.rounds {
 			for _, r := range rows {
-				if err := c.servers(ctx, binaries[0], r, t); err != nil {
+				if err := r.measure(ctx, &fleet{row: r, database: database, bodies: bodies}, binaries[0], scratch, t); err != nil {
 					return fmt.Errorf("%d servers, %d ledgers: %w", r.Servers, r.Ledgers, err)
 				}
-				bar.step()
+				bar.Add(1)
 			}
 		}
-		bar.finish()
+		bar.Finish()
 		costs := costsOf(rows)
 		for _, r := range rows {
 			if !r.Forwarded { // forwarding is not simulated
@@ -143,25 +141,24 @@ func (s *servers) run(ctx context.Context, out io.Writer) error {
 		if err := printServers(out, costs, rows); err != nil {
 			return err
 		}
-		return errors.Join(c.bodies.Free(), writeJSON(s.json, struct {
+		return errors.Join(bodies.Free(), writeJSON(s.json, struct {
 			Costs capacity.Costs `json:"costs"`
 			Rows  []*serversRow  `json:"rows"`
 		}{costs, rows}))
 	})
 }
 
-// servers measures a row once, in new tables and folders.
-func (c *postgresRun) servers(ctx context.Context, b binary, r *serversRow, t timing) error {
-	return c.inSchema(ctx, func(options ...string) (err error) {
-		dir, err := os.MkdirTemp(c.scratch, "servers-")
-		if err != nil {
+// measure measures the row once, in new tables and folders.
+func (r *serversRow) measure(ctx context.Context, f *fleet, b binary, scratch string, t timing) error {
+	return f.database.InSchema(ctx, func(schema string, options ...string) (err error) {
+		f.schema = schema
+		if f.dir, err = os.MkdirTemp(scratch, "servers-"); err != nil {
 			return fmt.Errorf("making a folder: %w", err)
 		}
-		f := &fleet{run: c, row: r, dir: dir, schema: options[1]}
-		defer func() { err = errors.Join(err, f.stop(), os.RemoveAll(dir)) }()
+		defer func() { err = errors.Join(err, f.stop(), os.RemoveAll(f.dir)) }()
 		for i := range r.Servers {
-			service := colophonService{binary: b.file, store: c.server.URL(options...)}
-			s, err := service.start(ctx, filepath.Join(dir, strconv.Itoa(i)))
+			service := colophonService{binary: b.file, store: f.database.URL(options...)}
+			s, err := service.start(ctx, filepath.Join(f.dir, strconv.Itoa(i)))
 			if err != nil {
 				return err
 			}
@@ -188,13 +185,14 @@ func (c *postgresRun) servers(ctx context.Context, b binary, r *serversRow, t ti
 
 // fleet is several servers on one database, with their clients.
 type fleet struct {
-	run     *postgresRun
-	row     *serversRow
-	dir     string
-	schema  string
-	servers []*server
-	control []*load.Conn // one to each server
-	clients []load.Client
+	row      *serversRow
+	database *database.Database
+	bodies   *corpus.Bodies
+	schema   string
+	dir      string
+	servers  []*server
+	control  []*load.Conn // one to each server
+	clients  []load.Client
 }
 
 func (f *fleet) stop() (err error) {
@@ -258,9 +256,9 @@ func (f *fleet) connect() error {
 
 // usage is what all processes have used so far.
 type usage struct {
-	servers, database, client time.Duration
-	wal                       int64
-	commits, events           float64
+	database        database.Usage
+	servers, client time.Duration
+	commits, events float64
 }
 
 func (f *fleet) usage(ctx context.Context) (u usage, err error) {
@@ -283,24 +281,16 @@ func (f *fleet) usage(ctx context.Context) (u usage, err error) {
 		return u, err
 	}
 	u.client = own.CPU
-	pid, err := f.run.server.PID()
-	if err != nil {
-		return u, err
-	}
-	if u.database, err = system.ChildrenCPU(pid); err != nil {
-		return u, err
-	}
-	u.wal, err = f.run.wal(ctx)
+	u.database, err = f.database.Usage(ctx)
 	return u, err
 }
 
 // measure lets the clients post, first to warm up and then for the measurement.
 func (f *fleet) measure(ctx context.Context, t timing) (r serversRound, err error) {
-	if err := f.run.exec(ctx, "CHECKPOINT"); err != nil {
+	if err := f.database.Rest(ctx); err != nil {
 		return r, err
 	}
-	unix.Sync()
-	deck := &load.Deck{Bodies: f.run.bodies}
+	deck := &load.Deck{Bodies: f.bodies}
 	post := func(over time.Duration) (*load.Result, error) {
 		limited, cancel := context.WithTimeout(ctx, over)
 		defer cancel()
@@ -330,12 +320,12 @@ func (f *fleet) measure(ctx context.Context, t timing) (r serversRound, err erro
 	n := float64(result.Records)
 	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / n }
 	r = serversRound{Rate: n / elapsed.Seconds(), P50: float64(result.Quantile(0.5).Microseconds()) / 1000,
-		Server: each(after.servers - before.servers), Database: each(after.database - before.database), Client: each(after.client - before.client),
+		Server: each(after.servers - before.servers), Database: each(after.database.CPU - before.database.CPU), Client: each(after.client - before.client),
 		PerCommit: (after.events - before.events) / (after.commits - before.commits),
-		Busy:      (after.servers - before.servers + after.database - before.database + after.client - before.client).Seconds() / elapsed.Seconds(),
-		WAL:       float64(after.wal-before.wal) / n}
+		Busy:      (after.servers - before.servers + after.database.CPU - before.database.CPU + after.client - before.client).Seconds() / elapsed.Seconds(),
+		WAL:       float64(after.database.WAL-before.database.WAL) / n}
 	all := float64(warmed.Records + result.Records)
-	tables, err := f.tables(ctx)
+	tables, err := f.database.Tables(ctx, f.schema)
 	if err != nil {
 		return r, err
 	}
@@ -362,15 +352,6 @@ func (f *fleet) caughtUp() error {
 		}
 	}
 	return nil
-}
-
-// tables returns the bytes of all tables, with their indexes.
-func (f *fleet) tables(ctx context.Context) (bytes int64, err error) {
-	err = f.run.connected(ctx, func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
-			JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'`, f.schema).Scan(&bytes)
-	})
-	return bytes, err
 }
 
 // Shares of a server's processor time for a record, by what it is used for (`bench run

@@ -1,7 +1,6 @@
 package access
 
 import (
-	"bytes"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/internal/testing/locked"
 )
 
 // clock is a clock that a test sets.
@@ -33,30 +34,11 @@ func (c *clock) add(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// journal is a log that a test reads.
-type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer // guarded by mu
-}
-
-// Write implements io.Writer.
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
-}
-
 // bench is a token store and an Authenticator over it.
 type bench struct {
 	t     testing.TB
 	clock *clock
-	log   *journal
+	log   *locked.Buffer
 	store Store
 	*Authenticator
 }
@@ -64,7 +46,7 @@ type bench struct {
 // open opens an Authenticator over a store that prepare fills.
 func open(t testing.TB, rules Rules, prepare ...func(Store)) *bench {
 	t.Helper()
-	b := &bench{t: t, clock: newClock(), log: new(journal)}
+	b := &bench{t: t, clock: newClock(), log: new(locked.Buffer)}
 	b.store = Store{Dir: filepath.Join(t.TempDir(), "data", "access"), Now: b.clock.now}
 	for _, f := range prepare {
 		f(b.store)

@@ -20,6 +20,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/stretchr/testify/require"
+
+	"colophon/internal/testing/locked"
 )
 
 // answerKeys makes the provider answer requests for its keys with this text.
@@ -239,7 +241,7 @@ func TestAnIssuerThatHangs(t *testing.T) {
 	stranger, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
 	for _, path := range []string{discoverySuffix, "/keys"} {
-		b := &bench{t: t, clock: p.clock, log: new(journal), store: Store{Dir: t.TempDir() + "/access", Now: p.clock.now}}
+		b := &bench{t: t, clock: p.clock, log: new(locked.Buffer), store: Store{Dir: t.TempDir() + "/access", Now: p.clock.now}}
 		b.reopen(rules)
 		made := b.token("one")
 		request := p.token("first")
@@ -277,7 +279,7 @@ func TestAnIssuerThatHangs(t *testing.T) {
 		t.Cleanup(func() { close(h.ends) })
 
 		p.clock.add(discoverEvery)
-		b = &bench{t: t, clock: p.clock, log: new(journal), store: b.store}
+		b = &bench{t: t, clock: p.clock, log: new(locked.Buffer), store: b.store}
 		b.reopen(rules)
 		b.issuers[0].timeout = 50 * time.Millisecond
 		b.refuses(p.token("first"), "does not answer")

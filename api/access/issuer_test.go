@@ -20,6 +20,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/stretchr/testify/require"
+
+	"colophon/internal/testing/locked"
 )
 
 // provider is an OpenID Connect issuer with its keys and its documents over HTTP.
@@ -168,7 +170,7 @@ func (p *provider) token(id string, change ...func(map[string]any)) *http.Reques
 // trusting returns a bench that trusts the provider and shares its clock.
 func (p *provider) trusting(change ...func(*OIDC)) *bench {
 	p.t.Helper()
-	b := &bench{t: p.t, clock: p.clock, log: new(journal), store: Store{Dir: p.t.TempDir() + "/access", Now: p.clock.now}}
+	b := &bench{t: p.t, clock: p.clock, log: new(locked.Buffer), store: Store{Dir: p.t.TempDir() + "/access", Now: p.clock.now}}
 	b.reopen(p.rules(change...))
 	return b
 }

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -20,33 +19,17 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
+
+	"colophon/internal/testing/locked"
 )
 
 // process is a server with its own data folder.
 type process struct {
 	command *exec.Cmd
 	data    string
-	address string // host:port
-	token   string // permits everything; empty if the server requires no credentials
-	log     log
-}
-
-// log is the server's standard error.
-type log struct {
-	mu   sync.Mutex
-	text bytes.Buffer // guarded by mu
-}
-
-func (l *log) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+	address string        // host:port
+	token   string        // permits everything; empty if the server requires no credentials
+	log     locked.Buffer // the server's standard error
 }
 
 // startServer serves this data folder until the test ends, with small caches.

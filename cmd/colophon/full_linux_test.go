@@ -20,6 +20,7 @@ import (
 	"colophon/api/access"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
+	"colophon/internal/testing/locked"
 	"colophon/ledger"
 )
 
@@ -58,13 +59,13 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 type served struct {
 	*testing.T
 	url  string
-	said *spoken
+	said *locked.Buffer
 	stop func() int // ends the server and returns its exit code
 }
 
 func startFull(t *testing.T, data string, args ...string) *served {
 	t.Helper()
-	s := &served{T: t, said: new(spoken)}
+	s := &served{T: t, said: new(locked.Buffer)}
 	ctx, cancel := context.WithCancel(t.Context())
 	code := make(chan int, 1)
 	args = append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--index-wait", "100ms", "--min-free-space", "32MiB"}, args...)

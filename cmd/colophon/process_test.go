@@ -4,30 +4,11 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"colophon/internal/testing/locked"
 )
-
-// spoken collects the output of a process.
-type spoken struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-// Write implements io.Writer.
-func (s *spoken) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(p)
-}
-
-func (s *spoken) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
-}
 
 // servedAt matches the server's address in the first lines of its output.
 var servedAt = regexp.MustCompile(`server +(http://[0-9.:]+)`)
@@ -35,7 +16,7 @@ var servedAt = regexp.MustCompile(`server +(http://[0-9.:]+)`)
 // process is a server that runs in its own process.
 type process struct {
 	cmd    *exec.Cmd
-	said   *spoken
+	said   *locked.Buffer
 	url    string
 	up     bool          // the server answered; false if it has ended instead
 	exited chan struct{} // closed when the server has ended
@@ -50,7 +31,7 @@ func startProcess(t *testing.T, data string, args ...string) *process {
 		return &process{}
 	}
 	args = append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0"}, args...)
-	p := &process{cmd: exec.CommandContext(t.Context(), program, args...), said: new(spoken), exited: make(chan struct{})}
+	p := &process{cmd: exec.CommandContext(t.Context(), program, args...), said: new(locked.Buffer), exited: make(chan struct{})}
 	p.cmd.Args[0] = "colophon" // TestMain recognises the name
 	p.cmd.Stdout, p.cmd.Stderr = p.said, p.said
 	if err := p.cmd.Start(); err != nil {

@@ -3,14 +3,14 @@ package ha_test
 import (
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/storage/postgres/postgrestest"
 )
 
 // requireVariable names the environment variable that makes a missing program a failure.
@@ -62,15 +62,7 @@ func account(t testing.TB) *syscall.Credential {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	for _, name := range []string{"postgres", "nobody"} {
-		found, err := user.Lookup(name)
-		if err != nil {
-			continue
-		}
-		uid, err := strconv.Atoi(found.Uid)
-		require.NoError(t, err)
-		gid, err := strconv.Atoi(found.Gid)
-		require.NoError(t, err)
+	if uid, gid, ok := postgrestest.Account(); ok {
 		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	}
 	t.Skip("the test runs as root, and there is no user postgres or nobody")

@@ -23,6 +23,7 @@ import (
 
 	"colophon/client"
 	"colophon/client/wire"
+	"colophon/internal/testing/locked"
 	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/storage/postgres/postgrestest"
@@ -64,31 +65,13 @@ func programs(t *testing.T) (old, latest string) {
 	return build(t, source, "old"), build(t, top, "new")
 }
 
-// output collects what a server writes.
-type output struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
-
 // node is one of the servers: a data folder, and the process that runs on it.
 type node struct {
 	*testing.T
 	data    string
 	environ []string
 	command *exec.Cmd
-	said    *output
+	said    *locked.Buffer
 	url     atomic.Pointer[string] // nil while it does not run
 }
 
@@ -97,7 +80,7 @@ var serves = regexp.MustCompile(`server +(http://[0-9.:]+)`)
 // start starts a program on the node's folder, and waits until it answers.
 func (n *node) start(program string) {
 	n.Helper()
-	n.said = new(output)
+	n.said = new(locked.Buffer)
 	n.command = exec.Command(program, "serve", "--data", n.data, "--listen", "127.0.0.1:0")
 	n.command.Env, n.command.Stdout, n.command.Stderr = n.environ, n.said, n.said
 	require.NoError(n, n.command.Start())
@@ -211,7 +194,7 @@ func (w *writers) longest() (pause time.Duration, acknowledged int) {
 	return pause, len(w.seqs)
 }
 
-// waitFor waits until so many more records are acknowledged.
+// waitFor waits until this number of further records is acknowledged.
 func (w *writers) waitFor(t *testing.T, more int) {
 	t.Helper()
 	_, begun := w.longest()

@@ -46,11 +46,23 @@ func (p *Progress) Set(n uint64) {
 	}
 }
 
-// Say prints a line above the bar.
-func (p *Progress) Say(format string, args ...any) {
+// Describe changes the text before the bar.
+func (p *Progress) Describe(what string) {
+	if p.bar != nil {
+		p.bar.Describe(what)
+	}
+}
+
+// Clear removes the bar until the next step, so that lines can be printed.
+func (p *Progress) Clear() {
 	if p.bar != nil {
 		_ = p.bar.Clear()
 	}
+}
+
+// Say prints a line above the bar.
+func (p *Progress) Say(format string, args ...any) {
+	p.Clear()
 	p.console.Say(format, args...)
 }
 

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"bytes"
 	"log/slog"
 	"os"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/testing/locked"
 	"colophon/ledger"
 	"colophon/ledger/keystore"
 	"colophon/storage/postgres"
@@ -22,36 +22,18 @@ func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 // never is a pause that no test waits for.
 const never = time.Hour
 
-// messages is a log that a test reads while it is written.
-type messages struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (m *messages) Write(b []byte) (int, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.text.Write(b)
-}
-
-func (m *messages) count(text string) int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return strings.Count(m.text.String(), text)
-}
-
 // node is a server on a database.
 type node struct {
 	*testing.T
 	host    *ledger.Host
 	cluster *Cluster
-	log     *messages
+	log     *locked.Buffer
 }
 
 // startNode starts a server that has its own keys, so that it writes only what it has created.
 func startNode(t *testing.T, url, id string, pause time.Duration) node {
 	t.Helper()
-	n := node{T: t, log: new(messages)}
+	n := node{T: t, log: new(locked.Buffer)}
 	log := slog.New(slog.NewTextHandler(n.log, nil))
 	database, err := postgres.Open(t.Context(), postgres.Config{URL: url, Logger: log, Server: &postgres.Server{ID: id, Address: "http://" + id}})
 	require.NoError(t, err)
@@ -190,7 +172,7 @@ func TestPolling(t *testing.T) {
 			if name == "refused" {
 				want = 1
 			}
-			require.Equal(t, want, b.log.count("the database does not notify servers of changes"))
+			require.Equal(t, want, strings.Count(b.log.String(), "the database does not notify servers of changes"))
 		})
 	}
 }
@@ -226,7 +208,7 @@ func TestNotifiedOfSome(t *testing.T) {
 		b.sees(name, true)
 	}
 	for _, text := range []string{"cannot be read or renewed", "is broken"} { // after that, it looks at all
-		if b.log.count(text) > 0 {
+		if strings.Contains(b.log.String(), text) {
 			t.Skip(text)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"colophon/internal/archive"
 	"colophon/internal/publish"
 	"colophon/internal/publish/bucket/buckettest"
+	"colophon/internal/testing/locked"
 	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/storage"
@@ -184,7 +185,7 @@ func TestArchiveVerifiesFirst(t *testing.T) {
 				stop()
 				body := a.bucket.Objects()[prefix+name]
 				a.bucket.Set(prefix+name, apply(bytes.Clone(body)))
-				var said safeBuffer
+				var said locked.Buffer
 				o := a.archiving(1)
 				o.Log = slog.New(slog.NewTextHandler(&said, nil))
 				p, stop := n.publish(o)

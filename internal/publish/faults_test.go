@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/publish/bucket/buckettest"
+	"colophon/internal/testing/locked"
 	"colophon/ledger"
 	"colophon/storage/memory"
 )
@@ -119,7 +120,7 @@ func TestConditionsThatAreIgnored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
 			o := options(b)
-			var said safeBuffer
+			var said locked.Buffer
 			o.Log = slog.New(slog.NewTextHandler(&said, nil))
 			_, stop := n.publish(o)
 			for _, size := range sizes {
@@ -274,7 +275,7 @@ func TestForeignKeysAreRefused(t *testing.T) {
 func TestProbesAtOneTime(t *testing.T) {
 	n := newNode(t)
 	b := &overtaken{Memory: &buckettest.Memory{Generations: true}}
-	var said safeBuffer
+	var said locked.Buffer
 	o := options(b)
 	o.Log = slog.New(slog.NewTextHandler(&said, nil))
 	_, stop := n.publish(o)

@@ -228,24 +228,6 @@ func restart(b *buckettest.Memory) *buckettest.Memory {
 	return again
 }
 
-// safeBuffer is a buffer for several goroutines.
-type safeBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(p)
-}
-
-func (s *safeBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
-}
-
 func wantFailure(t testing.TB, p *publish.Publisher, reason string) {
 	t.Helper()
 	const failures = "colophon_publish_failures_total"

@@ -17,6 +17,7 @@ import (
 
 	"colophon/internal/publish/bucket"
 	"colophon/internal/publish/bucket/buckettest"
+	"colophon/internal/testing/locked"
 )
 
 // readFolder returns the objects in a folder, without incomplete files.
@@ -136,7 +137,7 @@ func TestClouds(t *testing.T) {
 			require.NoError(t, err)
 			mirror := &mirrored{Bucket: b, names: make(map[string]bool)}
 			n := newNode(t)
-			var said safeBuffer
+			var said locked.Buffer
 			o := options(mirror)
 			o.Log = slog.New(slog.NewTextHandler(&said, nil))
 			for _, size := range sizes {

@@ -1,48 +1,29 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/testing/locked"
 	"colophon/storage"
 	"colophon/storage/postgres/postgrestest"
 )
 
-// messages is a log that a test reads while it is written.
-type messages struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (m *messages) Write(b []byte) (int, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.text.Write(b)
-}
-
-func (m *messages) count(text string) int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return strings.Count(m.text.String(), text)
-}
-
 // listening is a database at a URL that listens. What it hears, it sends.
 type listening struct {
 	heard chan string
-	log   *messages
+	log   *locked.Buffer
 	ended chan struct{} // closed when Listen has returned
 }
 
 func listen(t *testing.T, url string) listening {
 	t.Helper()
-	l := listening{heard: make(chan string, 100), log: new(messages), ended: make(chan struct{})}
+	l := listening{heard: make(chan string, 100), log: new(locked.Buffer), ended: make(chan struct{})}
 	db, err := Open(t.Context(), Config{URL: url, Logger: slog.New(slog.NewTextHandler(l.log, nil)), ReadOnly: true})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -112,8 +93,8 @@ func TestBrokenListener(t *testing.T) {
 	l.hears(t, "")
 	a.Leases().notices.Announce("x")
 	l.hears(t, "x")
-	require.Equal(t, 3, l.log.count("is broken"))
-	require.Equal(t, 3, l.log.count("changes again"))
+	require.Equal(t, 3, strings.Count(l.log.String(), "is broken"))
+	require.Equal(t, 3, strings.Count(l.log.String(), "changes again"))
 }
 
 // A database that has no notifications is not asked again, and its servers commit as before.
@@ -129,7 +110,7 @@ func TestNoNotifications(t *testing.T) {
 	l := listen(t, url)
 	<-l.ended
 	require.Empty(t, l.heard)
-	require.Equal(t, 1, l.log.count("the database does not notify servers of changes"))
+	require.Equal(t, 1, strings.Count(l.log.String(), "the database does not notify servers of changes"))
 	require.NoError(t, store.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)))
 	require.Equal(t, uint64(1), stateOf(t, a).Size)
 }

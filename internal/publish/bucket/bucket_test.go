@@ -257,7 +257,7 @@ func TestAzureCredentials(t *testing.T) {
 
 	t.Setenv("AZURE_STORAGE_SAS_TOKEN", "?"+s.Signature())
 	require.NoError(t, read(s.URL("credentials")))
-	const secret = "a-signature-that-nobody-may-see"
+	const secret = "a-signature-that-must-stay-secret"
 	t.Setenv("AZURE_STORAGE_SAS_TOKEN", "sig="+secret)
 	s.Kill()
 	err := read(s.URL("credentials"))

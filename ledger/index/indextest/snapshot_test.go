@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"colophon/internal/testing/locked"
 	"colophon/ledger/index"
 	"colophon/ledger/index/rowstore"
 	"colophon/storage/pebble/pebbletest"
@@ -60,24 +61,6 @@ func digestNow(t tester, f *index.Follower) [sha256.Size]byte {
 	return digest
 }
 
-// logOf collects what a store logs.
-type logOf struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logOf) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *logOf) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // An index that begins with another server's snapshot has the same rows as one that folded all
 // events, also after further events. It does not change other ledgers.
 func TestInstalledSnapshotIsTheFold(t *testing.T) {
@@ -97,7 +80,7 @@ func TestInstalledSnapshotIsTheFold(t *testing.T) {
 		neighbour := newJournal(t, "neighbour")
 		neighbour.append(plains(t, 0, 3)...)
 		c = testConfig(vfs.NewMem())
-		lines := new(logOf)
+		lines := new(locked.Buffer)
 		c.Rows.Log = slog.New(slog.NewTextHandler(lines, nil))
 		s := openTest(t, c)
 		beside := follow(t, s, neighbour)
@@ -252,7 +235,7 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 // nothing of the snapshot is left.
 func requireRefused(t *testing.T, log *journal, fetch index.Fetch, want string) {
 	t.Helper()
-	files, lines := vfs.NewMem(), new(logOf)
+	files, lines := vfs.NewMem(), new(locked.Buffer)
 	c := testConfig(files)
 	c.Rows.Log = slog.New(slog.NewTextHandler(lines, nil))
 	s := openTest(t, c)

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// account returns the user that runs the server if the tests run as root, since PostgreSQL
+// Account returns the user that runs the server if the tests run as root, since PostgreSQL
 // refuses to run as root.
-func account() (uid, gid int, ok bool) {
+func Account() (uid, gid int, ok bool) {
 	if os.Geteuid() != 0 {
 		return 0, 0, false
 	}
@@ -33,15 +33,15 @@ func account() (uid, gid int, ok bool) {
 
 // give makes the user that runs the server the owner of a folder.
 func give(dir string) error {
-	if uid, gid, ok := account(); ok {
+	if uid, gid, ok := Account(); ok {
 		return os.Chown(dir, uid, gid)
 	}
 	return nil
 }
 
-// unprivileged makes a command run as the user that account returns.
+// unprivileged makes a command run as the user that Account returns.
 func unprivileged() *syscall.SysProcAttr {
-	if uid, gid, ok := account(); ok {
+	if uid, gid, ok := Account(); ok {
 		return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 	}
 	return nil
