@@ -98,27 +98,12 @@ func (f *forwarder) wrap(r route, handler call.Handler) call.Handler {
 			return err
 		}
 		c.Abandon()
-		if address == "" {
-			return f.unsent(c, address, nil)
-		}
 		sent, err := f.send(c, address, false)
 		if !sent {
 			return f.unsent(c, address, err)
 		}
 		return err
 	}
-}
-
-// unsent returns the problem of a request that no server got. err is the reason; nil if no server
-// writes the ledger.
-func (f *forwarder) unsent(c *call.Call, address string, err error) error {
-	if err == nil || errors.Is(err, storage.ErrNotHeld) {
-		f.requests.WithLabelValues("no_holder").Inc()
-		return storage.ErrNotHeld
-	}
-	f.requests.WithLabelValues("broken").Inc()
-	f.config.Log.Warn("the server that writes the ledger cannot be reached", "ledger", c.Param("ledger"), "server", address, "error", err)
-	return limits.Refuse("", http.StatusServiceUnavailable, time.Second, "the server that writes the ledger does not answer; nothing was written, try again")
 }
 
 // write answers a write here or at the server that writes the ledger. While the ledger moves from
@@ -131,12 +116,9 @@ func (f *forwarder) write(c *call.Call, handler call.Handler, batch bool) error 
 		if !elsewhere {
 			return handler(c)
 		}
-		var err error
-		if address != "" {
-			var sent bool
-			if sent, err = f.send(c, address, batch); sent {
-				return err
-			}
+		sent, err := f.send(c, address, batch)
+		if sent {
+			return err
 		}
 		if time.Now().After(deadline) || ctx.Err() != nil {
 			return f.unsent(c, address, err)
@@ -148,13 +130,24 @@ func (f *forwarder) write(c *call.Call, handler call.Handler, batch bool) error 
 	}
 }
 
-// send answers a call with the answer of the server at address. batch means that body and
-// answer are sent at the same time. sent is false if that server got nothing of the request, which
-// can then be sent elsewhere.
+// unsent returns the problem of a request that no server got. err is what send has returned.
+func (f *forwarder) unsent(c *call.Call, address string, err error) error {
+	if errors.Is(err, storage.ErrNotHeld) {
+		f.requests.WithLabelValues("no_holder").Inc()
+		return storage.ErrNotHeld
+	}
+	f.requests.WithLabelValues("broken").Inc()
+	f.config.Log.Warn("the server that writes the ledger cannot be reached", "ledger", c.Param("ledger"), "server", address, "error", err)
+	return limits.Refuse("", http.StatusServiceUnavailable, time.Second, "the server that writes the ledger does not answer; nothing was written, try again")
+}
+
+// send answers a call with the answer of the server at address; an empty address is that of no
+// server. batch means that body and answer are sent at the same time. sent is false if that server
+// got nothing of the request, which can then be sent elsewhere.
 func (f *forwarder) send(c *call.Call, address string, batch bool) (sent bool, err error) {
 	r := c.Request()
 	forwarded, ok := forwardedNext(r.Header.Get(forwardedHeader))
-	if !ok {
+	if !ok || address == "" {
 		return false, storage.ErrNotHeld
 	}
 	target, err := url.Parse(address)

@@ -14,10 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/labstack/echo/v4"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"colophon/api/call"
+	"colophon/api/problem"
+	"colophon/storage"
 )
 
 // startForwarding starts a server that forwards writes to its ledger to another server.
@@ -121,6 +124,25 @@ func TestForwardRefuses(t *testing.T) {
 		require.Contains(t, p.Detail, "nothing was written", name)
 		require.Equal(t, "1", a.header.Get("Retry-After"), name)
 		require.EqualValues(t, 1, s.size())
+	}
+}
+
+// A read that needs the other server is counted and answered like a write, if no server can answer it.
+func TestForwardedReadsWithoutAnswer(t *testing.T) {
+	dead := deadAddress(t)
+	for outcome, c := range map[string]struct{ address, detail string }{
+		"broken":    {dead, "the server that writes the ledger does not answer"},
+		"no_holder": {"", "no server writes the ledger at this moment"},
+	} {
+		s := startForwarding(t, func(string) (string, bool) { return c.address, true })
+		server := s.http.Config.Handler.(*Server)
+		read := server.forward.wrap(route{method: http.MethodGet}, func(*call.Call) error { return fmt.Errorf("signing: %w", storage.ErrNotHeld) })
+		r, w := httptest.NewRequest(http.MethodGet, "/", nil), httptest.NewRecorder()
+		p, _ := problem.Of(read(server.shared.New(echo.New().NewContext(r, w), w, r)))
+		require.Equal(t, http.StatusServiceUnavailable, p.Status)
+		require.Contains(t, p.Detail, c.detail)
+		count, _ := s.metrics().value("colophon_forwarded_requests_total", "outcome", outcome)
+		require.EqualValues(t, 1, count, outcome)
 	}
 }
 

@@ -32,11 +32,13 @@ func (s *Server) readOnly(r route, handler call.Handler) call.Handler {
 		if c.Response().Committed {
 			return err
 		}
-		switch {
-		case errors.Is(err, storage.ErrNotHeld):
+		if errors.Is(err, storage.ErrNotHeld) {
 			return problem.New(http.StatusNotFound, "this server is read-only and cannot sign the checkpoint of that tree size; omit the size, or ask %s", s.writer(c.Param("ledger")))
-		case errors.Is(err, ledger.ErrUnknown) && s.config.Following != nil && s.config.Following() != nil:
-			return limits.Refuse("", http.StatusServiceUnavailable, time.Second, "this server may not have the ledger yet: %v", s.config.Following())
+		}
+		if errors.Is(err, ledger.ErrUnknown) && s.config.Following != nil {
+			if behind := s.config.Following(); behind != nil {
+				return limits.Refuse("", http.StatusServiceUnavailable, time.Second, "this server may not have the ledger yet: %v", behind)
+			}
 		}
 		return err
 	}

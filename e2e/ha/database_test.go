@@ -169,21 +169,13 @@ func (n *node) execute(database string, statements ...string) error {
 }
 
 // primary returns the node that Patroni has made the primary, or nil.
-func (d *database) primary() *node {
-	var found *node
-	d.each(func(n *node) {
+func (d *database) primary() (found *node) {
+	for _, n := range d.nodes {
 		if status(n.management+"/primary") == http.StatusOK {
 			found = n
 		}
-	})
-	return found
-}
-
-// each calls f for all nodes, one at a time: the last call wins.
-func (d *database) each(f func(*node)) {
-	for _, n := range d.nodes {
-		f(n)
 	}
+	return found
 }
 
 var quick = &http.Client{Timeout: 2 * time.Second}

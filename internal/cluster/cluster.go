@@ -55,6 +55,7 @@ type Cluster struct {
 	steps   sync.WaitGroup // the steps that decide has started
 	leaving atomic.Bool    // the server takes no more leases
 	failed  atomic.Bool    // the last round failed
+	missed  atomic.Bool    // the next round looks at all ledgers: notifications may have been lost, or Wake was called
 
 	mu      sync.Mutex
 	settled bool              // no more steps start; guarded by mu
@@ -62,7 +63,6 @@ type Cluster struct {
 	servers []postgres.Live   // as of the last complete round; guarded by mu
 	beats   map[string]beat   // of the servers, by ID; guarded by mu
 	heard   map[string]bool   // ledgers of which the database has notified this server since the last round; guarded by mu
-	missed  bool              // notifications may have been lost since the last round; guarded by mu
 	next    time.Time         // when the next complete round is due; guarded by mu
 }
 
@@ -77,7 +77,7 @@ type place struct {
 	postgres.State           // as of the last round
 	busy           bool      // a step for this ledger is running
 	stale          bool      // it has changed since it was read: two changes can lead to the same Version
-	again          bool      // a round found the ledger busy, so the end of the step starts another round
+	again          bool      // a round found the ledger busy, so the end of the step decides on another one
 	lost           bool      // this server has held the ledger since it started, so it no longer resumes a lease of an earlier run
 	renewed        time.Time // when the lease was last seen to have changed, by this server's clock
 	expired        bool      // it has not for longer than a lease lasts: it is free, whatever the database's clock says
@@ -122,8 +122,14 @@ func start(ctx context.Context, database *postgres.Database, host *ledger.Host, 
 	return c, nil
 }
 
-// Wake makes the next round begin at once. It never blocks.
+// Wake makes the next round begin at once, and look at all ledgers. It never blocks.
 func (c *Cluster) Wake() {
+	c.missed.Store(true)
+	c.signal()
+}
+
+// signal makes the next round begin at once.
+func (c *Cluster) signal() {
 	select {
 	case c.wake <- struct{}{}:
 	default:
@@ -136,14 +142,14 @@ func (c *Cluster) hear(name string) {
 	if c.leases.Held(name) { // the change is most likely this server's
 		return
 	}
-	c.mu.Lock()
 	if name == "" {
-		c.missed = true
-	} else {
-		c.heard[name] = true
+		c.Wake()
+		return
 	}
+	c.mu.Lock()
+	c.heard[name] = true
 	c.mu.Unlock()
-	c.Wake()
+	c.signal()
 }
 
 // every calls f after each pause, and when it is woken, until ctx is done. It logs when f starts to
@@ -164,17 +170,15 @@ func (c *Cluster) every(ctx context.Context, pause time.Duration, wake <-chan st
 		case err == nil && failing:
 			c.log.Info("the leases of ledgers can be read and renewed again")
 		}
-		failing = err != nil
-		timer := time.NewTimer(pause)
-		if failing {
-			timer.Reset(min(pause, roundPause))
+		next := pause
+		if failing = err != nil; failing {
+			next = min(pause, roundPause)
 		}
 		select {
-		case <-timer.C:
+		case <-time.After(next):
 		case <-wake:
 		case <-ctx.Done():
 		}
-		timer.Stop()
 	}
 }
 
@@ -222,8 +226,8 @@ func (c *Cluster) able(ctx context.Context) (names []string) {
 	return names
 }
 
-// round looks at the ledgers of which the database has notified this server. If there are none,
-// or a complete look is due, it looks at all.
+// round looks at the ledgers of which the database has notified this server, or at all if that is
+// due. The round before may already have looked at what has woken this one.
 func (c *Cluster) round(ctx context.Context) error {
 	c.mu.Lock()
 	names := slices.Collect(maps.Keys(c.heard))
@@ -233,11 +237,14 @@ func (c *Cluster) round(ctx context.Context) error {
 		}
 	}
 	clear(c.heard)
-	if c.missed || !time.Now().Before(c.next) {
-		names = nil
-	}
-	c.missed = false
+	all := !time.Now().Before(c.next) || c.failed.Load()
 	c.mu.Unlock()
+	switch {
+	case c.missed.Swap(false) || all:
+		names = nil
+	case len(names) == 0:
+		return nil
+	}
 	err := c.look(ctx, names...)
 	c.failed.Store(err != nil)
 	if err == nil {
@@ -341,17 +348,25 @@ func (c *Cluster) decide(ctx context.Context) {
 		if step := c.step(p); step != nil {
 			p.busy = true
 			c.steps.Go(func() {
-				step(context.WithoutCancel(ctx), name, p)
-				c.mu.Lock()
-				again := p.again
-				p.busy, p.again = false, false
-				c.mu.Unlock()
-				if again {
-					c.Wake()
+				for step != nil {
+					step(context.WithoutCancel(ctx), name, p)
+					step = c.after(p)
 				}
 			})
 		}
 	}
+}
+
+// after returns the step after one that has ended: that of a round which found the ledger
+// busy. It does not look at the database again, because that round has.
+func (c *Cluster) after(p *place) (step func(context.Context, string, *place)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p.again && !c.settled {
+		step = c.step(p)
+	}
+	p.busy, p.again = step != nil, false
+	return step
 }
 
 // step returns the next step for a ledger, or nil if there is nothing to do. The caller holds
@@ -400,7 +415,7 @@ func (c *Cluster) take(ctx context.Context, name string, p *place) {
 		stale = p.Expires
 	}
 	c.mu.Unlock()
-	if err := c.leases.TakeStale(limited, name, resume, stale); err != nil {
+	if err := c.leases.Take(limited, name, resume, stale); err != nil {
 		c.log.Debug("this server could not take the lease of a ledger", "ledger", name, "error", err)
 		return
 	}

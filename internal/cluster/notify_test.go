@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,8 +25,9 @@ const never = time.Hour
 // node is a server on a database.
 type node struct {
 	*testing.T
-	host *ledger.Host
-	log  *locked.Buffer
+	host    *ledger.Host
+	cluster *Cluster
+	log     *locked.Buffer
 }
 
 // startNode starts a server that has its own keys, so that it writes only what it has created.
@@ -37,12 +39,12 @@ func startNode(t *testing.T, url, id string, pause time.Duration) node {
 	require.NoError(t, err)
 	n.host, err = ledger.OpenHost(t.Context(), database, keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{Log: log} })
 	require.NoError(t, err)
-	c, err := start(t.Context(), database, n.host, log, pause)
+	n.cluster, err = start(t.Context(), database, n.host, log, pause)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		c.Settle()
+		n.cluster.Settle()
 		require.NoError(t, n.host.Close())
-		require.NoError(t, c.Close())
+		require.NoError(t, n.cluster.Close())
 		require.NoError(t, database.Close())
 	})
 	return n
@@ -173,4 +175,42 @@ func TestPolling(t *testing.T) {
 			require.Equal(t, want, strings.Count(b.log.String(), "the database does not notify servers of changes"))
 		})
 	}
+}
+
+// Notifications of some ledgers cause no look at all ledgers, not even if many arrive at once.
+func TestNotifiedOfSome(t *testing.T) {
+	server := postgrestest.Shared(t)
+	url := server.URL("search_path", server.Schema(t))
+	a, b := startNode(t, url, "a", never), startNode(t, url, "b", never)
+	names := []string{"one", "two", "three", "four"}
+	for _, name := range names {
+		a.create(name)
+		b.shows(name, 1)
+	}
+	due := func() time.Time {
+		b.cluster.mu.Lock()
+		defer b.cluster.mu.Unlock()
+		return b.cluster.next
+	}
+	before := due()
+	var changing sync.WaitGroup
+	for _, name := range names {
+		changing.Go(func() {
+			for i := range 51 {
+				if err := a.ledger(name).SetPublic(t.Context(), i%2 == 0); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	changing.Wait()
+	for _, name := range names {
+		b.sees(name, true)
+	}
+	for _, text := range []string{"cannot be read or renewed", "is broken"} { // after that, it looks at all
+		if strings.Contains(b.log.String(), text) {
+			t.Skip(text)
+		}
+	}
+	require.Equal(t, before, due())
 }

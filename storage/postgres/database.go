@@ -28,7 +28,6 @@ type Database struct {
 	waits    *pgxpool.Pool // see pools
 	writer   string        // identifies this Database in the heads that it writes
 	patience time.Duration
-	moving   bool // Config.Moving
 	config   Config
 	log      *slog.Logger
 	closed   atomic.Bool
@@ -68,7 +67,6 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 		waits:    waits,
 		writer:   fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()),
 		patience: cfg.Patience,
-		moving:   cfg.Moving,
 		config:   cfg,
 		log:      cfg.Logger,
 		open:     opened,
@@ -79,7 +77,7 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 		err = d.prepare(ctx)
 	}
 	if err == nil {
-		err = d.checkMove(ctx, cfg)
+		err = d.checkMove(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -330,7 +328,7 @@ func (d *Database) insert(ctx context.Context, info storage.Info) (made bool, er
 		}
 		rows, err := conn.Query(ctx, `INSERT INTO colophon_ledgers (number, name, origin, created, reject_mismatch)
 			SELECT coalesce(max(number), 0) + 1, $1, $2, $3, $4 FROM colophon_ledgers HAVING $5::boolean OR `+notMoved+`
-			ON CONFLICT DO NOTHING RETURNING number`, info.Name, info.Origin, info.Created.UTC(), info.RejectMismatch, d.moving)
+			ON CONFLICT DO NOTHING RETURNING number`, info.Name, info.Origin, info.Created.UTC(), info.RejectMismatch, d.config.Moving)
 		if err != nil {
 			return err
 		}
@@ -359,7 +357,7 @@ func (d *Database) madeHere(ctx context.Context, name string) (bool, error) {
 	err := d.writes.QueryRow(ctx, `SELECT h.writer FROM colophon_heads h JOIN colophon_ledgers l ON h.ledger = l.number WHERE l.name = $1`, name).Scan(&writer)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return false, d.checkMove(ctx, Config{Moving: d.moving})
+		return false, d.checkMove(ctx)
 	case err == nil && writer != d.writer:
 		err = fmt.Errorf("%w: the name is taken", storage.ErrConflict)
 	}
@@ -385,21 +383,11 @@ func inTransaction(ctx context.Context, pool *pgxpool.Pool, change func(*pgx.Con
 }
 
 // acknowledged runs a query that also writes a message to the write-ahead log, and returns its row
-// once the message is durable. Like read, it tries once more if the connection was lost.
+// once the message is durable. In all else it is row.
 func (d *Database) acknowledged(ctx context.Context, values []any, query string, arguments ...any) error {
-	if err := d.usable(ctx); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, d.patience)
 	defer cancel()
-	err := d.awaited(ctx, values, query, arguments...)
-	if temporary(err) && !errors.Is(err, pgx.ErrNoRows) && ctx.Err() == nil {
-		err = d.awaited(ctx, values, query, arguments...)
-	}
-	if err != nil {
-		return explained(err)
-	}
-	return nil
+	return d.read(ctx, func(*pgxpool.Pool) error { return d.awaited(ctx, values, query, arguments...) })
 }
 
 // awaited does one attempt of acknowledged.

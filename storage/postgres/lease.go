@@ -57,7 +57,7 @@ type Leases struct {
 	notices *notify.Announcer // nil if the database is open for reading only
 
 	mu      sync.Mutex
-	ledgers []*ledger // all ledgers that this server has ever held; guarded by mu
+	ledgers map[string]*ledger // all ledgers that this server has ever held; guarded by mu
 }
 
 func newLeases(ctx context.Context, d *Database, cfg Config) (*Leases, error) {
@@ -76,7 +76,7 @@ func newLeases(ctx context.Context, d *Database, cfg Config) (*Leases, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Leases{db: d, self: *cfg.Server, pool: pool}
+	s := &Leases{db: d, self: *cfg.Server, pool: pool, ledgers: make(map[string]*ledger)}
 	if d.writes != nil {
 		s.notices = notify.NewAnnouncer(pool)
 	}
@@ -148,14 +148,10 @@ func (s *Leases) insert(ctx context.Context, conn *pgx.Conn, number int64, resum
 
 // Take takes the lease of a ledger, and raises its epoch. It returns storage.ErrNotHeld if
 // another server holds the ledger. If resume is true, it also takes a lease that an earlier
-// run of this server still holds. Two running servers must therefore not have the same ID.
-func (s *Leases) Take(ctx context.Context, name string, resume bool) error {
-	return s.TakeStale(ctx, name, resume, time.Time{})
-}
-
-// TakeStale is Take. If expires is not zero, the lease is also free if its State still has that
-// time: its holder has not renewed it, but the database's clock was set back.
-func (s *Leases) TakeStale(ctx context.Context, name string, resume bool, expires time.Time) error {
+// run of this server still holds. Two running servers must therefore not have the same ID. If
+// stale is not zero, the lease is also free if it still expires then (State.Expires): its holder
+// has not renewed it, but the database's clock was set back.
+func (s *Leases) Take(ctx context.Context, name string, resume bool, stale time.Time) error {
 	store, err := s.db.Ledger(ctx, name)
 	if err != nil {
 		return err
@@ -164,7 +160,7 @@ func (s *Leases) TakeStale(ctx context.Context, name string, resume bool, expire
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, err = l.takeOver(ctx, func(conn *pgx.Conn, row *headRow) error {
-		taken, err := s.insert(ctx, conn, l.number, resume, expires)
+		taken, err := s.insert(ctx, conn, l.number, resume, stale)
 		if err == nil && !taken {
 			err = storage.ErrNotHeld
 		}
@@ -190,9 +186,7 @@ func (s *Leases) TakeStale(ctx context.Context, name string, resume bool, expire
 func (s *Leases) note(l *ledger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !slices.Contains(s.ledgers, l) {
-		s.ledgers = append(s.ledgers, l)
-	}
+	s.ledgers[l.name] = l
 }
 
 // held returns the ledgers that this server holds, by number.
@@ -212,7 +206,8 @@ func (s *Leases) held() map[int64]*ledger {
 func (s *Leases) Held(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.ledgers, func(l *ledger) bool { return l.name == name && l.held.Load() })
+	l := s.ledgers[name]
+	return l != nil && l.held.Load()
 }
 
 // Renew renews all leases that this server holds. If another server has taken a lease, this

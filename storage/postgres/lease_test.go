@@ -68,7 +68,7 @@ func TestLease(t *testing.T) {
 	require.False(t, second.Held())
 	for name, refused := range map[string]error{
 		"commit": write(second), "freeze": second.Freeze(t.Context()), "setting": second.SetSetting(t.Context(), "log", nil),
-		"writable": second.Writable(t.Context()), "take": b.Leases().Take(t.Context(), "default", true),
+		"writable": second.Writable(t.Context()), "take": b.Leases().Take(t.Context(), "default", true, time.Time{}),
 	} {
 		require.ErrorIs(t, refused, storage.ErrNotHeld, name)
 	}
@@ -80,7 +80,7 @@ func TestLease(t *testing.T) {
 	require.NoError(t, a.Leases().Renew(t.Context()), "no server has taken it yet")
 	require.Equal(t, "a", stateOf(t, b).Holder.ID)
 	expire(t, url)
-	require.NoError(t, b.Leases().Take(t.Context(), "default", false))
+	require.NoError(t, b.Leases().Take(t.Context(), "default", false, time.Time{}))
 	require.True(t, second.Held())
 	require.True(t, b.Leases().Held("default"))
 	require.True(t, a.Leases().Held("default"), "it does not know yet")
@@ -91,7 +91,7 @@ func TestLease(t *testing.T) {
 	require.Equal(t, int64(2), stateOf(t, a).Epoch)
 
 	expire(t, url)
-	require.NoError(t, a.Leases().Take(t.Context(), "default", false))
+	require.NoError(t, a.Leases().Take(t.Context(), "default", false, time.Time{}))
 	require.NoError(t, b.Leases().Renew(t.Context()))
 	require.False(t, second.Held(), "a renewal that finds another server")
 	require.NoError(t, write(first), "a ledger can be taken again")
@@ -105,12 +105,12 @@ func TestResumedLease(t *testing.T) {
 	store, err := before.Create(t.Context(), storage.Info{Name: "default"})
 	require.NoError(t, err)
 	again, other := member(t, url, "a"), member(t, url, "b")
-	require.ErrorIs(t, other.Leases().Take(t.Context(), "default", true), storage.ErrNotHeld)
-	require.ErrorIs(t, again.Leases().Take(t.Context(), "default", false), storage.ErrNotHeld)
-	require.NoError(t, again.Leases().Take(t.Context(), "default", true))
+	require.ErrorIs(t, other.Leases().Take(t.Context(), "default", true, time.Time{}), storage.ErrNotHeld)
+	require.ErrorIs(t, again.Leases().Take(t.Context(), "default", false, time.Time{}), storage.ErrNotHeld)
+	require.NoError(t, again.Leases().Take(t.Context(), "default", true, time.Time{}))
 	require.NoError(t, storeOf(t, again, "default").Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)))
 	require.ErrorIs(t, store.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)), storage.ErrNotHeld)
-	require.NoError(t, again.Leases().Take(t.Context(), "default", false), "its own")
+	require.NoError(t, again.Leases().Take(t.Context(), "default", false, time.Time{}), "its own")
 	require.Equal(t, int64(3), stateOf(t, other).Epoch)
 }
 
@@ -130,10 +130,10 @@ func TestStaleLease(t *testing.T) {
 		return states[0].Expires
 	}
 	seen := expires()
-	require.ErrorIs(t, b.Leases().Take(t.Context(), "default", false), storage.ErrNotHeld)
+	require.ErrorIs(t, b.Leases().Take(t.Context(), "default", false, time.Time{}), storage.ErrNotHeld)
 	require.NoError(t, a.Leases().Renew(t.Context()))
-	require.ErrorIs(t, b.Leases().TakeStale(t.Context(), "default", false, seen), storage.ErrNotHeld, "it was renewed")
-	require.NoError(t, b.Leases().TakeStale(t.Context(), "default", false, expires()))
+	require.ErrorIs(t, b.Leases().Take(t.Context(), "default", false, seen), storage.ErrNotHeld, "it was renewed")
+	require.NoError(t, b.Leases().Take(t.Context(), "default", false, expires()))
 }
 
 // A server can pass a ledger to one server, or to whichever takes it first.
@@ -148,14 +148,14 @@ func TestPassedLease(t *testing.T) {
 	require.Equal(t, &Server{"b", "http://b"}, state.Holder)
 	require.False(t, state.Taken)
 	require.NoError(t, a.Leases().Renew(t.Context()))
-	require.ErrorIs(t, c.Leases().Take(t.Context(), "default", false), storage.ErrNotHeld)
-	require.ErrorIs(t, a.Leases().Take(t.Context(), "default", true), storage.ErrNotHeld)
-	require.NoError(t, b.Leases().Take(t.Context(), "default", false))
+	require.ErrorIs(t, c.Leases().Take(t.Context(), "default", false, time.Time{}), storage.ErrNotHeld)
+	require.ErrorIs(t, a.Leases().Take(t.Context(), "default", true, time.Time{}), storage.ErrNotHeld)
+	require.NoError(t, b.Leases().Take(t.Context(), "default", false, time.Time{}))
 	require.NoError(t, a.Leases().Pass(t.Context(), "default", nil), "it has nothing to give")
 	require.True(t, stateOf(t, c).Taken)
 	require.NoError(t, b.Leases().Pass(t.Context(), "default", nil))
 	require.Nil(t, stateOf(t, c).Holder)
-	require.NoError(t, c.Leases().Take(t.Context(), "default", false))
+	require.NoError(t, c.Leases().Take(t.Context(), "default", false, time.Time{}))
 }
 
 // A server that has given no sign of life for some time is not listed.

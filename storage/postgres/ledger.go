@@ -192,7 +192,7 @@ func (l *ledger) open(ctx context.Context) error {
 		return nil
 	}
 	how := takeFrom
-	if l.db.moving {
+	if l.db.config.Moving {
 		how = takeMoving
 	}
 	_, err := l.takeOver(ctx, l.raise(ctx, how))

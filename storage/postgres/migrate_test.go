@@ -3,6 +3,7 @@ package postgres
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -62,7 +63,7 @@ func TestTablesOfLaterBuild(t *testing.T) {
 	b := member(t, url, "b")
 	require.NoError(t, Probe(t.Context(), url))
 	expire(t, url)
-	require.NoError(t, b.Leases().Take(t.Context(), "default", false))
+	require.NoError(t, b.Leases().Take(t.Context(), "default", false, time.Time{}))
 	write(storeOf(t, b, "default"))
 	requireLog(t, storeOf(t, b, "default"), head)
 	var version int

@@ -91,15 +91,15 @@ func (d *Database) SetMove(ctx context.Context, m Move) error {
 }
 
 // checkMove returns a MoveError if the database must not be opened.
-func (d *Database) checkMove(ctx context.Context, cfg Config) error {
-	if cfg.Moving {
+func (d *Database) checkMove(ctx context.Context) error {
+	if d.config.Moving {
 		return nil
 	}
 	m, err := d.Move(ctx)
 	if err != nil {
 		return err
 	}
-	if m.State == "" || cfg.ReadOnly && m.State != Arriving { // the ledgers that a move leaves behind are complete
+	if m.State == "" || d.config.ReadOnly && m.State != Arriving { // the ledgers that a move leaves behind are complete
 		return nil
 	}
 	return &MoveError{Move: m, Place: d.Place()}

@@ -70,7 +70,7 @@ func TestNotifications(t *testing.T) {
 		func() error { return store.SetSetting(t.Context(), "log", []byte("public")) },
 		func() error { return store.Freeze(t.Context()) },
 		func() error { return a.Leases().Pass(t.Context(), "default", nil) },
-		func() error { return b.Leases().Take(t.Context(), "default", false) },
+		func() error { return b.Leases().Take(t.Context(), "default", false, time.Time{}) },
 	} {
 		require.NoError(t, change(), i)
 		l.hears(t, "default")

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -21,7 +22,7 @@ func TestPoolerInSessionMode(t *testing.T) {
 	require.NoError(t, store.Commit(t.Context(), storage.Head{}, first))
 	require.NoError(t, a.Leases().Renew(t.Context()))
 	require.NoError(t, a.Leases().Pass(t.Context(), "default", nil))
-	require.NoError(t, b.Leases().Take(t.Context(), "default", false))
+	require.NoError(t, b.Leases().Take(t.Context(), "default", false, time.Time{}))
 	second := batch(first.Head, 3)
 	require.NoError(t, storeOf(t, b, "default").Commit(t.Context(), first.Head, second))
 	requireLog(t, storeOf(t, b, "default"), second.Head)
@@ -29,7 +30,7 @@ func TestPoolerInSessionMode(t *testing.T) {
 	require.NoError(t, b.Leases().Pass(t.Context(), "default", nil))
 	require.NoError(t, b.Close())
 	third := member(t, url, "c")
-	require.NoError(t, third.Leases().Take(t.Context(), "default", false))
+	require.NoError(t, third.Leases().Take(t.Context(), "default", false, time.Time{}))
 	require.NoError(t, storeOf(t, third, "default").Commit(t.Context(), second.Head, batch(second.Head, 1)))
 }
 

@@ -99,7 +99,7 @@ func (l *ledger) confirmed(ctx context.Context) (storage.Head, error) {
 	if notify.Unsupported(err) {
 		err = l.db.row(ctx, row.values(), selectHead, l.number)
 	}
-	if errors.Is(err, pgx.ErrNoRows) {
+	if errors.Is(err, storage.ErrNotFound) {
 		err = fmt.Errorf("%w: its head is missing", storage.ErrDamaged)
 	}
 	if err != nil {
