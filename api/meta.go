@@ -11,6 +11,7 @@ import (
 	"colophon/api/call"
 	"colophon/api/problem"
 	"colophon/api/reference"
+	"colophon/client/wire"
 	"colophon/storage"
 )
 
@@ -50,6 +51,20 @@ func (s *Server) version(c *call.Call) error {
 		Version string `json:"version"`
 		Go      string `json:"go"`
 	}{s.config.Version, runtime.Version()})
+}
+
+// signIn sends how callers sign in. It needs no credentials, and reveals no ledger.
+func (s *Server) signIn(c *call.Call) error {
+	if err := c.Query(); err != nil {
+		return err
+	}
+	options := s.config.Access.SignIn()
+	answer := wire.SignIn{Version: s.config.Version, Required: options.Required, Tokens: options.Tokens, Certificates: options.Certificates,
+		ReadOnly: s.config.ReadOnly, OIDC: []wire.SignInIssuer{}}
+	for _, o := range options.Issuers {
+		answer.OIDC = append(answer.OIDC, wire.SignInIssuer{Issuer: o.Issuer, ClientID: o.ConsoleClientID})
+	}
+	return c.AnswerJSON(http.StatusOK, answer)
 }
 
 // openAPI sends the OpenAPI document.

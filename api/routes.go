@@ -39,6 +39,7 @@ func (s *Server) serverRoutes() []route {
 		{http.MethodGet, "/healthz", nothing, s.healthz},
 		{http.MethodGet, "/readyz", nothing, s.readyz},
 		{http.MethodGet, "/version", nothing, s.version},
+		{http.MethodGet, "/v1/sign-in", nothing, s.signIn},
 		{http.MethodGet, "/openapi.yaml", nothing, s.openAPI},
 		{http.MethodGet, "/docs", nothing, s.docsPage},
 		{http.MethodGet, "/docs/:file", nothing, s.docsFile},
@@ -104,6 +105,7 @@ func (s *Server) recordRoutes() []route {
 		{http.MethodGet, ofLedger + "/records/:seq/proof", follow, s.log.Proof},
 		{http.MethodGet, ofLedger + "/records/:seq/content/*", call.Needs{On: call.TheLedger, Any: access.Content}, s.questions.Content},
 		{http.MethodGet, ofLedger + "/member-secret", call.Needs{On: call.TheLedger, Any: access.Content}, s.questions.MemberSecret},
+		{http.MethodGet, ofLedger + "/live", call.Needs{On: call.TheLedger, Any: access.Read}, s.log.Live},
 		{http.MethodGet, ofLedger + "/events", follow, s.log.Events},
 		{http.MethodGet, ofLedger + "/events/:hash", follow, s.log.Event},
 	}

@@ -261,6 +261,7 @@ type QueryOptions struct {
 	Proofs bool   // add an inclusion proof to each row, and the checkpoint
 	Limit  int    // rows per page, 1 to 1,000; 0 means 100. For lists only
 	Text   bool   // add figures about texts, if the token has the scope content. For Attribution, Timeline and Effects only
+	Names  bool   // add names for people. For groups, Attribution, Timeline, Effects, and lists of records and run-DAGs only
 }
 
 func (o *QueryOptions) values() url.Values {
@@ -273,6 +274,7 @@ func (o *QueryOptions) values() url.Values {
 	setCount(q, "limit", uint64(max(0, o.Limit)))
 	setFlag(q, "proofs", o.Proofs)
 	setFlag(q, "text", o.Text)
+	setFlag(q, "names", o.Names)
 	return q
 }
 
@@ -351,13 +353,7 @@ func (l *List[T]) Page(ctx context.Context, cursor string) (*wire.Page[T], error
 
 // Pages reads all pages. It stops at the first error.
 func (l *List[T]) Pages(ctx context.Context) iter.Seq2[*wire.Page[T], error] {
-	return pages(func(cursor string) (*wire.Page[T], string, error) {
-		page, err := l.Page(ctx, cursor)
-		if err != nil {
-			return nil, "", err
-		}
-		return page, page.Next, nil
-	})
+	return pages(func(cursor string) (*wire.Page[T], error) { return l.Page(ctx, cursor) }, func(page *wire.Page[T]) string { return page.Next })
 }
 
 // All reads the rows of all pages. It stops at the first error.
@@ -394,23 +390,25 @@ func (t *CursorTrail) Repeats(cursor string) bool {
 	return repeats
 }
 
-// pages reads pages until a page has no cursor. It ends with an error if the cursors form a cycle.
-func pages[P any](page func(cursor string) (*P, string, error)) iter.Seq2[*P, error] {
+// pages reads pages until a page has no next cursor. It ends with an error if the cursors form a cycle.
+func pages[P any](page func(cursor string) (*P, error), next func(*P) string) iter.Seq2[*P, error] {
 	return func(yield func(*P, error) bool) {
 		trail := new(CursorTrail)
 		for cursor := ""; ; {
-			p, next, err := page(cursor)
-			if err == nil && trail.Repeats(next) {
+			p, err := page(cursor)
+			if err == nil {
+				cursor = next(p)
+			}
+			if err == nil && trail.Repeats(cursor) {
 				err = fmt.Errorf("%w: the cursors of the pages form a cycle", ErrAnswer)
 			}
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			if !yield(p, nil) || next == "" {
+			if !yield(p, nil) || cursor == "" {
 				return
 			}
-			cursor = next
 		}
 	}
 }

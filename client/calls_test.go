@@ -253,6 +253,12 @@ func TestEveryCall(t *testing.T) {
 
 	do("listGroups")(first(t, l.Drift.Groups("model", &client.GroupFilter{StateOptions: *state, MinRuns: 1, MinOutputs: 1})))
 	do("listGroups")(first(t, l.Drift.Groups("model", &client.GroupFilter{Sort: "runs", Since: time.Unix(0, 1), Until: time.Now().Add(time.Hour)})))
+	do("listValues")(first(t, l.Drift.Values("label", all)))
+	hits, err := l.Search(ctx, "m1", point)
+	call("search", hits, err)
+	require.NotEmpty(t, hits.Rows)
+	rates, err := l.Rates(ctx, time.Now().Add(-time.Hour), time.Now().Add(time.Hour), time.Minute, bare)
+	call("listRates", rates, err)
 	group := l.Drift.Group("label:step", "one", seeded)
 	one, err := group.Get(ctx)
 	call("getGroup", one, err)
@@ -265,7 +271,7 @@ func TestEveryCall(t *testing.T) {
 	effects := l.Drift.Effects("model", "m1", "m2", seeded)
 	changed, err := effects.Get(ctx)
 	call("listEffects", changed, err)
-	texts := &client.GenerationOptions{StateOptions: client.StateOptions{QueryOptions: client.QueryOptions{Text: true}}}
+	texts := &client.GenerationOptions{StateOptions: client.StateOptions{QueryOptions: client.QueryOptions{Text: true, Names: true}}}
 	attribution, err = l.Drift.Attribution(ctx, w.at["first"], w.at["second"], &texts.StateOptions.QueryOptions)
 	call("attributeChange", attribution, err)
 	require.Equal(t, uint64(2), attribution.Text.Output.B.Words)
@@ -434,6 +440,8 @@ func TestEveryCall(t *testing.T) {
 	call("getStats", stats, err)
 	snapshot, err := c.Server.Snapshot(ctx)
 	call("makeSnapshot", snapshot, err)
+	signIn, err := c.Server.SignIn(ctx)
+	call("getSignIn", signIn, err)
 	version, err := c.Server.Version(ctx)
 	call("getVersion", version, err)
 	for operation, f := range map[string]func() (string, error){
@@ -449,7 +457,7 @@ func TestEveryCall(t *testing.T) {
 
 	contract, err := openapi3.NewLoader().LoadFromData(colophon.OpenAPI)
 	require.NoError(t, err)
-	notCalled := []string{"home", "getDocs", "getDocsFile"} // pages for people
+	notCalled := []string{"home", "getDocs", "getDocsFile", "followLedger"} // for people and their pages
 	for _, item := range contract.Paths.Map() {
 		for _, operation := range item.Operations() {
 			require.True(t, called[operation.OperationID] != slices.Contains(notCalled, operation.OperationID), operation.OperationID)

@@ -22,7 +22,7 @@ type GroupFilter struct {
 }
 
 // Groups lists groups of runs that have a value in common. by is ipc_id, input, input_hash, system_prompt_hash,
-// output_hash, model, temperature or label:NAME: GET /drift/groups.
+// output_hash, model or label:NAME: GET /drift/groups.
 func (s *DriftService) Groups(by string, f *GroupFilter) *List[wire.Group] {
 	if f == nil {
 		f = new(GroupFilter)
@@ -54,28 +54,26 @@ func (g *Group) Get(ctx context.Context) (*wire.GroupAnswer, error) { return g.p
 
 // Runs reads all runs of the group, newest first.
 func (g *Group) Runs(ctx context.Context) iter.Seq2[*wire.GroupMember, error] {
-	return rows(pages(func(cursor string) (*wire.GroupAnswer, string, error) {
-		page, err := g.page(ctx, "cursor", cursor)
-		if err != nil {
-			return nil, "", err
-		}
-		return page, page.Next, nil
-	}), func(page *wire.GroupAnswer) []wire.GroupMember { return page.Rows })
+	return rows(pages(func(cursor string) (*wire.GroupAnswer, error) { return g.page(ctx, "cursor", cursor) },
+		func(page *wire.GroupAnswer) string { return page.Next }), func(page *wire.GroupAnswer) []wire.GroupMember { return page.Rows })
 }
 
 // Outputs reads all outputs of the group. The output that first appeared last comes first.
 func (g *Group) Outputs(ctx context.Context) iter.Seq2[*wire.GroupOutput, error] {
-	return rows(pages(func(cursor string) (*wire.GroupAnswer, string, error) {
-		page, err := g.page(ctx, "outputs_cursor", cursor)
-		if err != nil {
-			return nil, "", err
-		}
-		return page, page.OutputsNext, nil
-	}), func(page *wire.GroupAnswer) []wire.GroupOutput { return page.Outputs })
+	return rows(pages(func(cursor string) (*wire.GroupAnswer, error) { return g.page(ctx, "outputs_cursor", cursor) },
+		func(page *wire.GroupAnswer) string { return page.OutputsNext }), func(page *wire.GroupAnswer) []wire.GroupOutput { return page.Outputs })
 }
 
 func (g *Group) page(ctx context.Context, name, cursor string) (*wire.GroupAnswer, error) {
 	return answer[wire.GroupAnswer](ctx, g.client, get(g.path, withCursor(g.query, name, cursor)))
+}
+
+// Values lists the values that runs have, the latest new one first: GET /drift/values. of is temperature, max_tokens
+// or label, which lists the names of labels.
+func (s *DriftService) Values(of string, o *QueryOptions) *List[wire.RunValue] {
+	q := o.values()
+	q.Set("of", of)
+	return list[wire.RunValue](s.ledger, "/drift/values", q)
 }
 
 // Attribution returns what caused the change from event a to event b: GET /drift/attribution.
@@ -126,13 +124,8 @@ func (e *Effects) Get(ctx context.Context) (*wire.EffectsAnswer, error) { return
 
 // Pairs reads all pairs.
 func (e *Effects) Pairs(ctx context.Context) iter.Seq2[*wire.EffectPair, error] {
-	return rows(pages(func(cursor string) (*wire.EffectsAnswer, string, error) {
-		page, err := e.page(ctx, cursor)
-		if err != nil {
-			return nil, "", err
-		}
-		return page, page.Next, nil
-	}), func(page *wire.EffectsAnswer) []wire.EffectPair { return page.Rows })
+	return rows(pages(func(cursor string) (*wire.EffectsAnswer, error) { return e.page(ctx, cursor) },
+		func(page *wire.EffectsAnswer) string { return page.Next }), func(page *wire.EffectsAnswer) []wire.EffectPair { return page.Rows })
 }
 
 func (e *Effects) page(ctx context.Context, cursor string) (*wire.EffectsAnswer, error) {

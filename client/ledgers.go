@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strconv"
+	"time"
 
 	"colophon/client/wire"
 )
@@ -57,6 +57,24 @@ func (l *Ledger) Stats(ctx context.Context) (*wire.Stats, error) {
 	return answer[wire.Stats](ctx, l.client, get(l.path+"/stats", nil))
 }
 
+// Search finds what a text can mean: an event, a hash or its first digits, a value of records, or words at the
+// beginning of a prompt: GET /search.
+func (l *Ledger) Search(ctx context.Context, text string, o *QueryOptions) (*wire.SearchAnswer, error) {
+	q := o.values()
+	q.Set("q", text)
+	return answer[wire.SearchAnswer](ctx, l.client, get(l.path+"/search", q))
+}
+
+// Rates counts records in consecutive periods by how they turned out: GET /rates. A time or a step that is zero means
+// the whole log, and a step that fits.
+func (l *Ledger) Rates(ctx context.Context, since, until time.Time, step time.Duration, o *QueryOptions) (*wire.Rates, error) {
+	q := o.values()
+	setTime(q, "since", since)
+	setTime(q, "until", until)
+	setCount(q, "step", uint64(step/time.Second))
+	return answer[wire.Rates](ctx, l.client, get(l.path+"/rates", q))
+}
+
 // MemberSecret returns the secret of payload members: GET /member-secret. It needs the scope content.
 func (l *Ledger) MemberSecret(ctx context.Context) (*wire.MemberSecret, error) {
 	return answer[wire.MemberSecret](ctx, l.client, get(l.path+"/member-secret", nil))
@@ -73,12 +91,8 @@ type IndexPartQuery struct {
 // IndexPart returns a part of the server's index: GET /index. It needs the scopes admin and read.
 func (l *Ledger) IndexPart(ctx context.Context, q IndexPartQuery) (*wire.IndexPart, error) {
 	query := make(url.Values)
-	if q.AsOf > 0 {
-		query.Set("as_of", strconv.FormatUint(q.AsOf, 10))
-	}
-	if q.Cursor != "" {
-		query.Set("cursor", q.Cursor)
-	}
+	setCount(query, "as_of", q.AsOf)
+	setText(query, "cursor", q.Cursor)
 	if q.DigestOnly {
 		query.Set("rows", "false")
 	}
@@ -129,6 +143,11 @@ func (s *LedgersService) Create(ctx context.Context, ledger wire.NewLedger) (*wi
 
 // ServerService provides the calls that do not concern a single ledger.
 type ServerService struct{ client *Client }
+
+// SignIn returns how callers sign in: GET /v1/sign-in. It needs no credentials.
+func (s *ServerService) SignIn(ctx context.Context) (*wire.SignIn, error) {
+	return answer[wire.SignIn](ctx, s.client, get("/v1/sign-in", nil))
+}
 
 // Compute returns the hashes and checks that a ledger would record for a record, and records nothing: POST
 // /v1/compute/{kind}.

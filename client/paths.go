@@ -113,13 +113,7 @@ func (p *Producer) Duplicates(ctx context.Context) iter.Seq2[*wire.ProducerDupli
 }
 
 func (p *Producer) pages(ctx context.Context) iter.Seq2[*wire.ProducerAnswer, error] {
-	return pages(func(cursor string) (*wire.ProducerAnswer, string, error) {
-		page, err := p.page(ctx, cursor)
-		if err != nil {
-			return nil, "", err
-		}
-		return page, page.Next, nil
-	})
+	return pages(func(cursor string) (*wire.ProducerAnswer, error) { return p.page(ctx, cursor) }, func(page *wire.ProducerAnswer) string { return page.Next })
 }
 
 func (p *Producer) page(ctx context.Context, cursor string) (*wire.ProducerAnswer, error) {

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"time"
 
 	"colophon/client/wire"
@@ -40,17 +41,22 @@ type RunGroupFilter struct {
 	Since, Until time.Time // limits for the time of a group's last run-DAG; zero means no limit
 }
 
+func (f *RunGroupFilter) values() url.Values {
+	if f == nil {
+		return make(url.Values)
+	}
+	q := f.StateOptions.values()
+	setTime(q, "since", f.Since)
+	setTime(q, "until", f.Until)
+	return q
+}
+
 // Groups lists groups of run-DAGs that have a hash in common. by is question_hash, model_profile_hash,
 // governance_policy_hash, verifier_policy_hash or cache_key: GET /run-dags/groups. To list the run-DAGs of a group,
 // call List with the group's hash in Where.
 func (s *RunDAGsService) Groups(by string, f *RunGroupFilter) *List[wire.RunGroup] {
-	if f == nil {
-		f = new(RunGroupFilter)
-	}
-	q := f.StateOptions.values()
+	q := f.values()
 	q.Set("by", by)
-	setTime(q, "since", f.Since)
-	setTime(q, "until", f.Until)
 	return list[wire.RunGroup](s.ledger, "/run-dags/groups", q)
 }
 
@@ -86,19 +92,10 @@ func (s *RunDAGsService) StageProof(ctx context.Context, seq uint64, stage strin
 	return answer[wire.StageProof](ctx, s.ledger.client, get(s.ledger.path+join("run-dags", decimal(seq), "stage-proof", stage), o.values()))
 }
 
-// FailureFilter selects run-DAGs. A nil pointer selects all live ones.
-type FailureFilter struct {
-	StateOptions
-	Since, Until time.Time // time of recording; zero means no limit
-}
+// FailureFilter selects run-DAGs by the time of recording. A nil pointer selects all live ones.
+type FailureFilter = RunGroupFilter
 
 // Failures counts run-DAGs by failure stage, audit mode and shape: GET /run-dags/failures.
 func (s *RunDAGsService) Failures(ctx context.Context, f *FailureFilter) (*wire.FailureCounts, error) {
-	if f == nil {
-		f = new(FailureFilter)
-	}
-	q := f.StateOptions.values()
-	setTime(q, "since", f.Since)
-	setTime(q, "until", f.Until)
-	return answer[wire.FailureCounts](ctx, s.ledger.client, get(s.ledger.path+"/run-dags/failures", q))
+	return answer[wire.FailureCounts](ctx, s.ledger.client, get(s.ledger.path+"/run-dags/failures", f.values()))
 }

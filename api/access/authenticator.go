@@ -115,6 +115,26 @@ func (a *Authenticator) Required() bool {
 	return a != nil && (len(a.issuers) > 0 || len(a.certificates) > 0 || a.tokens.exist())
 }
 
+// SignIn says which credentials an Authenticator accepts.
+type SignIn struct {
+	Required, Tokens, Certificates bool
+	Issuers                        []OIDC // the issuers with a ConsoleClientID
+}
+
+// SignIn returns which credentials are accepted.
+func (a *Authenticator) SignIn() SignIn {
+	if !a.Required() {
+		return SignIn{}
+	}
+	s := SignIn{Required: true, Tokens: a.tokens.exist(), Certificates: len(a.certificates) > 0}
+	for _, i := range a.issuers {
+		if i.config.ConsoleClientID != "" {
+			s.Issuers = append(s.Issuers, i.config)
+		}
+	}
+	return s
+}
+
 // Summary names the accepted credentials, such as "3 tokens, OIDC from
 // https://id.example.org". It returns "" if none are required.
 func (a *Authenticator) Summary() string {

@@ -35,8 +35,11 @@ type OIDC struct {
 	Name string `yaml:"name"`
 	// NameClaim is the claim that names the actor. The issuer must never give the same value
 	// to two people. The default is sub.
-	NameClaim string      `yaml:"name_claim"`
-	Rules     []ClaimRule `yaml:"rules"`
+	NameClaim string `yaml:"name_claim"`
+	// ConsoleClientID is the public client with which the console signs people in, by the
+	// authorization code flow with PKCE. Without it, the console offers no such sign-in.
+	ConsoleClientID string      `yaml:"console_client_id"`
+	Rules           []ClaimRule `yaml:"rules"`
 }
 
 // ClaimRule grants scopes to tokens that have a value in a claim: as the claim itself, as an

@@ -30,6 +30,15 @@ func (h *Handlers) followEvents(c *call.Call, l *ledger.Ledger) error {
 	if err != nil {
 		return err
 	}
+	return h.follow(c, l, size, access.Log|access.Read, func(f *follower) error {
+		f.next = next
+		return f.run(c.Request().Context())
+	})
+}
+
+// follow takes one of the places of followers, begins the answer, and calls run with a follower that
+// needs one of the scopes.
+func (h *Handlers) follow(c *call.Call, l *ledger.Ledger, size uint64, scopes access.Scopes, run func(*follower) error) error {
 	who := c.Caller()
 	if !h.Limits.Followers.TakeShare(who) {
 		return limits.Refuse(limits.RefusedFollowers, http.StatusServiceUnavailable, h.Limits.Load.Heartbeat,
@@ -49,13 +58,12 @@ func (h *Handlers) followEvents(c *call.Call, l *ledger.Ledger) error {
 	}
 	beat := time.NewTicker(h.Limits.Load.Heartbeat)
 	defer beat.Stop()
-	f := &follower{ledger: l, stream: h.streams.stream(l), frames: h.streams.frames, pace: h.Limits.Pace, out: out,
-		hold:    c.Hold,
-		allowed: c.StillAllowed(access.Log | access.Read), ending: h.streams.ending, beat: beat.C, next: next}
-	if err := f.run(c.Request().Context()); !errors.Is(err, errUnread) {
-		return err
+	err := run(&follower{ledger: l, stream: h.streams.stream(l), frames: h.streams.frames, pace: h.Limits.Pace, out: out,
+		hold: c.Hold, allowed: c.StillAllowed(scopes), ending: h.streams.ending, beat: beat.C})
+	if errors.Is(err, errUnread) {
+		return nil // the client has disconnected
 	}
-	return nil // the client has disconnected
+	return err
 }
 
 // followFrom returns the seq of the first event to send. A browser that reconnects sends both
@@ -133,6 +141,11 @@ func (f *follower) run(ctx context.Context) error {
 			err = wait(ctx, f, changes)
 		}
 	}
+	return f.end(ctx, err)
+}
+
+// end tells the client why the stream ends, unless the client has disconnected.
+func (f *follower) end(ctx context.Context, err error) error {
 	var refused *limits.Refusal
 	var forbidden *problem.Problem
 	switch {

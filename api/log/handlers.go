@@ -10,11 +10,12 @@ import (
 // Handlers serves the routes of the log.
 type Handlers struct {
 	*call.Shared
-	streams *streams
+	streams   *streams
+	summaries summaries
 }
 
 // New returns the handlers. Open must be called for each ledger before the first request.
-func New(shared *call.Shared) *Handlers { return &Handlers{shared, newStreams()} }
+func New(shared *call.Shared) *Handlers { return &Handlers{Shared: shared, streams: newStreams()} }
 
 // Open creates the stream of a ledger. It must be called before the ledger accepts writes. The
 // returned function notifies the followers of a commit, and never blocks.

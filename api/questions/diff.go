@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"colophon/api/access"
 	"colophon/api/call"
 	"colophon/api/problem"
 	"colophon/ledger"
@@ -22,6 +23,16 @@ func (h *Handlers) figuresOf(c *call.Call, l *ledger.Ledger, held int64) *figure
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
 	return &figures.Texts{Log: textLog{logAt{l, l.Head()}}, Cache: h.Figures, PerByte: copies,
 		Hold: func(bytes int64) error { return c.BeginAnswer(held + bytes) }}
+}
+
+// namesOf returns the source of names for an answer. A name shows content if the caller may read
+// content; caches must then not keep the answer.
+func (h *Handlers) namesOf(c *call.Call, l *ledger.Ledger) *figures.Names {
+	content := c.RequireScope(access.Content) == nil
+	if content {
+		c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
+	}
+	return &figures.Names{Log: textLog{logAt{l, l.Head()}}, Cache: h.Figures, Content: content}
 }
 
 // textLog implements figures.Log.

@@ -83,6 +83,9 @@ func (h *Handlers) openView(c *call.Call, q *query.Question, elements query.Para
 	if request.Figures && c.RequireScope(access.Content) == nil {
 		view.Texts = h.figuresOf(c, l, memory)
 	}
+	if request.Named {
+		view.Names = h.namesOf(c, l)
+	}
 	return request, view, nil
 }
 

@@ -29,10 +29,11 @@ type RunPage[T any] struct {
 // Generation is an IPC record in answers about drift.
 type Generation struct {
 	Row
-	RunID      *string `json:"run_id"`
-	Time       Time    `json:"time"`
-	IPCID      *string `json:"ipc_id"`
-	OutputHash *string `json:"output_hash"`
+	RunID      *string   `json:"run_id"`
+	Time       Time      `json:"time"`
+	IPCID      *string   `json:"ipc_id"`
+	OutputHash *string   `json:"output_hash"`
+	Names      *RunNames `json:"names,omitempty"` // only with names=true
 }
 
 // AttributedRecord is one side of an [Attribution].
@@ -90,6 +91,7 @@ type Group struct {
 	Row
 	By              string  `json:"by"`
 	Value           string  `json:"value"`
+	Name            *Name   `json:"name,omitempty"` // only with names=true
 	Runs            uint64  `json:"runs"`
 	DistinctOutputs uint64  `json:"distinct_outputs"`
 	Stability       Decimal `json:"stability"`    // share of the most common output
@@ -113,6 +115,7 @@ type GroupAnswer struct {
 type GroupOutput struct {
 	Row
 	OutputHash string  `json:"output_hash"`
+	Name       *Name   `json:"name,omitempty"` // only with names=true
 	Runs       uint64  `json:"runs"`
 	Share      Decimal `json:"share"` // share of the group's runs
 }
@@ -191,4 +194,30 @@ type HashPair struct {
 	Recorded *string `json:"recorded"`
 	Rerun    *string `json:"rerun"`
 	Match    bool    `json:"match"`
+}
+
+// RunValue is a value that runs have. Its Seq is that of the first run with the value.
+type RunValue struct {
+	Row
+	Value string `json:"value"` // a number as JSON, or the name of a label
+}
+
+// Rates counts the records of a ledger in consecutive periods.
+type Rates struct {
+	View
+	Step uint64 `json:"step"` // length of a period, in seconds
+	Rows []Rate `json:"rows"` // the oldest first
+}
+
+// Rate counts what was recorded from Since up to but not including Until.
+type Rate struct {
+	Since      Time    `json:"since"`
+	Until      Time    `json:"until"`
+	FirstSeq   *uint64 `json:"first_seq,omitempty"` // the first event; nil if there is none
+	Events     uint64  `json:"events"`
+	Mismatches uint64  `json:"mismatches"` // records with a wrong claim
+	NoOutput   uint64  `json:"no_output"`  // IPC records without an output, which cannot be compared
+	// Drift counts runs by the cause of their change from the previous live run with the same input. Causes
+	// without runs are left out.
+	Drift map[Cause]uint64 `json:"drift"`
 }

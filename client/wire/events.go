@@ -15,6 +15,28 @@ type EventLine struct {
 	Event     json.RawMessage `json:"event"` // an [Event]
 }
 
+// LiveSummary is the data of an event head of GET /live: a ledger at one size. The counters are totals of the
+// events that the index covers.
+type LiveSummary struct {
+	TreeSize   uint64            `json:"tree_size"`
+	Time       Time              `json:"time"` // of the last event, whose commit signed the checkpoint
+	IndexSize  uint64            `json:"index_size"`
+	Records    map[Kind]uint64   `json:"records"`
+	Mismatches uint64            `json:"mismatches"` // checks that failed
+	Incomplete map[string]uint64 `json:"incomplete"` // IPC records by the part that they lack
+	Drift      map[Cause]uint64  `json:"drift"`      // runs by cause; causes without runs are left out
+	Newest     []LiveEvent       `json:"newest"`     // at most 10 events, the newest first
+}
+
+// LiveEvent describes one of the newest events.
+type LiveEvent struct {
+	Seq        uint64 `json:"seq"`
+	Kind       Kind   `json:"kind"`
+	Time       Time   `json:"time"`
+	RunID      string `json:"run_id,omitempty"`
+	Mismatches int    `json:"mismatches,omitempty"` // checks that failed
+}
+
 // Event is the body of an event.
 type Event struct {
 	Actor  string          `json:"actor"` // name of the token, or anonymous

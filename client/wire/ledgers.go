@@ -97,6 +97,22 @@ type Version struct {
 	Go      string `json:"go"`
 }
 
+// SignIn says how callers sign in to a server.
+type SignIn struct {
+	Version      string         `json:"version"`      // of the server
+	Required     bool           `json:"required"`     // the server answers no request without credentials
+	Tokens       bool           `json:"tokens"`       // it accepts API tokens
+	Certificates bool           `json:"certificates"` // it accepts client certificates
+	ReadOnly     bool           `json:"read_only"`    // it refuses all writes
+	OIDC         []SignInIssuer `json:"oidc"`         // the issuers with which a browser can sign in
+}
+
+// SignInIssuer is an OpenID Connect issuer. A browser uses the authorization code flow with PKCE.
+type SignInIssuer struct {
+	Issuer   string `json:"issuer"`
+	ClientID string `json:"client_id"` // a public client, without a secret
+}
+
 // HashList is an inclusion or consistency proof (RFC 6962).
 type HashList struct {
 	AsOf       uint64   `json:"as_of"` // size of the tree to which the proof leads

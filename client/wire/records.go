@@ -535,8 +535,25 @@ type ListedRecord struct {
 	Inconsistent []string          `json:"inconsistent,omitempty"` // rules that the verdict of the run-DAG breaks
 	Incomplete   []string          `json:"incomplete,omitempty"`   // parts that the IPC record lacks
 	Labels       map[string]string `json:"labels"`
+	Name         *Name             `json:"name,omitempty"` // only with names=true
 	Links        RecordLinks       `json:"links"`
 	Event        json.RawMessage   `json:"event,omitempty"` // an [Event] in the form that is hashed
+}
+
+// SearchAnswer lists what a text can mean.
+type SearchAnswer struct {
+	View
+	Rows     []SearchHit `json:"rows"`     // exact values first; at most 50
+	Complete bool        `json:"complete"` // false if the ledger has more than was searched
+}
+
+// SearchHit is a value that records have. Its Seq is that of a record with the value.
+type SearchHit struct {
+	Row
+	// Type is event, event_hash, label (the name of a label), or the name of the value as in GET /records.
+	Type  string `json:"type"`
+	Value string `json:"value"`
+	Name  *Name  `json:"name,omitempty"`
 }
 
 // RecordLinks has paths of related resources on the server.

@@ -108,7 +108,8 @@ type ListedRun struct {
 	QuestionHash         *string  `json:"question_hash"`
 	ModelProfileHash     *string  `json:"model_profile_hash"`
 	GovernancePolicyHash *string  `json:"governance_policy_hash"`
-	Inconsistent         []string `json:"inconsistent"` // rules that the run-DAG's verdict breaks
+	Inconsistent         []string `json:"inconsistent"`   // rules that the run-DAG's verdict breaks
+	Name                 *Name    `json:"name,omitempty"` // of its question; only with names=true
 }
 
 // RunGroup describes the run-DAGs that have a hash in common. Its Seq is that of the last of
@@ -117,6 +118,7 @@ type RunGroup struct {
 	Row
 	By              string    `json:"by"`
 	Value           string    `json:"value"`
+	Name            *Name     `json:"name,omitempty"` // only with names=true
 	Runs            uint64    `json:"runs"`
 	DistinctAnswers uint64    `json:"distinct_answers"` // runs without an answer do not count
 	Verdicts        []Verdict `json:"verdicts"`

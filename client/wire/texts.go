@@ -1,5 +1,7 @@
 package wire
 
+import "encoding/json"
+
 // TextLength is the length of a text. Words are separated by white space. In a script without
 // spaces, each character counts as a word.
 type TextLength struct {
@@ -62,6 +64,7 @@ type ChangedPair struct {
 	B            uint64   `json:"b"`
 	Similarity   Decimal  `json:"similarity"`
 	LengthChange *Decimal `json:"length_change,omitempty"`
+	Name         *Name    `json:"name,omitempty"` // of the input; only with names=true
 }
 
 // TextDiff has the difference between two texts, word by word.
@@ -98,3 +101,23 @@ const (
 	EditDelete EditOp = "delete" // only A
 	EditInsert EditOp = "insert" // only B
 )
+
+// Name is what people call a value that is given as a hash. At least one member is present.
+type Name struct {
+	// Label is the value of the label prompt, system_prompt or config, if the first and the last run with a
+	// system prompt both have it.
+	Label string `json:"label,omitempty"`
+	// Words holds the first words of the text on one line, at most 100 characters. Words of content are present
+	// only if the caller is allowed to read content and the record is not redacted.
+	Words string `json:"words,omitempty"`
+	Cut   bool   `json:"cut,omitempty"` // the text continues after Words
+}
+
+// RunNames says from what a run was made and what came out, for people.
+type RunNames struct {
+	Model        string      `json:"model"`
+	Temperature  json.Number `json:"temperature,omitempty"`
+	Input        *Name       `json:"input,omitempty"`
+	SystemPrompt *Name       `json:"system_prompt,omitempty"`
+	Output       *Name       `json:"output,omitempty"`
+}

@@ -224,7 +224,11 @@ func MostChanged(c *cli.Console, t *wire.EffectTexts) error {
 		if p.LengthChange != nil {
 			change = signedShare(*p.LengthChange)
 		}
-		rows[i] = []string{cli.Decimal(p.A), cli.Decimal(p.B), cli.Share(float64(p.Similarity)), change}
+		input := cli.None
+		if p.Name != nil {
+			input = cli.Plain(p.Name.Words)
+		}
+		rows[i] = []string{cli.Decimal(p.A), cli.Decimal(p.B), cli.Share(float64(p.Similarity)), change, input}
 	}
-	return cli.NewTable(c.Out, cli.NumberColumn("event A"), cli.NumberColumn("event B"), cli.NumberColumn("similar"), cli.NumberColumn("length")).Write(rows)
+	return cli.NewTable(c.Out, cli.NumberColumn("event A"), cli.NumberColumn("event B"), cli.NumberColumn("similar"), cli.NumberColumn("length"), cli.TextColumn("input")).Write(rows)
 }

@@ -43,11 +43,12 @@ type Texts struct {
 	decoder event.Decoder
 }
 
-// Cache keeps figures for later answers, by the digests of the two texts. Ledgers do not share
+// Cache keeps figures and names for later answers, by the digests of the texts. Ledgers do not share
 // figures, because the time that an answer takes would reveal to one ledger what content
 // another has. It is safe for concurrent use.
 type Cache struct {
 	figures *lru.Cache[key, textdiff.Figures]
+	names   *lru.Cache[nameKey, *wire.Name]
 }
 
 type key struct {
@@ -55,16 +56,17 @@ type key struct {
 	a, b   proofs.Hash
 }
 
-// maxCached is the largest number of entries in a Cache. Each takes about 300 bytes.
+// maxCached is the largest number of figures, and of names, in a Cache. Each takes about 300 bytes.
 const maxCached = 1 << 15
 
 // NewCache returns an empty cache.
 func NewCache() *Cache {
 	figures, err := lru.New[key, textdiff.Figures](maxCached)
-	if err != nil {
+	names, namesErr := lru.New[nameKey, *wire.Name](maxCached)
+	if err := errors.Join(err, namesErr); err != nil {
 		panic(err) // cannot happen, since the size is positive
 	}
-	return &Cache{figures}
+	return &Cache{figures, names}
 }
 
 // Names of the content of an IPC record.

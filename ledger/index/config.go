@@ -133,4 +133,4 @@ func (c Config) Settings() (Settings, error) {
 
 // Layout identifies the format of keys and values, and the set of counters. It must change
 // whenever one of these changes, because an index with another layout is emptied.
-const Layout = "colophon index, layout 12\n"
+const Layout = "colophon index, layout 13\n"

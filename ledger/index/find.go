@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"colophon/ledger/index/rowstore"
@@ -73,6 +74,12 @@ func FindPrefix(ctx context.Context, f *Follower, digits string, atLeast uint64)
 		return nil, fmt.Errorf("looking up events %s of ledger %q: %w", digits, f.name, err)
 	}
 	return found, nil
+}
+
+// EventsWith is FindPrefix for the events below the view's size.
+func (v *View) EventsWith(ctx context.Context, digits string) ([]HashedEvent, error) {
+	found, err := FindPrefix(ctx, v.follower, digits, 0)
+	return slices.DeleteFunc(found, func(e HashedEvent) bool { return e.Seq >= v.Size() }), err
 }
 
 // eventsWith returns at most maxFound events whose event_hash begins with begins and for which

@@ -25,14 +25,14 @@ import (
 
 // Questions about IPC records (spec: Runs; Causes).
 var driftQuestions = []Question{
-	{Path: "/drift/attribution", Takes: Proofs | Figures, Names: []string{"a", "b"}, Seqs: []string{"a", "b"}, Ask: asking(parsePair("an IPC record"), Attribution)},
-	{Path: "/drift/timeline", Takes: Pages | States | Proofs | Seeds | Figures, Values: groupings, Ask: asking(parseTimeline, Timeline)},
+	{Path: "/drift/attribution", Takes: Proofs | Figures | Named, Names: []string{"a", "b"}, Seqs: []string{"a", "b"}, Ask: asking(parsePair("an IPC record"), Attribution)},
+	{Path: "/drift/timeline", Takes: Pages | States | Proofs | Seeds | Figures | Named, Values: groupings, Ask: asking(parseTimeline, Timeline)},
 }
 
 // generation describes an IPC record.
 func generation(v *View, r *records.IPCRecord) wire.Generation {
 	return wire.Generation{Row: v.row(r.Seq), RunID: index.TextOf(r.RunID), Time: timeOf(r.Time),
-		IPCID: index.TextOf(r.IPCID), OutputHash: index.TextOf(r.OutputHash)}
+		IPCID: index.TextOf(r.IPCID), OutputHash: index.TextOf(r.OutputHash), Names: v.runNames(r.Seq)}
 }
 
 // differences lists the variables whose values differ between two records.

@@ -17,7 +17,7 @@ import (
 
 // Questions about effects (spec: Causes).
 var effectQuestions = []Question{
-	{Path: "/drift/effects", Takes: Pages | States | Proofs | Seeds | Figures, Names: []string{"variable", "a", "b"}, Ask: asking(parseEffects, Effects)},
+	{Path: "/drift/effects", Takes: Pages | States | Proofs | Seeds | Figures | Named, Names: []string{"variable", "a", "b"}, Ask: asking(parseEffects, Effects)},
 }
 
 // Effects lists the pairs of runs that differ in one variable only. It also counts them all.
@@ -52,6 +52,10 @@ func (v *View) addEffectTexts(answer *wire.EffectsAnswer, q effects.Query) (err 
 		if answer.Text, err = v.Texts.Summary(v.Context, &sample, v.Page.Limit); err != nil {
 			return err
 		}
+		for i := range answer.Text.MostChanged {
+			pair := &answer.Text.MostChanged[i]
+			pair.Name = v.textName(pair.A, records.InputHash)
+		}
 	}
 	var work figures.Work
 	for i := range answer.Rows {
@@ -60,7 +64,7 @@ func (v *View) addEffectTexts(answer *wire.EffectsAnswer, q effects.Query) (err 
 			return err
 		}
 	}
-	return nil
+	return v.err
 }
 
 func effectPair(v *View, p *effects.Pair) wire.EffectPair {

@@ -13,10 +13,10 @@ import (
 
 // Questions about groups of runs (spec: Groups; Runs).
 var groupQuestions = []Question{
-	{Path: "/drift/groups", Takes: Pages | States | Proofs, Names: []string{"by", "since", "until", "sort", "min_runs", "min_outputs"},
+	{Path: "/drift/groups", Takes: Pages | States | Proofs | Named, Names: []string{"by", "since", "until", "sort", "min_runs", "min_outputs"},
 		AtHead: ranked, Refused: map[string]string{"seeded": "the counts of groups include runs without a seed; " +
 			"/drift/groups/{by}/{value} takes it for the list of a group's runs"}, Ask: asking(parseGroups, Groups)},
-	{Path: "/drift/groups/:by/:value", Takes: Pages | States | Proofs | Seeds, SecondCursor: "outputs_cursor", Ask: asking(groupInPath, Group)},
+	{Path: "/drift/groups/:by/:value", Takes: Pages | States | Proofs | Seeds | Named, SecondCursor: "outputs_cursor", Ask: asking(groupInPath, Group)},
 }
 
 // GroupsQuery selects groups.
@@ -111,7 +111,7 @@ func Groups(v *View, q GroupsQuery) (*wire.RunPage[wire.Group], error) {
 
 func groupRow(v *View, by string, g *groups.Group) wire.Group {
 	return wire.Group{
-		Row: v.row(g.Last.Seq), By: by, Value: g.Value, Runs: g.Runs, DistinctOutputs: g.Outputs,
+		Row: v.row(g.Last.Seq), By: by, Value: g.Value, Name: v.groupName(by, g.First.Seq, g.Last.Seq), Runs: g.Runs, DistinctOutputs: g.Outputs,
 		Stability: wire.Decimal(float64(g.Commonest) / float64(g.Runs)), EntropyBits: wire.Decimal(g.Entropy), Flips: g.Flips,
 		FirstSeq: g.First.Seq, FirstTime: timeOf(g.First.Time), LastSeq: g.Last.Seq, LastTime: timeOf(g.Last.Time),
 	}
@@ -142,7 +142,7 @@ func Group(v *View, value records.Value) (*wire.GroupAnswer, error) {
 	answer := &wire.GroupAnswer{
 		Group: groupRow(v, q.Name, &group),
 		Outputs: rowsOf(v, outputs, func(v *View, o *groups.Output) wire.GroupOutput {
-			return wire.GroupOutput{Row: v.row(o.Seq), OutputHash: o.Hash, Runs: o.Runs, Share: wire.Decimal(float64(o.Runs) / float64(group.Runs))}
+			return wire.GroupOutput{Row: v.row(o.Seq), OutputHash: o.Hash, Name: v.textName(o.Seq, records.OutputHash), Runs: o.Runs, Share: wire.Decimal(float64(o.Runs) / float64(group.Runs))}
 		}),
 		OutputsNext: v.next(outputsNext),
 	}

@@ -13,6 +13,7 @@ import (
 	"colophon/ledger/index/groups"
 	"colophon/ledger/index/paths"
 	"colophon/ledger/index/producers"
+	"colophon/ledger/index/rates"
 	"colophon/ledger/index/records"
 	"colophon/ledger/index/rundags"
 )
@@ -27,6 +28,7 @@ func Families() []index.Family {
 		rundags.Family(),
 		groups.Family(),
 		effects.Family(),
+		rates.Family(),
 	}
 }
 
@@ -36,7 +38,7 @@ func Open(c index.Config) (*index.Store, error) {
 	return index.Open(c)
 }
 
-var questions = slices.Concat(producerQuestions, groupQuestions, driftQuestions, effectQuestions,
+var questions = slices.Concat(producerQuestions, groupQuestions, driftQuestions, effectQuestions, overviewQuestions, searchQuestions,
 	runDAGQuestions, runQuestions, recordQuestions, citationQuestions, sourceQuestions, pathQuestions)
 
 // Questions returns all questions. The caller must not change them.

@@ -37,6 +37,8 @@ type Question struct {
 	// AtHead reports whether the question needs rankings, which exist for the head only. Each
 	// page is then read at the head when it is requested. nil means never.
 	AtHead func(Parameters) bool
+	// AlwaysNamed means that the answer has names without being asked for them.
+	AlwaysNamed bool
 	// Refused lists parameters of similar questions that this one does not take, with reasons.
 	Refused map[string]string
 	// Ask parses the question's own parameters and the elements of the path. It is nil if the
@@ -54,6 +56,7 @@ const (
 	Proofs                     // proofs
 	Figures                    // text
 	Seeds                      // seeded
+	Named                      // names
 )
 
 // Ask parses the parameters of a question. The function that it returns answers the question
@@ -93,8 +96,10 @@ type Request struct {
 	// Figures is true if the answer includes figures about texts for callers who may read
 	// content. The caller of Parse then sets the view's Texts.
 	Figures bool
-	view    View // the parameters that the view uses
-	ask     func(*View) (any, error)
+	// Named is true if the answer includes names. The caller of Parse then sets the view's Names.
+	Named bool
+	view  View // the parameters that the view uses
+	ask   func(*View) (any, error)
 
 	parameters Parameters
 	prefixes   []prefixed
@@ -115,7 +120,7 @@ const DefaultPage = 100
 // decoded elements of the path, by name. A page has at most maxPage rows. The error is an
 // *Error.
 func (q *Question) Parse(elements Parameters, rawQuery string, head uint64, maxPage int) (*Request, error) {
-	r := &Request{Question: q, Needs: 1} // the event that creates the ledger
+	r := &Request{Question: q, Named: q.AlwaysNamed, Needs: 1} // the event that creates the ledger
 	p, err := r.read(elements, rawQuery)
 	if err != nil {
 		return nil, err
@@ -196,6 +201,9 @@ func (r *Request) names() []string {
 	if r.Question.Takes&Seeds != 0 {
 		names = append(names, "seeded")
 	}
+	if r.Question.Takes&Named != 0 {
+		names = append(names, "names")
+	}
 	return names
 }
 
@@ -269,6 +277,11 @@ func (r *Request) readCommon(p Parameters, maxPage int) (err error) {
 	}
 	if r.Question.Takes&Seeds != 0 {
 		if v.Seeded, err = p.Choice("seeded", "false", "true"); err != nil {
+			return err
+		}
+	}
+	if r.Question.Takes&Named != 0 {
+		if r.Named, err = p.Choice("names", "false", "true"); err != nil {
 			return err
 		}
 	}

@@ -58,7 +58,7 @@ func TestParseRefuses(t *testing.T) {
 		"/drift/timeline?model=&ipc_id":     "ipc_id: must not be empty",
 		"/drift/timeline?ipc_id=x":          "ipc_id: must be 8 to 64 lower-case hexadecimal digits",
 		"/drift/timeline?model=a&label:b=c": "model: cannot be combined with label:b: give one of them",
-		"/drift/timeline?x=1&label:b=c": "x: unknown query parameter; the known ones are after, as_of, cursor, input, input_hash, ipc_id, label:<name>, label:b, limit, model, " +
+		"/drift/timeline?x=1&label:b=c": "x: unknown query parameter; the known ones are after, as_of, cursor, input, input_hash, ipc_id, label:<name>, label:b, limit, model, names, " +
 			"output_hash, proofs, seeded, state, system_prompt_hash, text",
 		"/drift/groups": "by: must be ipc_id, input, input_hash, system_prompt_hash, output_hash, model or label:<name>",
 		"/drift/groups?by=model&sort=runs&as_of=1":   "as_of: cannot be combined with sort: rankings are kept for the head only",

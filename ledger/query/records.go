@@ -17,9 +17,9 @@ import (
 
 // Questions about records of all kinds (spec: Lists of records; Requests).
 var recordQuestions = []Question{
-	{Path: "/records", Takes: Pages | Proofs, Names: append(slices.Clone(filterNames), "events"), Values: filterValues, Ask: asking(parseRecords, Records)},
+	{Path: "/records", Takes: Pages | Proofs | Named, Names: append(slices.Clone(filterNames), "events"), Values: filterValues, Ask: asking(parseRecords, Records)},
 	{Path: "/records/:seq", Takes: Proofs, Names: []string{"derive"}, Seqs: []string{"seq"}, Ask: asking(parseRecord, Record)},
-	{Path: "/runs/:run_id", Takes: Pages | Proofs, Names: []string{"state"}, Ask: asking(parseRun, Run)},
+	{Path: "/runs/:run_id", Takes: Pages | Proofs | Named, Names: []string{"state"}, Ask: asking(parseRun, Run)},
 }
 
 // RecordRow is a [wire.ListedRecord] whose hashes and labels are the bytes of the event.
@@ -37,6 +37,7 @@ type RecordRow struct {
 	Inconsistent []string         `json:"inconsistent,omitempty"` // rules that the verdict of a run-DAG breaks
 	Incomplete   []string         `json:"incomplete,omitempty"`   // the parts that an IPC record lacks
 	Labels       json.RawMessage  `json:"labels"`
+	Name         *wire.Name       `json:"name,omitempty"`
 	Links        wire.RecordLinks `json:"links"`
 	Event        json.RawMessage  `json:"event,omitempty"`
 }
@@ -98,7 +99,7 @@ func recordRow(v *View, r *records.Record) (row RecordRow, err error) {
 	row = RecordRow{
 		Row: v.row(r.Seq), Kind: r.Kind, Time: timeOf(r.Time), EventHash: hex.EncodeToString(r.EventHash[:]), State: r.State,
 		RunID: r.RunID, Timestamp: r.Occurred, Hashes: r.Hashes, Mismatches: orEmpty(r.Mismatches), Inconsistent: r.Inconsistent, Incomplete: r.Incomplete, Labels: r.Labels,
-		Links: wire.RecordLinks{Record: fmt.Sprintf("%s/records/%d", v.base(), r.Seq)},
+		Name: v.recordName(r.Seq), Links: wire.RecordLinks{Record: fmt.Sprintf("%s/records/%d", v.base(), r.Seq)},
 	}
 	row.RedactedBy, err = RedactedBy(v.Context, v.Log, r.Seq)
 	return row, err

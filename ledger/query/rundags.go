@@ -19,8 +19,8 @@ import (
 // Questions about run-DAGs (spec: Run-DAG comparison; Divergence; Cache lookups; Failure
 // counts; Groups of run-DAGs).
 var runDAGQuestions = []Question{
-	{Path: "/run-dags", Takes: Pages | States | Proofs, Names: []string{"since", "until"}, Values: runValues, Ask: asking(parseRuns, Runs)},
-	{Path: "/run-dags/groups", Takes: Pages | States | Proofs, Names: []string{"by", "since", "until"}, AtHead: recentRuns, Ask: asking(parseRunGroups, RunGroups)},
+	{Path: "/run-dags", Takes: Pages | States | Proofs | Named, Names: []string{"since", "until"}, Values: runValues, Ask: asking(parseRuns, Runs)},
+	{Path: "/run-dags/groups", Takes: Pages | States | Proofs | Named, Names: []string{"by", "since", "until"}, AtHead: recentRuns, Ask: asking(parseRunGroups, RunGroups)},
 	{Path: "/run-dags/compare", Takes: Proofs, Names: []string{"a", "b"}, Seqs: []string{"a", "b"}, Ask: asking(parsePair("a run-DAG"), RunComparison)},
 	{Path: "/run-dags/divergence", Takes: Pages | States | Proofs, Names: []string{"question_hash"}, Ask: asking(hash("question_hash"), Divergence)},
 	{Path: "/run-dags/failures", Takes: States, Names: []string{"since", "until"}, Ask: asking(Parameters.bounds, Failures)},
@@ -70,7 +70,7 @@ func Runs(v *View, f RecordFilter) (*wire.Page[wire.ListedRun], error) {
 		}
 		return wire.ListedRun{RunRow: runRow(v, &dag), State: wire.State(r.State), FailureStage: index.TextOf(drift.FailureStage(&dag.DAG)),
 			AuditMode: index.TextOf(dag.AuditMode), VerifierMethod: index.TextOf(dag.VerifierMethod), QuestionHash: index.TextOf(dag.QuestionHash),
-			ModelProfileHash: index.TextOf(dag.ModelProfileHash), GovernancePolicyHash: index.TextOf(dag.GovernancePolicyHash), Inconsistent: orEmpty(r.Inconsistent)}
+			ModelProfileHash: index.TextOf(dag.ModelProfileHash), GovernancePolicyHash: index.TextOf(dag.GovernancePolicyHash), Inconsistent: orEmpty(r.Inconsistent), Name: v.recordName(dag.Seq)}
 	})
 }
 
@@ -110,7 +110,7 @@ func RunGroups(v *View, q RunGroupsQuery) (*wire.Page[wire.RunGroup], error) {
 		return nil, err
 	}
 	return page(v, found, next, func(v *View, g *rundags.Group) wire.RunGroup {
-		row := wire.RunGroup{Row: v.row(g.LastSeq), By: q.By, Value: g.Value, Runs: g.Runs, DistinctAnswers: g.Answers, Verdicts: make([]wire.Verdict, len(g.Verdicts)),
+		row := wire.RunGroup{Row: v.row(g.LastSeq), By: q.By, Value: g.Value, Name: v.groupName(q.By, g.FirstSeq, g.LastSeq), Runs: g.Runs, DistinctAnswers: g.Answers, Verdicts: make([]wire.Verdict, len(g.Verdicts)),
 			FirstSeq: g.FirstSeq, FirstTime: timeOf(g.FirstTime), LastSeq: g.LastSeq, LastTime: timeOf(g.LastTime)}
 		for i, o := range g.Verdicts {
 			row.Verdicts[i] = wire.Verdict{FailureStage: nullable(o.FailureStage), AuditMode: nullable(o.AuditMode), Shape: nullable(o.Shape),

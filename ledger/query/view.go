@@ -41,6 +41,7 @@ type View struct {
 	Log     Log
 	Totals  *Totals        // counts of earlier questions; nil caches none
 	Texts   *figures.Texts // computes figures about texts; nil if the answer has none
+	Names   *figures.Names // finds names; nil if the answer has none
 	Page    index.Page     // page of the rows
 	Second  index.Page     // page of the second list, if the answer has one
 	Any     bool           // records of all states, not only live ones

@@ -30,7 +30,8 @@ type commands struct {
 }
 
 const help = `Show as tables what changed and what caused it. The commands below read GET /drift/…,
-/run-dags/…, /citation-sets/…, /paths/…, /producers, /records, and /runs/compare of the API.
+/run-dags/…, /citation-sets/…, /paths/…, /producers, /records, /runs/compare, /search, and
+/rates of the API.
 All pages of an answer are for one tree size. --as-of gives the answer at an earlier tree
 size.
 
@@ -58,7 +59,7 @@ func New(c *cli.Console) *cobra.Command {
 	flags.BoolVar(&d.json, "json", false, "print the server's answers as JSON, one document per line")
 	flags.Uint64("as-of", 0, "tree `size` to answer at; default the size of the index")
 	command.AddCommand(d.newGroups(), d.newShow(), d.newCompare(), d.newCompareRuns(), d.newTimeline(), d.newEffects(), d.newPaths(),
-		newUnstable(d), newMismatches(d), newStale(d), newConflicts(d), newDivergence(d), newRunGroups(d), newProducers(d))
+		newUnstable(d), newMismatches(d), newStale(d), newConflicts(d), newDivergence(d), newRunGroups(d), newProducers(d), newSearch(d), newValues(d), newRates(d))
 	return command
 }
 
@@ -89,7 +90,7 @@ func (d *commands) query(command *cobra.Command) url.Values {
 	q := url.Values{}
 	command.Flags().Visit(func(f *pflag.Flag) {
 		switch f.Name {
-		case "as-of", "limit", "since", "until", "sort", "min-runs", "min-outputs":
+		case "as-of", "limit", "since", "until", "step", "sort", "min-runs", "min-outputs":
 			q.Set(strings.ReplaceAll(f.Name, "-", "_"), f.Value.String())
 		}
 	})

@@ -76,6 +76,7 @@ func (d *commands) effects(command *cobra.Command, variable, a, b string) error 
 		}
 	}
 	query.Set("text", "true")
+	query.Set("names", "true")
 	t := cli.NewTable(d.Out, cli.NumberColumn("event A"), cli.NumberColumn("event B"), cli.TextColumn("output A"), cli.TextColumn("output B"),
 		cli.NumberColumn("similar"), cli.NumberColumn("words"), cli.TextColumn("changed"))
 	answer, text, err := fetch[wire.EffectsAnswer](d, command, "/drift/effects", query)

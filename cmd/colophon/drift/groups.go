@@ -31,6 +31,7 @@ outputs, the model is not deterministic.`,
 		RunE: func(command *cobra.Command, _ []string) error {
 			query := d.query(command)
 			query.Set("by", by)
+			query.Set("names", "true")
 			t := cli.NewTable(d.Out, groupColumns(by)...)
 			return list(d, command, "/drift/groups", query, t, "no group passes the filters", func(g wire.Group) []string { return d.groupCells(command, by, &g) })
 		},
@@ -55,6 +56,10 @@ func groupColumns(by string) []cli.Column {
 
 // groupCells returns the row of a group in that table.
 func (d *commands) groupCells(command *cobra.Command, by string, g *wire.Group) []string {
-	return []string{cli.Plain(g.Value) + d.texts().Of(command.Context(), by, g.Value, g.LastSeq), cli.Decimal(g.Runs), cli.Decimal(g.DistinctOutputs), cli.Share(float64(g.Stability)), fmt.Sprintf("%.3f", g.EntropyBits),
+	value := cli.Plain(g.Value) + d.texts().Of(command.Context(), by, g.Value, g.LastSeq)
+	if g.Name != nil && g.Name.Label != "" {
+		value += " (" + cli.Plain(g.Name.Label) + ")"
+	}
+	return []string{value, cli.Decimal(g.Runs), cli.Decimal(g.DistinctOutputs), cli.Share(float64(g.Stability)), fmt.Sprintf("%.3f", g.EntropyBits),
 		cli.Decimal(g.Flips), cli.Decimal(g.FirstSeq), cli.Decimal(g.LastSeq), cli.Plain(string(g.LastTime))}
 }

@@ -36,6 +36,7 @@ func (d *commands) timeline(command *cobra.Command, by, value string) error {
 	t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("recorded"), cli.TextColumn("output"), cli.NumberColumn("against"),
 		cli.NumberColumn("similar"), cli.NumberColumn("words"), cli.TextColumn("cause"), cli.TextColumn("what differs"))
 	query.Set("text", "true")
+	query.Set("names", "true")
 	err := list(d, command, "/drift/timeline", query, t, "", func(s wire.TimelineRow) []string {
 		against, cause := cli.None, cli.None
 		if s.Against != nil && s.Cause != nil {

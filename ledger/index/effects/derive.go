@@ -38,18 +38,33 @@ func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 // groups contain this list.
 func (f *deriver) writeConditions(seq uint64, ipc *event.IPC) {
 	for at, variable := range [...]struct {
-		name  string
-		value []byte
-	}{{temperatureName, ipc.Temperature}, {maxTokensName, ipc.MaxTokens}, {seedName, ipc.Seed}} {
-		if variable.value != nil && f.groups.IsFirst(inputIn(variable.name)) {
-			f.addCondition(conditions, f.identities[at].Posting(0, variable.name, variable.value).ID, seq)
+		name   string
+		value  []byte
+		listed bool // there are few different values, so the index lists them
+	}{{temperatureName, ipc.Temperature, true}, {maxTokensName, ipc.MaxTokens, true}, {seedName, ipc.Seed, false}} {
+		if variable.value == nil || !f.groups.IsFirst(inputIn(variable.name)) {
+			continue
 		}
+		id := f.identities[at].Posting(0, variable.name, variable.value).ID
+		if variable.listed && !f.isKnown(id) {
+			groups.NoteValue(f.groups, variable.name, seq, variable.value)
+		}
+		f.addCondition(conditions, id, seq)
 	}
 	if f.groups.IsFirst(groups.ByMembers) {
 		for _, digest := range ipc.Members.All() {
 			f.addCondition(memberConditions, memberID(digest), seq)
 		}
 	}
+}
+
+// isKnown reports whether a combination has a value.
+func (f *deriver) isKnown(id rowstore.Identity) bool {
+	if !f.groups.Filter().MayContain(id) {
+		return false
+	}
+	_, _, known := f.Rows.Newest(conditions, id[:])
+	return known
 }
 
 // addCondition adds the first run of a combination to the list of a value.

@@ -39,6 +39,8 @@ type Deriver struct {
 	evidence evidence
 	// current is the run that is being folded; nil if the record is not a run.
 	current *run
+	// cause is the cause of the current run, or "" if there is no earlier live run with its input.
+	cause drift.Cause
 	// loads lists dimensions whose rows are identities and belong in the filter.
 	loads []rowstore.Dimension
 
@@ -90,7 +92,7 @@ func (f *Deriver) Derive(context.Context, *index.Event) error { return nil }
 
 // Begin implements records.Grouper.
 func (f *Deriver) Begin(ctx context.Context, e *index.Event) error {
-	f.current = nil
+	f.current, f.cause = nil, ""
 	if e.Kind != record.IPCRecord || !e.IPC.IsRun() {
 		return nil
 	}
@@ -182,6 +184,9 @@ func (f *Deriver) Group(e *index.Event, p records.Posting) {
 	g.follow(e.Seq, records.IsRecord)
 	if r != nil {
 		f.join(&g, p, r)
+		if g.All.first == e.Seq && p.IsLabel() {
+			noteLabel(f, e, p)
+		}
 	}
 	f.putGroup(p, &g)
 }
@@ -249,5 +254,10 @@ func (f *Deriver) countDrift(g *Version, r *run) {
 	}
 	before, after := DecodeFacts(g.Facts), DecodeFacts(r.facts)
 	before.OutputHash, after.OutputHash = rowstore.AppendSeq(nil, g.Live.Output), rowstore.AppendSeq(nil, r.output)
-	f.Counters.Add(counters.SeriesOf(counters.DriftTotal, string(drift.CauseOf(&before, &after, r.otherEvidence))), 1)
+	f.cause = drift.CauseOf(&before, &after, r.otherEvidence)
+	f.Counters.Add(counters.SeriesOf(counters.DriftTotal, string(f.cause)), 1)
 }
+
+// CauseOf returns the cause of a deriver's current record, compared with the previous live run with the same
+// input. It returns "" if the record is not a run, or if there is no such run.
+func CauseOf(f *Deriver) drift.Cause { return f.cause }

@@ -48,7 +48,7 @@ func Family() index.Family {
 	}
 	return index.Family{
 		Rows: map[rowstore.Dimension]int{families: len(rowstore.Identity{}), outputs: len(outputRow{}), outputLevels: len(levelRow{}),
-			Combinations: len(rowstore.Identity{})},
+			Combinations: len(rowstore.Identity{}), values: len(rowstore.Identity{})},
 		Counters: causes,
 		New: func(f *index.Fold) index.Deriver {
 			d := &Deriver{Fold: f, evidence: index.DeriverOf[evidence](f)}

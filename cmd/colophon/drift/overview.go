@@ -1,0 +1,129 @@
+package drift
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"colophon/client/wire"
+	"colophon/internal/cli"
+)
+
+// newSearch returns the command that finds what a text can mean.
+func newSearch(d *commands) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "search TEXT",
+		Short: "Find events, hashes, values, and prompts by a text",
+		Long: `Find what a text can mean: the number of an event, a hash or its first 8 digits or more,
+a run_id, a subject, a project, a source, a producer, a model, or a label (NAME=VALUE, or
+the value alone). Prompts, inputs, and questions are found by words at the beginning of their
+text, which needs the scope content.
+
+A search looks through the newest prompts, inputs, and questions only, and says so if there
+are more.`,
+		Example: `  colophon drift search verbose
+  colophon drift search 73d89cd8
+  colophon drift search 'config=verbose'`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			query := d.query(command)
+			query.Set("q", args[0])
+			return printAnswer(d, command, "/search", query, func(found *wire.SearchAnswer) error {
+				rows := make([][]string, len(found.Rows))
+				for i, hit := range found.Rows {
+					rows[i] = []string{cli.Plain(hit.Type), d.hash(hit.Value), cli.Decimal(hit.Seq), nameCell(hit.Name)}
+				}
+				err := cli.NewTable(d.Out, cli.TextColumn("what"), cli.TextColumn("value"), cli.NumberColumn("event"), cli.TextColumn("name")).Write(rows)
+				if len(rows) == 0 {
+					d.Say("nothing was found")
+				}
+				if !found.Complete {
+					d.Say("there is more than was searched: use a whole hash, or the filters of GET /records")
+				}
+				return err
+			})
+		},
+	}
+	d.fullFlag(command.Flags())
+	return command
+}
+
+// nameCell returns a name as a table cell.
+func nameCell(name *wire.Name) string {
+	if name == nil {
+		return cli.None
+	}
+	var parts []string
+	if name.Label != "" {
+		parts = append(parts, cli.Plain(name.Label))
+	}
+	if name.Words != "" {
+		words := `"` + cli.Plain(name.Words)
+		if name.Cut {
+			words += "…"
+		}
+		parts = append(parts, words+`"`)
+	}
+	return strings.Join(parts, ": ")
+}
+
+// newValues returns the command that lists values to compare.
+func newValues(d *commands) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "values temperature|max_tokens|label",
+		Short: "Show the temperatures and limits that runs have, or the names of their labels",
+		Long: `Show the values that runs of any state have, the latest new one first, each with the
+first run that has it. They are values for colophon drift effects. label lists the names of
+labels; colophon drift groups --by label:NAME shows the values of one, and --by model and
+--by system_prompt_hash those of models and prompts.`,
+		Example: `  colophon drift values temperature
+  colophon drift values label`,
+		ValidArgs: []string{"temperature", "max_tokens", "label"},
+		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		RunE: func(command *cobra.Command, args []string) error {
+			query := d.query(command)
+			query.Set("of", args[0])
+			t := cli.NewTable(d.Out, cli.TextColumn(args[0]), cli.NumberColumn("first event"))
+			return list(d, command, "/drift/values", query, t, "no run has one", func(v wire.RunValue) []string {
+				return []string{cli.Plain(v.Value), cli.Decimal(v.Seq)}
+			})
+		},
+	}
+	d.pageFlags(command.Flags())
+	return command
+}
+
+// newRates returns the command that counts records over time.
+func newRates(d *commands) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "rates",
+		Short: "Show how many records came over time, and how they turned out",
+		Long: `Show for consecutive periods how many events were recorded, how many records have a wrong
+claim, how many IPC records have no output and so cannot be compared, and what caused runs to
+differ from the previous live run of their input.`,
+		Example: `  colophon drift rates
+  colophon drift rates --since 7d --step 86400`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return printAnswer(d, command, "/rates", d.query(command), func(rates *wire.Rates) error {
+				var rows [][]string
+				for _, r := range rates.Rows {
+					if r.Events == 0 {
+						continue
+					}
+					var causes []string
+					for _, cause := range slices.Sorted(maps.Keys(r.Drift)) {
+						causes = append(causes, cli.Plain(string(cause))+" "+cli.Decimal(r.Drift[cause]))
+					}
+					rows = append(rows, []string{cli.Plain(string(r.Since)), cli.Decimal(r.Events), cli.Decimal(r.Mismatches), cli.Decimal(r.NoOutput), orNone(strings.Join(causes, ", "))})
+				}
+				return cli.NewTable(d.Out, cli.TextColumn("since"), cli.NumberColumn("events"), cli.NumberColumn("mismatches"), cli.NumberColumn("no output"), cli.TextColumn("drift")).Write(rows)
+			})
+		},
+	}
+	bindPeriod(command.Flags())
+	command.Flags().Uint64("step", 0, "length of a period in `seconds`; by default one that gives at most 60 periods")
+	return command
+}

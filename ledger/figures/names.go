@@ -1,0 +1,240 @@
+package figures
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"colophon/client/wire"
+	"colophon/ledger/event"
+	"colophon/proofs"
+)
+
+// Names finds the names of one answer: what people call the values that the answer has as hashes
+// (spec: Names). Only one goroutine can use it.
+type Names struct {
+	Log   Log
+	Cache *Cache
+	// Content is true if the caller may read content. Otherwise names have no words of content.
+	Content bool
+
+	read    uint64 // size of the texts that were read, in bytes
+	decoder event.Decoder
+}
+
+const (
+	// maxNamed is the size of the largest text that is read for its first words, in bytes.
+	maxNamed = 256 << 10
+	// maxNames is the total size of the texts that are read for one answer, in bytes. Further
+	// texts have no words.
+	maxNames = 16 << 20
+)
+
+// named maps the hash of a record to the content that it covers.
+var named = map[string]string{
+	"input": Payload, "input_hash": Payload, "ipc_id": Payload, "system_prompt_hash": Prompt, "output_hash": Output,
+	"question_hash": "question", "cache_key": "question", "governance_policy_hash": "policy", "verifier_policy_hash": "verifier_policy",
+}
+
+// objects are the names of content that is a JSON object.
+var objects = map[string]bool{Payload: true, "policy": true, "verifier_policy": true}
+
+// promptLabels are the labels by which people name a system prompt, the most specific first.
+var promptLabels = [...]string{"prompt", "system_prompt", "config"}
+
+// Group names the value that records have in common. by is the name of the value, and first and last
+// are two of the records. It returns nil if nothing is known, or if the value is no hash.
+func (n *Names) Group(ctx context.Context, by string, first, last uint64) (*wire.Name, error) {
+	content, is := named[by]
+	if !is {
+		return nil, nil
+	}
+	name, labels, err := n.one(ctx, last, content)
+	if err != nil || first == last && by != "system_prompt_hash" || name != nil && by != "system_prompt_hash" {
+		return name, err
+	}
+	other, otherLabels, err := n.one(ctx, first, content)
+	if err != nil {
+		return nil, err
+	}
+	if name == nil { // the last record can lack a text that the first has
+		name = other
+	}
+	if by != "system_prompt_hash" {
+		return name, nil
+	}
+	for _, label := range promptLabels {
+		if value := labels[label]; value != "" && value == otherLabels[label] {
+			if name == nil {
+				name = new(wire.Name)
+			}
+			name.Label = value
+			return name, nil
+		}
+	}
+	return name, nil
+}
+
+// one names one text of a record, and returns the labels that can name its prompt.
+func (n *Names) one(ctx context.Context, seq uint64, content string) (name *wire.Name, labels map[string]string, err error) {
+	e, err := n.event(ctx, seq)
+	if err != nil {
+		return nil, nil, err
+	}
+	labels = make(map[string]string)
+	for label, value := range e.Labels() {
+		for _, known := range promptLabels {
+			if string(label) == known {
+				words, _ := firstWords(value)
+				labels[known] = words
+			}
+		}
+	}
+	names, err := n.texts(ctx, e, content)
+	return names[0], labels, err
+}
+
+// Run names what an IPC record was made from and its output.
+func (n *Names) Run(ctx context.Context, seq uint64) (*wire.RunNames, error) {
+	e, err := n.event(ctx, seq)
+	if err != nil {
+		return nil, err
+	}
+	ipc := e.IPC()
+	run := &wire.RunNames{Model: string(ipc.Model), Temperature: json.Number(ipc.Temperature)}
+	names, err := n.texts(ctx, e, Payload, Prompt, Output)
+	run.Input, run.SystemPrompt, run.Output = names[0], names[1], names[2]
+	return run, err
+}
+
+// Text names one text of a record by the name of its hash.
+func (n *Names) Text(ctx context.Context, seq uint64, hash string) (*wire.Name, error) {
+	e, err := n.event(ctx, seq)
+	if err != nil {
+		return nil, err
+	}
+	names, err := n.texts(ctx, e, named[hash])
+	return names[0], err
+}
+
+// Record names a record: by its instruction, its question, its subject, or its route.
+func (n *Names) Record(ctx context.Context, seq uint64) (*wire.Name, error) {
+	e, err := n.event(ctx, seq)
+	if err != nil {
+		return nil, err
+	}
+	content := ""
+	switch wire.Kind(e.Kind) {
+	case wire.KindIPCRecord:
+		content = Payload
+	case wire.KindRunDAG:
+		content = "question"
+	case wire.KindCitationSet:
+		return NameOf(e.CitationSet().Subject), nil
+	case wire.KindPathFingerprint:
+		path := e.Path()
+		return NameOf([]byte(string(path.Project) + ": " + string(bytes.Join(path.Passages, []byte(" → "))))), nil
+	default:
+		return nil, nil
+	}
+	names, err := n.texts(ctx, e, content)
+	return names[0], err
+}
+
+// event reads an event, which is valid until the next one is read.
+func (n *Names) event(ctx context.Context, seq uint64) (*event.Event, error) {
+	entry, err := n.Log.Entry(ctx, seq)
+	if err != nil {
+		return nil, fmt.Errorf("entry %d: %w", seq, err)
+	}
+	e, err := n.decoder.Decode(entry)
+	if err != nil {
+		return nil, fmt.Errorf("reading event %d: %w", seq, err)
+	}
+	return &e, nil
+}
+
+// texts names texts of a record by their first words. A name is nil if the record was posted without
+// the text or is redacted, if the text is long, and if the caller may not read content.
+func (n *Names) texts(ctx context.Context, e *event.Event, contents ...string) (names []*wire.Name, err error) {
+	names = make([]*wire.Name, len(contents))
+	if !n.Content {
+		return names, nil
+	}
+	found := false
+	for c := range e.Contents() {
+		for i, content := range contents {
+			if string(c.Name) != content {
+				continue
+			}
+			if names[i], err = n.text(ctx, content, c); err != nil {
+				// The content of a redacted record can be gone.
+				if by, gone := n.Log.RedactedBy(ctx, e.Seq); gone == nil && by != nil {
+					return make([]*wire.Name, len(contents)), nil
+				}
+				return names, fmt.Errorf("content %q of event %d: %w", content, e.Seq, err)
+			}
+			found = found || names[i] != nil
+		}
+	}
+	if !found {
+		return names, nil
+	}
+	// Looking after the texts were read also finds a redaction in between.
+	by, err := n.Log.RedactedBy(ctx, e.Seq)
+	if err != nil || by != nil {
+		return make([]*wire.Name, len(contents)), err
+	}
+	return names, nil
+}
+
+// text names one text.
+func (n *Names) text(ctx context.Context, content string, c event.Content) (*wire.Name, error) {
+	key := nameKey{n.Log.Name(), c.Digest, objects[content]}
+	if name, cached := n.Cache.names.Get(key); cached {
+		return copyOf(name), nil
+	}
+	if c.Size > maxNamed || n.read+c.Size > maxNames {
+		return nil, nil
+	}
+	n.read += c.Size
+	text, err := n.Log.Content(ctx, c.Digest)
+	if err != nil {
+		return nil, err
+	}
+	if key.object {
+		text = instruction(text)
+	}
+	name := NameOf(text)
+	n.Cache.names.Add(key, name)
+	return copyOf(name), nil
+}
+
+// copyOf returns a copy, because the caller can add a label to a name.
+func copyOf(name *wire.Name) *wire.Name {
+	if name == nil {
+		return nil
+	}
+	own := *name
+	return &own
+}
+
+// nameKey is a text of a ledger. Ledgers do not share names, as they do not share figures. The name
+// of a JSON object differs from that of the same bytes as a text.
+type nameKey struct {
+	ledger string
+	digest proofs.Hash
+	object bool
+}
+
+// Begins reports whether a name has some words, in any case, where a word begins. words is in lower
+// case.
+func Begins(name *wire.Name, words string) bool {
+	if name == nil {
+		return false
+	}
+	text := strings.ToLower(name.Words)
+	return strings.HasPrefix(text, words) || strings.Contains(text, " "+words) || strings.HasPrefix(strings.ToLower(name.Label), words)
+}

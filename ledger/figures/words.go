@@ -1,0 +1,112 @@
+package figures
+
+import (
+	"encoding/json"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"colophon/client/wire"
+)
+
+// maxWords is the largest length of a name, in characters.
+const maxWords = 100
+
+// firstWords returns the first words of a text on one line, and whether the text continues. Control
+// characters, and characters that change the direction of text, separate words.
+func firstWords(text []byte) (words string, cut bool) {
+	const read = 8 * maxWords // bytes; a character that separates no words takes at most four
+	cut = len(text) > read
+	var line strings.Builder
+	length := 0
+	for word := range strings.FieldsFuncSeq(strings.ToValidUTF8(string(text[:min(len(text), read)]), "\ufffd"), separates) {
+		n := utf8.RuneCountInString(word)
+		if length > 0 && length+1+n > maxWords {
+			return line.String(), true
+		}
+		if n > maxWords { // one long word
+			return string([]rune(word)[:maxWords]), true
+		}
+		if length > 0 {
+			line.WriteByte(' ')
+			length++
+		}
+		line.WriteString(word)
+		length += n
+	}
+	return line.String(), cut
+}
+
+func separates(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
+
+// instructionMembers are the names under which payloads and policies usually have the text that
+// people know them by, the most telling first.
+var instructionMembers = [...]string{"instruction", "question", "prompt", "query", "input", "text", "title", "name"}
+
+// instruction returns the text of a JSON object by which people know it: a member with a usual name,
+// the last message of the user, or else its longest text. It returns the JSON itself if the object
+// has no text.
+func instruction(object []byte) []byte {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(object, &members) != nil {
+		return object
+	}
+	text := func(raw json.RawMessage) (s string) {
+		if len(raw) > 0 && raw[0] == '"' {
+			_ = json.Unmarshal(raw, &s) // the object is valid
+		}
+		return s
+	}
+	for _, name := range instructionMembers {
+		if s := text(members[name]); s != "" {
+			return []byte(s)
+		}
+	}
+	if s := lastMessage(members["messages"]); s != "" {
+		return []byte(s)
+	}
+	longest := ""
+	for _, raw := range members {
+		if s := text(raw); len(s) > len(longest) || len(s) == len(longest) && s < longest {
+			longest = s
+		}
+	}
+	if longest == "" {
+		return object
+	}
+	return []byte(longest)
+}
+
+// lastMessage returns the text of the user's last message in a list of messages, or "".
+func lastMessage(list json.RawMessage) string {
+	var messages []struct {
+		Role    string
+		Content json.RawMessage
+	}
+	if json.Unmarshal(list, &messages) != nil {
+		return ""
+	}
+	last := ""
+	for _, m := range messages {
+		var text string
+		var parts []struct{ Text string }
+		if json.Unmarshal(m.Content, &text) != nil && json.Unmarshal(m.Content, &parts) == nil {
+			for _, part := range parts {
+				text += part.Text
+			}
+		}
+		if text != "" && (m.Role == "user" || last == "") {
+			last = text
+		}
+	}
+	return last
+}
+
+// NameOf returns the name that a text has by its first words, or nil if it has no words.
+func NameOf(text []byte) *wire.Name {
+	words, cut := firstWords(text)
+	if words == "" {
+		return nil
+	}
+	return &wire.Name{Words: words, Cut: cut}
+}

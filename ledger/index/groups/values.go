@@ -1,0 +1,97 @@
+package groups
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"colophon/ledger/index"
+	"colophon/ledger/index/records"
+	"colophon/ledger/index/rowstore"
+)
+
+// values: the identity of a name; one version for each run that brings a new value of the name: the
+// new values, each with its length before it. The names are LabelNames, and those for which NoteValue
+// is called.
+const values rowstore.Dimension = 0x87
+
+// LabelNames is the name under which Values lists the names of the labels that runs have.
+const LabelNames = "label"
+
+// NoteValue adds a new value to the list of a name. The caller makes sure that the value is new.
+func NoteValue(f *Deriver, name string, seq uint64, value []byte) {
+	id := rowstore.Identify([]byte(name))
+	f.value = f.value[:0]
+	if at, listed, found := f.Rows.Newest(values, id[:]); found && at == seq { // an event can bring several labels
+		f.value = append(f.value, listed...)
+	}
+	f.value = append(binary.AppendUvarint(f.value, uint64(len(value))), value...)
+	f.Rows.Put(values, id[:], seq, f.value)
+}
+
+// noteLabel adds the name of a label to LabelNames if no earlier run has that label. p is the value of
+// the label.
+func noteLabel(f *Deriver, e *index.Event, p records.Posting) {
+	if _, _, known := f.Rows.Newest(families, p.Family[:]); known {
+		return
+	}
+	for name := range e.Labels() {
+		if records.FamilyOf(records.LabelPrefix+string(name)) == p.Family {
+			NoteValue(f, LabelNames, e.Seq, name)
+			return
+		}
+	}
+}
+
+// Value is a value of a name, and the first run that has it.
+type Value struct {
+	Seq  uint64
+	Text string
+}
+
+// Values lists the values that runs of any state have for a name of NoteValue, newest first.
+func Values(v *index.View, name string, p index.Page) (rows []Value, next []byte, err error) {
+	below, skip := v.Size(), uint64(0)
+	if p.After != nil {
+		if below, skip, err = decodeValuePosition(p.After, v.Size()); err != nil {
+			return nil, nil, err
+		}
+	}
+	id := rowstore.Identify([]byte(name))
+	b := v.Budget(p)
+	for version, err := range v.Descend(values, id[:], below) {
+		if err != nil {
+			return nil, nil, err
+		}
+		n := uint64(0)
+		for rest := version.Value; len(rest) > 0; n++ {
+			size, bytes := binary.Uvarint(rest)
+			if bytes <= 0 || size > uint64(len(rest)-bytes) {
+				return nil, nil, fmt.Errorf("%w: the values of event %d cannot be decoded", rowstore.ErrDamaged, version.Seq)
+			}
+			text := rest[bytes : bytes+int(size)]
+			rest = rest[bytes+int(size):]
+			if n < skip {
+				continue
+			}
+			if b.Spent(len(rows)) {
+				return rows, rowstore.AppendSeq(rowstore.AppendSeq(nil, version.Seq+1), n), nil
+			}
+			rows = append(rows, Value{version.Seq, string(text)})
+		}
+		skip = 0
+	}
+	return rows, nil, nil
+}
+
+// decodeValuePosition decodes the position of a page: the versions that it begins below, and how many
+// values of the first of them to skip.
+func decodeValuePosition(after []byte, size uint64) (below, skip uint64, err error) {
+	if len(after) != 2*rowstore.SeqBytes {
+		return 0, 0, index.ErrPosition
+	}
+	below, skip = binary.BigEndian.Uint64(after), binary.BigEndian.Uint64(after[rowstore.SeqBytes:])
+	if below == 0 || below > size {
+		return 0, 0, index.ErrPosition
+	}
+	return below, skip, nil
+}

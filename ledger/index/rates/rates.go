@@ -1,0 +1,187 @@
+// Package rates counts records over time by how they turned out: with wrong claims, without an output,
+// or with a cause of drift (spec: Rates).
+package rates
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"colophon/ledger/drift"
+	"colophon/ledger/event"
+	"colophon/ledger/index"
+	"colophon/ledger/index/groups"
+	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record"
+)
+
+// tallies: the identity of a series; the number of events so far that count for it; one version for
+// each of these events.
+const tallies rowstore.Dimension = 0x88
+
+// The series. Each cause of drift is a series too.
+const (
+	mismatches = "mismatch"
+	noOutput   = "no_output"
+)
+
+func seriesOf(name string) rowstore.Identity { return rowstore.Identify([]byte("rate"), []byte(name)) }
+
+// Family answers the question about rates.
+func Family() index.Family {
+	return index.Family{
+		Rows: map[rowstore.Dimension]int{tallies: len(rowstore.Identity{})},
+		New: func(f *index.Fold) index.Deriver {
+			d := &deriver{Fold: f, groups: index.DeriverOf[*groups.Deriver](f), mismatches: seriesOf(mismatches), noOutput: seriesOf(noOutput),
+				causes: make(map[drift.Cause]rowstore.Identity)}
+			for _, cause := range drift.Causes {
+				d.causes[cause] = seriesOf(string(cause))
+			}
+			return d
+		},
+	}
+}
+
+type deriver struct {
+	*index.Fold
+	groups               *groups.Deriver
+	mismatches, noOutput rowstore.Identity
+	causes               map[drift.Cause]rowstore.Identity
+	value                []byte // scratch
+}
+
+// Derive implements Deriver.
+func (d *deriver) Derive(_ context.Context, e *index.Event) error {
+	if !e.Kind.IsRecord() {
+		return nil
+	}
+	if hasMismatch(&e.Event) {
+		d.count(d.mismatches, e.Seq)
+	}
+	if e.Kind != record.IPCRecord {
+		return nil
+	}
+	if !e.IPC.IsRun() {
+		d.count(d.noOutput, e.Seq)
+	} else if cause := groups.CauseOf(d.groups); cause != "" {
+		d.count(d.causes[cause], e.Seq)
+	}
+	return nil
+}
+
+func hasMismatch(e *event.Event) bool {
+	for _, check := range e.Checks.Members() {
+		if string(check.Member("result").Text()) == string(record.Mismatch) {
+			return true
+		}
+	}
+	return false
+}
+
+// count counts an event for a series.
+func (d *deriver) count(series rowstore.Identity, seq uint64) {
+	n := uint64(0)
+	if _, value, found := d.Rows.Newest(tallies, series[:]); found {
+		var err error
+		if n, err = decode(value); err != nil {
+			d.Rows.Fail("%w", err)
+		}
+	}
+	d.value = binary.AppendUvarint(d.value[:0], n+1)
+	d.Rows.Put(tallies, series[:], seq, d.value)
+}
+
+func decode(value []byte) (uint64, error) {
+	n, size := binary.Uvarint(value)
+	if size <= 0 || size != len(value) {
+		return 0, fmt.Errorf("%w: a tally cannot be decoded from %x", rowstore.ErrDamaged, value)
+	}
+	return n, nil
+}
+
+// Rate counts the records of one period.
+type Rate struct {
+	Since, Until time.Time
+	// From and Below are the events of the period: the first one, and the one after the last.
+	From, Below uint64
+	Mismatches  uint64 // records with a wrong claim
+	NoOutput    uint64 // IPC records that are not runs
+	Drift       map[drift.Cause]uint64
+}
+
+// Between counts the records of consecutive periods. The n-th period begins at the n-th time and ends
+// before the next one. For each period with events it reads two keys, and one for each series.
+func Between(v *index.View, times []time.Time) ([]Rate, error) {
+	var rates []Rate
+	before, err := tallyAt(v, times[0])
+	if err != nil {
+		return nil, err
+	}
+	for i, until := range times[1:] {
+		rate := Rate{Since: times[i], Until: until, From: before.seq, Drift: make(map[drift.Cause]uint64)}
+		if rate.Below, err = seqAt(v, until); err != nil {
+			return nil, err
+		}
+		if rate.Below > rate.From {
+			after, err := tallyBelow(v, rate.Below)
+			if err != nil {
+				return nil, err
+			}
+			rate.Mismatches, rate.NoOutput = after.of[mismatches]-before.of[mismatches], after.of[noOutput]-before.of[noOutput]
+			for _, cause := range drift.Causes {
+				if n := after.of[string(cause)] - before.of[string(cause)]; n > 0 {
+					rate.Drift[cause] = n
+				}
+			}
+			before = after
+		}
+		rates = append(rates, rate)
+	}
+	return rates, nil
+}
+
+// tally has all series below an event.
+type tally struct {
+	seq uint64
+	of  map[string]uint64
+}
+
+func tallyAt(v *index.View, at time.Time) (tally, error) {
+	seq, err := seqAt(v, at)
+	if err != nil {
+		return tally{}, err
+	}
+	return tallyBelow(v, seq)
+}
+
+// seqAt returns the first event that was recorded at or after a time, or the view's size.
+func seqAt(v *index.View, at time.Time) (uint64, error) {
+	from, _, err := v.SeqsIn(index.Bounds{Since: &at})
+	return from, err
+}
+
+func tallyBelow(v *index.View, seq uint64) (tally, error) {
+	t := tally{seq, make(map[string]uint64)}
+	for _, name := range append([]string{mismatches, noOutput}, causeNames...) {
+		id := seriesOf(name)
+		_, value, found, err := v.NewestBelow(tallies, id[:], seq)
+		if err != nil {
+			return t, err
+		}
+		if !found {
+			continue
+		}
+		if t.of[name], err = decode(value); err != nil {
+			return t, err
+		}
+	}
+	return t, nil
+}
+
+var causeNames = func() (names []string) {
+	for _, cause := range drift.Causes {
+		names = append(names, string(cause))
+	}
+	return names
+}()

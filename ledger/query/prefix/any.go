@@ -1,0 +1,85 @@
+package prefix
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"colophon/ledger/event"
+	"colophon/ledger/index"
+)
+
+// Named is a hash of a record, and the first record that has it.
+type Named struct {
+	Name, Hash string
+	Seq        uint64
+}
+
+// Any returns hashes of records, whatever their names, that begin with some digits, in the order of the
+// log, and at most a number of them. It returns ErrTooMany if the log exceeds the bounds.
+func (b Bounds) Any(ctx context.Context, v *index.View, digits string, most int) (found []Named, err error) {
+	if v.Size() > uint64(b.Events) {
+		return nil, ErrTooMany
+	}
+	var decoder event.Decoder
+	seen := make(map[[2]string]bool)
+	for entry, err := range v.Entries(ctx, 0) {
+		switch {
+		case err != nil:
+			return nil, err
+		case entry.Seq >= v.Size():
+			return found, nil
+		}
+		if b.Bytes -= len(entry.Bytes); b.Bytes < 0 {
+			return nil, ErrTooMany
+		}
+		if !bytes.Contains(entry.Bytes, []byte(digits)) {
+			continue
+		}
+		e, err := decoder.Decode(entry.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("event %d: %w", entry.Seq, err)
+		}
+		for _, n := range hashesOf(&e) {
+			key := [2]string{n.Name, n.Hash}
+			if !strings.HasPrefix(strings.TrimPrefix(n.Hash, "sha256:"), digits) || seen[key] {
+				continue
+			}
+			seen[key] = true
+			if found = append(found, n); len(found) == most {
+				return found, nil
+			}
+		}
+	}
+	return found, nil
+}
+
+// hashesOf returns all hashes of a record by which records are found.
+func hashesOf(e *event.Event) (list []Named) {
+	if !e.Kind.IsRecord() {
+		return nil
+	}
+	add := func(name string, hash []byte) { list = append(list, Named{name, string(hash), e.Seq}) }
+	for name, hash := range e.Hashes() {
+		if string(name) != "seedless_input_hash" { // records are found by input instead
+			add(string(name), hash)
+		}
+	}
+	switch e.Kind {
+	case kindWith(ChunkHash):
+		set := e.CitationSet()
+		for i := range set.Citations {
+			add(ChunkHash, set.Citations[i].ChunkHash)
+		}
+	case kindWith(DocumentRoot):
+		dag := e.DAG()
+		for _, root := range dag.DocumentRoots {
+			add(DocumentRoot, root)
+		}
+		for _, stage := range dag.Stages {
+			add(StagePrefix+string(stage.Name), stage.Hash)
+		}
+	}
+	return list
+}

@@ -1,0 +1,282 @@
+package query
+
+import (
+	"encoding/hex"
+	"errors"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"colophon/client/wire"
+	"colophon/ledger/figures"
+	"colophon/ledger/index"
+	"colophon/ledger/index/citations"
+	"colophon/ledger/index/groups"
+	"colophon/ledger/index/paths"
+	"colophon/ledger/index/producers"
+	"colophon/ledger/index/records"
+	"colophon/ledger/index/rundags"
+	"colophon/ledger/query/prefix"
+	"colophon/ledger/record"
+)
+
+// The question of a search box (spec: Search). Its cost does not grow with the ledger.
+var searchQuestions = []Question{
+	{Path: "/search", Takes: Proofs, Names: []string{"q"}, AlwaysNamed: true, Ask: asking(parseSearch, Search)},
+}
+
+// Bounds of a search.
+const (
+	maxQuery    = 256 // length of the text in bytes
+	maxHits     = 50
+	maxListed   = 200 // models, projects, sources, and producers that are compared with the text, each
+	maxNamed    = 250 // prompts, and inputs, whose first words are compared with the text
+	maxLabelled = 64  // names of labels whose values are compared with the text
+)
+
+// searchedLog bounds a log that is searched for the first digits of hashes.
+var searchedLog = prefix.Bounds{Events: 20_000, Bytes: 64 << 20}
+
+func parseSearch(p Parameters) (string, error) {
+	q := strings.Join(strings.Fields(p["q"]), " ")
+	switch {
+	case q == "":
+		return "", invalid("q", "is required: a hash or its first digits, a number of an event, or a text")
+	case len(q) > maxQuery:
+		return "", invalid("q", "is %d bytes long, but at most %d are allowed", len(q), maxQuery)
+	}
+	return q, nil
+}
+
+// search collects the hits of one search.
+type search struct {
+	*View
+	text   string // what is searched for
+	folded string // the same in lower case
+	answer *wire.SearchAnswer
+	seen   map[[2]string]bool
+}
+
+// Search finds what a text can mean: an event, a hash, a value of records, or a text by its first
+// words. Exact values come first.
+func Search(v *View, text string) (*wire.SearchAnswer, error) {
+	s := &search{v, text, strings.ToLower(text), &wire.SearchAnswer{Rows: []wire.SearchHit{}, Complete: true}, make(map[[2]string]bool)}
+	for _, part := range []func() error{s.events, s.hashes, s.values, s.labels, s.lists, s.words} {
+		if err := part(); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	s.answer.View, err = v.tree()
+	return s.answer, err
+}
+
+// add adds a hit, unless there are too many.
+func (s *search) add(kind, value string, seq uint64, name *wire.Name) {
+	key := [2]string{kind, value}
+	switch {
+	case s.seen[key]:
+	case len(s.answer.Rows) == maxHits:
+		s.answer.Complete = false
+	default:
+		s.seen[key] = true
+		s.answer.Rows = append(s.answer.Rows, wire.SearchHit{Row: s.row(seq), Type: kind, Value: value, Name: name})
+	}
+}
+
+var digitsForm = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
+
+// digits returns the text as digits of a hash, or "".
+func (s *search) digits() string {
+	if digits := strings.TrimPrefix(s.folded, "sha256:"); digitsForm.MatchString(digits) {
+		return digits
+	}
+	return ""
+}
+
+// events finds events by their seq or their event_hash.
+func (s *search) events() error {
+	if seq, err := ParseCount("", s.text); err == nil && seq < s.Size() {
+		s.add("event", s.text, seq, s.recordName(seq))
+	}
+	digits := s.digits()
+	if digits == "" {
+		return nil
+	}
+	found, err := s.EventsWith(s.Context, digits)
+	for _, e := range found {
+		s.add("event_hash", hex.EncodeToString(e.Hash[:]), e.Seq, s.recordName(e.Seq))
+	}
+	return err
+}
+
+// hashes finds the hashes of records.
+func (s *search) hashes() error {
+	digits := s.digits()
+	if len(digits) == 64 {
+		for _, name := range slices.Sorted(maps.Keys(valueForms)) {
+			value := digits
+			switch valueForms[name] {
+			case hashForm:
+			case chunkForm:
+				value = "sha256:" + digits
+			default:
+				continue
+			}
+			if err := s.exact(name, value); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if digits == "" {
+		return nil
+	}
+	found, err := searchedLog.Any(s.Context, s.View.View, digits, maxHits+1)
+	if errors.Is(err, prefix.ErrTooMany) {
+		s.answer.Complete = false
+		return nil
+	}
+	for _, one := range found {
+		s.add(one.Name, one.Hash, one.Seq, s.textName(one.Seq, one.Name))
+	}
+	return err
+}
+
+// searchedValues are the names of values that a text is compared with as a whole.
+var searchedValues = []string{"run_id", "subject", "project", "source_id", "producer", "model", "path_id", "evidence_id", "content_fingerprint", records.Topic}
+
+// values finds values of records.
+func (s *search) values() error {
+	for _, name := range searchedValues {
+		if !valueForms[name].fits(s.text) {
+			continue
+		}
+		if err := s.exact(name, s.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exact finds the latest record that has a value.
+func (s *search) exact(name, value string) error {
+	filter := records.Filter{Values: []records.Value{{Name: name, Text: value}}}
+	if name == records.Topic {
+		filter.Kind = record.Note
+	}
+	found, _, err := records.List(s.Context, s.View.View, filter, index.Page{Limit: 1})
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	seq := found[0].Seq
+	if valueForms[name] == hashForm {
+		s.add(name, value, seq, s.textName(seq, name))
+	} else {
+		s.add(name, value, seq, s.recordName(seq))
+	}
+	return nil
+}
+
+// labels finds values of labels: name=value, or the value alone.
+func (s *search) labels() error {
+	if name, value, found := strings.Cut(s.text, "="); found && name != "" {
+		return s.exact(records.LabelPrefix+strings.TrimPrefix(name, records.LabelPrefix), value)
+	}
+	names, next, err := groups.Values(s.View.View, groups.LabelNames, index.Page{Limit: maxLabelled})
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if strings.Contains(strings.ToLower(name.Text), s.folded) {
+			s.add("label", name.Text, name.Seq, nil)
+		}
+		if err := s.exact(records.LabelPrefix+name.Text, s.text); err != nil {
+			return err
+		}
+	}
+	s.more(next)
+	return nil
+}
+
+// more notes that a list has more than was searched.
+func (s *search) more(next []byte) {
+	if next != nil {
+		s.answer.Complete = false
+	}
+}
+
+// lists finds models, projects, sources, and producers that contain the text, in any case.
+func (s *search) lists() error {
+	page := index.Page{Limit: maxListed}
+	take := func(kind, value string, seq uint64) {
+		if strings.Contains(strings.ToLower(value), s.folded) {
+			s.add(kind, value, seq, nil)
+		}
+	}
+	models, next, err := groups.List(s.Context, s.View.View, groups.Query{By: records.Model, Any: true}, page)
+	for i := range models {
+		take("model", models[i].Value, models[i].Last.Seq)
+	}
+	s.more(next)
+	if err != nil {
+		return err
+	}
+	projects, next, err := paths.Projects(s.View.View, page)
+	for i := range projects {
+		take("project", projects[i].Name, projects[i].Seq)
+	}
+	s.more(next)
+	if err != nil {
+		return err
+	}
+	sources, next, err := citations.Sources(s.Context, s.View.View, page)
+	for i := range sources {
+		take("source_id", sources[i].ID, sources[i].Seq)
+		if title := sources[i].Title; title != nil && strings.Contains(strings.ToLower(*title), s.folded) {
+			s.add("source_id", sources[i].ID, sources[i].Seq, figures.NameOf([]byte(*title)))
+		}
+	}
+	s.more(next)
+	if err != nil {
+		return err
+	}
+	delivered, next, err := producers.List(s.View.View, page)
+	for i := range delivered {
+		take("producer", delivered[i].ID, delivered[i].Seq)
+	}
+	s.more(next)
+	return err
+}
+
+// words finds prompts, inputs, and questions by the first words of their texts.
+func (s *search) words() error {
+	if s.Names == nil || !s.Names.Content || utf8.RuneCountInString(s.text) < 2 {
+		return nil
+	}
+	page := index.Page{Limit: maxNamed}
+	take := func(by, value string, first, last uint64) {
+		if name := s.groupName(by, first, last); figures.Begins(name, s.folded) {
+			s.add(by, value, last, name)
+		}
+	}
+	for _, by := range [...]string{records.SystemPromptHash, records.Input} {
+		found, next, err := groups.List(s.Context, s.View.View, groups.Query{By: by, Any: true}, page)
+		if err != nil {
+			return err
+		}
+		for i := range found {
+			take(by, found[i].Value, found[i].First.Seq, found[i].Last.Seq)
+		}
+		s.more(next)
+	}
+	const question = "question_hash"
+	found, next, err := rundags.ListGroups(s.Context, s.View.View, rundags.GroupQuery{By: question, Any: true}, page)
+	for i := range found {
+		take(question, found[i].Value, found[i].FirstSeq, found[i].LastSeq)
+	}
+	s.more(next)
+	return err
+}
