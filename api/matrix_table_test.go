@@ -42,7 +42,7 @@ func expectedOfServer() []expectation {
 		{"GET /healthz", nothing, 200, "/healthz", ""},
 		{"GET /readyz", nothing, 200, "/readyz", ""},
 		{"GET /version", nothing, 200, "/version", ""},
-		{"GET /v1/sign-in", nothing, 200, "/v1/sign-in", ""},
+		{"GET /sign-in", nothing, 200, "/sign-in", ""},
 		{"GET /openapi.yaml", nothing, 200, "/openapi.yaml", ""},
 		{"GET /docs", nothing, 200, "/docs", ""},
 		{"GET /docs/{file}", nothing, 200, "/docs/openapi.json", ""},

@@ -55,9 +55,6 @@ func (s *Server) version(c *call.Call) error {
 
 // signIn sends how callers sign in. It needs no credentials, and reveals no ledger.
 func (s *Server) signIn(c *call.Call) error {
-	if err := c.Query(); err != nil {
-		return err
-	}
 	options := s.config.Access.SignIn()
 	answer := wire.SignIn{Version: s.config.Version, Required: options.Required, Tokens: options.Tokens, Certificates: options.Certificates,
 		ReadOnly: s.config.ReadOnly, OIDC: []wire.SignInIssuer{}}

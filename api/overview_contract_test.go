@@ -14,8 +14,8 @@ const searchOf = prefix + "/search"
 
 // prompted returns the request for a run with a prompt, an instruction, and a label.
 func prompted(config, prompt, instruction, model, output string) call {
-	return post(ipc, fmt.Sprintf(`{"run_id":"night/%s","payload":{"instruction":%q,"top_p":0.9},"system_prompt":%q,"seed":7,"max_tokens":120,`+
-		`"model":%q,"temperature":0.5,"output":%q,"labels":{"config":%q,"step":"one"}}`, config, instruction, prompt, model, output, config))
+	return post(ipc, fmt.Sprintf(`{"run_id":"night/%[1]s-%[4]s","payload":{"instruction":%[3]q,"top_p":0.9},"system_prompt":%[2]q,"seed":7,"max_tokens":120,`+
+		`"model":%[4]q,"temperature":0.5,"output":%[5]q,"labels":{"config":%[1]q,"step":"one"}}`, config, prompt, instruction, model, output))
 }
 
 type name struct {
@@ -77,14 +77,15 @@ func TestNames(t *testing.T) {
 		s.do(t, k, http.StatusOK).decode(t, &dags)
 		require.Equal(t, &name{Words: "Who keeps the light?"}, dags.Rows[0].Name)
 	}
-	for _, k := range []call{get(groupOf, "by", "model", "value", "m1").asking("?names=true"), get(timelineOf).asking("?names=true&model=m1"), get(attributionOf).asking("?names=true&a=1&b=2"), get(prefix+"/runs/{run_id}", "run_id", "night%2Fbrief").asking("?names=true")} {
+	for _, k := range []call{get(groupOf, "by", "model", "value", "m1").asking("?names=true"), get(timelineOf).asking("?names=true&model=m1"), get(attributionOf).asking("?names=true&a=1&b=2"), get(prefix+"/runs/{run_id}", "run_id", "night%2Fbrief-m1").asking("?names=true")} {
 		require.Contains(t, string(s.do(t, k, http.StatusOK).body), `"words":"Who keeps the light?"`, k.route)
 	}
 
-	s.do(t, verb(http.MethodDelete, prefix+"/records/{seq}/content", `{"reason":"r"}`, "seq", "2"), http.StatusOK)
+	s.do(t, verb(http.MethodDelete, prefix+"/records/{seq}/content", `{"reason":"r"}`, "seq", "2"), http.StatusCreated)
 	s.do(t, get(groupsOf).asking("?after=8&names=true&by=system_prompt_hash"), http.StatusOK).decode(t, &groups)
 	require.NotEmpty(t, groups.Rows[1].Name.Words, "another run still has the text")
-	s.do(t, verb(http.MethodDelete, prefix+"/records/{seq}/content", `{"reason":"r"}`, "seq", "1"), http.StatusOK)
+	s.do(t, verb(http.MethodDelete, prefix+"/records/{seq}/content", `{"reason":"r"}`, "seq", "1"), http.StatusCreated)
+	groups.Rows = nil
 	s.do(t, get(groupsOf).asking("?after=9&names=true&by=system_prompt_hash"), http.StatusOK).decode(t, &groups)
 	require.Equal(t, &name{Label: "brief"}, groups.Rows[1].Name)
 }
@@ -107,7 +108,7 @@ func TestSearch(t *testing.T) {
 		record.EventHash[:9]:    "event_hash " + record.EventHash,
 		prompt:                  "system_prompt_hash " + prompt,
 		prompt[:8]:              "system_prompt_hash " + prompt,
-		"night/brief":           "run_id night/brief",
+		"night/brief-Lamp-1":           "run_id night/brief-Lamp-1",
 		"lamp":                  "model Lamp-1",
 		"Lamp-1":                "model Lamp-1",
 		"isle":                  "project isle",
@@ -160,7 +161,7 @@ func inputOf(t *testing.T, s *server, seq uint64) string {
 
 func TestSignInOfAnOpenServer(t *testing.T) {
 	s := newServer(t)
-	a := s.do(t, call{method: http.MethodGet, route: "/v1/sign-in"}, http.StatusOK)
+	a := s.do(t, call{method: http.MethodGet, route: "/sign-in"}, http.StatusOK)
 	require.JSONEq(t, `{"version":"v0","required":false,"tokens":false,"certificates":false,"read_only":false,"oidc":[]}`, string(a.body))
 }
 
@@ -215,7 +216,7 @@ func TestRates(t *testing.T) {
 			}
 		}
 		require.Equal(t, []uint64{9, 1, 1}, []uint64{events, mismatches, noOutput}, query)
-		require.Equal(t, map[string]uint64{"identical": 1, "model": 1, "confounded": 2}, causes, query)
+		require.Equal(t, map[string]uint64{"identical": 1, "model": 2, "confounded": 1}, causes, query)
 	}
 	require.Len(t, ask("&step=86400&since=2026-01-01T00:00:00Z&until=2026-01-03T00:00:01Z").Rows, 3)
 	require.Empty(t, ask("&since=2026-01-03T00:00:00Z&until=2026-01-01T00:00:00Z").Rows)

@@ -39,7 +39,7 @@ func (s *Server) serverRoutes() []route {
 		{http.MethodGet, "/healthz", nothing, s.healthz},
 		{http.MethodGet, "/readyz", nothing, s.readyz},
 		{http.MethodGet, "/version", nothing, s.version},
-		{http.MethodGet, "/v1/sign-in", nothing, s.signIn},
+		{http.MethodGet, "/sign-in", nothing, s.signIn},
 		{http.MethodGet, "/openapi.yaml", nothing, s.openAPI},
 		{http.MethodGet, "/docs", nothing, s.docsPage},
 		{http.MethodGet, "/docs/:file", nothing, s.docsFile},

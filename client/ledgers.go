@@ -57,16 +57,19 @@ func (l *Ledger) Stats(ctx context.Context) (*wire.Stats, error) {
 	return answer[wire.Stats](ctx, l.client, get(l.path+"/stats", nil))
 }
 
-// Search finds what a text can mean: an event, a hash or its first digits, a value of records, or words at the
-// beginning of a prompt: GET /search.
+// Live returns the size, the counters and the newest events of the ledger now: GET /live.
+func (l *Ledger) Live(ctx context.Context) (*wire.LiveSummary, error) {
+	return answer[wire.LiveSummary](ctx, l.client, get(l.path+"/live", nil))
+}
+
+// Search finds what a text can mean, such as a hash, a value of records, or words of a prompt: GET /search.
 func (l *Ledger) Search(ctx context.Context, text string, o *QueryOptions) (*wire.SearchAnswer, error) {
 	q := o.values()
 	q.Set("q", text)
 	return answer[wire.SearchAnswer](ctx, l.client, get(l.path+"/search", q))
 }
 
-// Rates counts records in consecutive periods by how they turned out: GET /rates. A time or a step that is zero means
-// the whole log, and a step that fits.
+// Rates counts records over time by how they turned out: GET /rates. Zero means the whole log, and a step that fits.
 func (l *Ledger) Rates(ctx context.Context, since, until time.Time, step time.Duration, o *QueryOptions) (*wire.Rates, error) {
 	q := o.values()
 	setTime(q, "since", since)
@@ -144,9 +147,9 @@ func (s *LedgersService) Create(ctx context.Context, ledger wire.NewLedger) (*wi
 // ServerService provides the calls that do not concern a single ledger.
 type ServerService struct{ client *Client }
 
-// SignIn returns how callers sign in: GET /v1/sign-in. It needs no credentials.
+// SignIn returns how callers sign in: GET /sign-in. It needs no credentials.
 func (s *ServerService) SignIn(ctx context.Context) (*wire.SignIn, error) {
-	return answer[wire.SignIn](ctx, s.client, get("/v1/sign-in", nil))
+	return answer[wire.SignIn](ctx, s.client, get("/sign-in", nil))
 }
 
 // Compute returns the hashes and checks that a ledger would record for a record, and records nothing: POST

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/labstack/echo/v4"
 
 	"colophon/api/access"
 	"colophon/api/call"
@@ -25,9 +28,9 @@ const (
 	liveEvents = 10          // newest events in a summary
 )
 
-// Live streams summaries of a ledger as server-sent events: its size, its counters, and its newest
-// events. It sends one when the ledger has grown, at most one in a second. The id of a summary is the
-// tree size.
+// Live sends a summary of a ledger: its size, its counters, and its newest events. If the client accepts
+// event streams, it sends a summary whenever the ledger has grown, at most one in a second. The id of a
+// summary is the tree size.
 func (h *Handlers) Live(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
@@ -35,6 +38,14 @@ func (h *Handlers) Live(c *call.Call) error {
 	}
 	if err := c.Query(); err != nil {
 		return err
+	}
+	if call.PreferredType(c.Request()) != eventStream {
+		now, err := h.summaries.at(c.Request().Context(), l, h.Index.Follower(l.Name()))
+		if err != nil {
+			return err
+		}
+		c.Response().Header().Set(echo.HeaderVary, echo.HeaderAccept)
+		return c.AnswerText(http.StatusOK, echo.MIMEApplicationJSON, now.data)
 	}
 	return h.follow(c, l, l.Head().Size, access.Read, func(f *follower) error {
 		return f.runLive(c.Request().Context(), func(ctx context.Context) (*summary, error) {
@@ -90,10 +101,10 @@ func (f *follower) pause(ctx context.Context, d time.Duration) error {
 // sizes are the sizes of a ledger and of its index.
 type sizes struct{ head, index uint64 }
 
-// summary is a ledger at one size, in the form of a server-sent event. It is immutable.
+// summary is a ledger at one size. It is immutable.
 type summary struct {
 	sizes
-	frame []byte
+	data, frame []byte // as JSON, and as a server-sent event
 }
 
 // summaries has the last summary of each ledger, which all clients share.
@@ -146,7 +157,8 @@ func summarise(ctx context.Context, l *ledger.Ledger, head *ledger.Head, counted
 	if err != nil {
 		return nil, err
 	}
-	return &summary{at, fmt.Appendf(nil, "id: %d\nevent: head\ndata: %s\n\n", at.head, data)}, nil
+	data = append(data, '\n')
+	return &summary{at, data, fmt.Appendf(nil, "id: %d\nevent: head\ndata: %s\n", at.head, data)}, nil
 }
 
 // newest describes the newest events below a size, the newest first.

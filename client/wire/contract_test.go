@@ -48,7 +48,7 @@ var operations = map[string]exchange{
 	"listValues":           {nil, wire.Page[wire.RunValue]{}},
 	"search":               {nil, wire.SearchAnswer{}},
 	"listRates":            {nil, wire.Rates{}},
-	"followLedger":         {}, // see lines
+	"getLive":              {nil, wire.LiveSummary{}},
 	"getSignIn":            {nil, wire.SignIn{}},
 	"attributeChange":      {nil, wire.Attribution{}},
 	"listTimeline":         {nil, wire.RunPage[wire.TimelineRow]{}},
@@ -127,7 +127,6 @@ var parts = map[string]exchange{
 	"NoteOn":                  {request: wire.NoteLine{}},
 	"Problem":                 {answer: wire.Problem{}},
 	"EventLine":               {answer: wire.EventLine{}},
-	"LiveSummary":             {answer: wire.LiveSummary{}},
 	"Event":                   {answer: wire.Event{}},
 	"IPCRecordEvent":          {answer: wire.IPCRecordEvent{}},
 	"RunDAGEvent":             {answer: wire.RunDAGEvent{}},

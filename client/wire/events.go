@@ -15,7 +15,7 @@ type EventLine struct {
 	Event     json.RawMessage `json:"event"` // an [Event]
 }
 
-// LiveSummary is the data of an event head of GET /live: a ledger at one size. The counters are totals of the
+// LiveSummary is a ledger at one size: the answer of GET /live. The counters are totals of the
 // events that the index covers.
 type LiveSummary struct {
 	TreeSize   uint64            `json:"tree_size"`
