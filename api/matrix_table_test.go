@@ -42,6 +42,7 @@ func expectedOfServer() []expectation {
 		{"GET /healthz", nothing, 200, "/healthz", ""},
 		{"GET /readyz", nothing, 200, "/readyz", ""},
 		{"GET /version", nothing, 200, "/version", ""},
+		{"GET /example.ndjson", nothing, 200, "/example.ndjson", ""},
 		{"GET /sign-in", nothing, 200, "/sign-in", ""},
 		{"GET /openapi.yaml", nothing, 200, "/openapi.yaml", ""},
 		{"GET /docs", nothing, 200, "/docs", ""},

@@ -12,6 +12,7 @@ import (
 	"colophon/api/problem"
 	"colophon/api/reference"
 	"colophon/client/wire"
+	"colophon/internal/example"
 	"colophon/storage"
 )
 
@@ -68,6 +69,9 @@ func (s *Server) signIn(c *call.Call) error {
 func (s *Server) openAPI(c *call.Call) error {
 	return c.AnswerShared("application/yaml", colophon.OpenAPI)
 }
+
+// example sends a small example for an empty ledger.
+func (s *Server) example(c *call.Call) error { return c.AnswerShared(call.NDJSON, example.Lines) }
 
 // docsPage sends the OpenAPI document as a web page.
 func (s *Server) docsPage(c *call.Call) error {

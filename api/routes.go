@@ -40,6 +40,7 @@ func (s *Server) serverRoutes() []route {
 		{http.MethodGet, "/readyz", nothing, s.readyz},
 		{http.MethodGet, "/version", nothing, s.version},
 		{http.MethodGet, "/sign-in", nothing, s.signIn},
+		{http.MethodGet, "/example.ndjson", nothing, s.example},
 		{http.MethodGet, "/openapi.yaml", nothing, s.openAPI},
 		{http.MethodGet, "/docs", nothing, s.docsPage},
 		{http.MethodGet, "/docs/:file", nothing, s.docsFile},

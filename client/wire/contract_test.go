@@ -49,6 +49,7 @@ var operations = map[string]exchange{
 	"search":               {nil, wire.SearchAnswer{}},
 	"listRates":            {nil, wire.Rates{}},
 	"getLive":              {nil, wire.LiveSummary{}},
+	"getExample":           {},
 	"getSignIn":            {nil, wire.SignIn{}},
 	"attributeChange":      {nil, wire.Attribution{}},
 	"listTimeline":         {nil, wire.RunPage[wire.TimelineRow]{}},

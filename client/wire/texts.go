@@ -48,7 +48,11 @@ type EffectTexts struct {
 	LengthChange *Quartiles    `json:"length_change"`
 	WordsA       *Quartiles    `json:"words_a"`
 	WordsB       *Quartiles    `json:"words_b"`
-	MostChanged  []ChangedPair `json:"most_changed"` // the least similar pair first; at most one page
+	// SimilarityHistogram counts the pairs in ten equal parts from 0 to 1. A similarity of 1 is in the last one.
+	SimilarityHistogram []uint64 `json:"similarity_histogram"`
+	// WordsHistogram counts the outputs by their length. Its parts have one width; there are at most ten.
+	WordsHistogram []WordsPart   `json:"words_histogram"`
+	MostChanged    []ChangedPair `json:"most_changed"` // the least similar pair first; at most one page
 }
 
 // Quartiles are the three values that divide sorted figures into four parts.
@@ -56,6 +60,14 @@ type Quartiles struct {
 	Q1     Decimal `json:"q1"`
 	Median Decimal `json:"median"`
 	Q3     Decimal `json:"q3"`
+}
+
+// WordsPart counts the outputs with From words or more, but fewer than Below.
+type WordsPart struct {
+	From  uint64 `json:"from"`
+	Below uint64 `json:"below"`
+	A     uint64 `json:"a"` // outputs of the runs with the value A
+	B     uint64 `json:"b"`
 }
 
 // ChangedPair holds the seqs of two runs, and how far the output changed.

@@ -69,6 +69,7 @@ func (t *Texts) Summary(ctx context.Context, s *Sample, limit int) (*wire.Effect
 			lengthChanges = append(lengthChanges, float64(*change.LengthChange))
 		}
 	}
+	answer.SimilarityHistogram, answer.WordsHistogram = similarityHistogram(similarities), wordsHistogram(wordsA, wordsB)
 	answer.Similarity, answer.LengthChange = quartiles(similarities), quartiles(lengthChanges)
 	answer.WordsA, answer.WordsB = quartiles(wordsA), quartiles(wordsB)
 	slices.SortFunc(answer.MostChanged, func(x, y wire.ChangedPair) int {
@@ -92,4 +93,34 @@ func quartiles(list []float64) *wire.Quartiles {
 		return wire.Decimal(list[below] + (place-float64(below))*(list[above]-list[below]))
 	}
 	return &wire.Quartiles{Q1: at(0.25), Median: at(0.5), Q3: at(0.75)}
+}
+
+// histogramParts is the number of parts of a histogram.
+const histogramParts = 10
+
+// similarityHistogram counts similarities in equal parts from 0 to 1.
+func similarityHistogram(list []float64) []uint64 {
+	counts := make([]uint64, histogramParts)
+	for _, similarity := range list {
+		counts[min(int(similarity*histogramParts), histogramParts-1)]++
+	}
+	return counts
+}
+
+// wordsHistogram counts two lists of lengths in the same parts of equal width, which begin at 0.
+func wordsHistogram(a, b []float64) []wire.WordsPart {
+	parts := []wire.WordsPart{}
+	if len(a) == 0 {
+		return parts
+	}
+	longest := uint64(max(slices.Max(a), slices.Max(b)))
+	width := longest/histogramParts + 1
+	for from := uint64(0); from <= longest; from += width {
+		parts = append(parts, wire.WordsPart{From: from, Below: from + width})
+	}
+	for i := range a {
+		parts[uint64(a[i])/width].A++
+		parts[uint64(b[i])/width].B++
+	}
+	return parts
 }
