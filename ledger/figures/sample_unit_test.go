@@ -47,5 +47,5 @@ func TestWorkIsBounded(t *testing.T) {
 	var pairs Sample
 	summary, err := new(Texts).Summary(t.Context(), &pairs, 10)
 	require.NoError(t, err)
-	require.Equal(t, &wire.EffectTexts{MostChanged: []wire.ChangedPair{}}, summary)
+	require.Equal(t, &wire.EffectTexts{SimilarityHistogram: make([]uint64, 10), WordsHistogram: []wire.WordsPart{}, MostChanged: []wire.ChangedPair{}}, summary)
 }
