@@ -59,9 +59,23 @@ func (l *line) delay(by time.Duration) {
 	}
 }
 
+// resetTime is how long a line has to deliver what it held back. Then its connections are closed.
+const resetTime = 2 * time.Second
+
 // heal ends what the methods above did.
 func (l *line) heal() {
-	l.proxy.Toxics.ResetToxics(context.Background())
+	reset := make(chan struct{})
+	go func() {
+		l.proxy.Toxics.ResetToxics(context.Background())
+		close(reset)
+	}()
+	select {
+	case <-reset:
+	case <-time.After(resetTime):
+		// Toxiproxy 2.5 can wait for ever for a connection whose receiver does not read.
+		l.proxy.Stop()
+		<-reset
+	}
 	if err := l.proxy.Start(); err != nil && err != toxiproxy.ErrProxyAlreadyStarted {
 		l.t.Errorf("healing a line: %v", err)
 	}
