@@ -430,7 +430,9 @@ func costsOf(rows []*serversRow) capacity.Costs {
 	// perLook is the number of records between two looks.
 	perLook := func(r serversRound) float64 { return max(1, r.Rate*lookPause.Seconds()) }
 	follow := func(alone, shared float64) (look, record float64) {
-		look = max(0, (alone-shared)/(1/perLook(followedOne)-1/perLook(followedMany)))
+		if rarer := 1/perLook(followedOne) - 1/perLook(followedMany); rarer > 0 {
+			look = max(0, (alone-shared)/rarer)
+		}
 		return look, max(0, shared-look/perLook(followedMany))
 	}
 	// A commit costs a server the same whether others follow; only its size differs.

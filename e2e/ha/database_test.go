@@ -279,9 +279,7 @@ func (n *node) kill(away time.Duration) {
 func (d *database) clear() {
 	for _, n := range d.nodes {
 		n.signal(syscall.SIGCONT)
-		for _, l := range append([]*line{n.register, n.peers[0], n.peers[1]}, n.from...) {
-			l.heal()
-		}
+		heal(append([]*line{n.register, n.peers[0], n.peers[1]}, n.from...)...)
 		if n.clock != "" {
 			_ = os.WriteFile(n.clock, []byte("+0s\n"), 0o644) // #nosec G306 -- PostgreSQL's user reads it
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -61,6 +62,15 @@ func (l *line) delay(by time.Duration) {
 
 // resetTime is how long a line has to deliver what it held back. Then its connections are closed.
 const resetTime = 2 * time.Second
+
+// heal heals lines at the same time, because each can take resetTime.
+func heal(lines ...*line) {
+	var healing sync.WaitGroup
+	for _, l := range lines {
+		healing.Go(l.heal)
+	}
+	healing.Wait()
+}
 
 // heal ends what the methods above did.
 func (l *line) heal() {
