@@ -45,9 +45,8 @@ func campaign(t *testing.T, p programs, seed uint64) {
 	give(t, dir)
 	reaper(t, dir)
 	binary := build(t, strings.Trim("injectedclock,"+settings.tags, ","))
-	lines := newNetwork()
-	w := &world{database: startDatabase(t, p, lines, dir, 3)}
-	w.servers = startServers(t, binary, w.database, lines, dir, 3)
+	w := &world{database: startDatabase(t, p, dir, 3)}
+	w.servers = startServers(t, binary, w.database, dir, 3)
 	t.Cleanup(w.clear)
 
 	stop, endWriting := context.WithCancel(context.Background())

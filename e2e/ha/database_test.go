@@ -93,7 +93,7 @@ FAKETIME_START_AFTER_SECONDS=2 exec %s/postgres "$@"
 `
 
 // startDatabase starts the nodes, with a line from each server to each node.
-func startDatabase(t testing.TB, p programs, lines *network, dir string, servers int) *database {
+func startDatabase(t testing.TB, p programs, dir string, servers int) *database {
 	t.Helper()
 	client, peer := freePort(t), freePort(t)
 	start(t, dir, "etcd", nil, p.etcd, "--name", "etcd", "--data-dir", filepath.Join(dir, "etcd"), "--enable-v2=false",
@@ -105,11 +105,11 @@ func startDatabase(t testing.TB, p programs, lines *network, dir string, servers
 		n := &node{name: fmt.Sprintf("node%d", i+1), sql: freePort(t), rest: freePort(t)}
 		n.dir = folder(t, filepath.Join(dir, n.name))
 		n.disk = mountDisk(t, n.dir, "2g")
-		postgres, rest := lines.to(t, n.name, n.sql), lines.to(t, n.name+" rest", n.rest)
-		n.peers, n.register = []*line{postgres, rest}, lines.to(t, n.name+" etcd", client)
+		postgres, rest := newLine(t, n.sql), newLine(t, n.rest)
+		n.peers, n.register = []*line{postgres, rest}, newLine(t, client)
 		n.management = "http://127.0.0.1:" + n.rest
-		for j := range servers {
-			n.from = append(n.from, lines.to(t, fmt.Sprintf("server%d %s", j+1, n.name), n.sql))
+		for range servers {
+			n.from = append(n.from, newLine(t, n.sql))
 		}
 		n.link(t, p)
 		config := fmt.Sprintf(patroniConfig, n.name, n.rest, rest.address(), n.register.address(), n.sql, postgres.address(), n.dir)
