@@ -108,7 +108,7 @@ func TestSearch(t *testing.T) {
 		record.EventHash[:9]:    "event_hash " + record.EventHash,
 		prompt:                  "system_prompt_hash " + prompt,
 		prompt[:8]:              "system_prompt_hash " + prompt,
-		"night/brief-Lamp-1":           "run_id night/brief-Lamp-1",
+		"night/brief-Lamp-1":    "run_id night/brief-Lamp-1",
 		"lamp":                  "model Lamp-1",
 		"Lamp-1":                "model Lamp-1",
 		"isle":                  "project isle",

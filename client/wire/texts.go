@@ -44,10 +44,10 @@ type EffectTexts struct {
 	Sample      bool   `json:"sample"`      // the pairs are a sample of all pairs
 	Unavailable uint64 `json:"unavailable"` // number of further pairs in the sample whose texts cannot be read
 	// Similarity and LengthChange are nil if no pair has the figure.
-	Similarity   *Quartiles    `json:"similarity"`
-	LengthChange *Quartiles    `json:"length_change"`
-	WordsA       *Quartiles    `json:"words_a"`
-	WordsB       *Quartiles    `json:"words_b"`
+	Similarity   *Quartiles `json:"similarity"`
+	LengthChange *Quartiles `json:"length_change"`
+	WordsA       *Quartiles `json:"words_a"`
+	WordsB       *Quartiles `json:"words_b"`
 	// SimilarityHistogram counts the pairs in ten equal parts from 0 to 1. A similarity of 1 is in the last one.
 	SimilarityHistogram []uint64 `json:"similarity_histogram"`
 	// WordsHistogram counts the outputs by their length. Its parts have one width; there are at most ten.
