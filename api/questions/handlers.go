@@ -6,12 +6,12 @@ package questions
 import (
 	"colophon/api/call"
 	"colophon/ledger/figures"
-	"colophon/ledger/query"
+	"colophon/ledger/index/effects"
 )
 
 // Handlers serves the query routes.
 type Handlers struct {
 	*call.Shared
 	Figures *figures.Cache
-	totals  query.Totals
+	totals  effects.Cache
 }

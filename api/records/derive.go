@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"colophon/ledger"
-	"colophon/ledger/query"
+	"colophon/ledger/query/facts"
 	"colophon/ledger/record"
 	"colophon/proofs"
 )
@@ -47,9 +47,9 @@ func (h *Handlers) derive(ctx context.Context, l *ledger.Ledger, seq uint64, kin
 		return nil, err
 	}
 	defer view.Close()
-	facts, err := query.Facts(ctx, view, seq, kind)
+	found, err := facts.Of(ctx, view, seq, kind)
 	if err != nil {
 		return nil, fmt.Errorf("deriving the facts of event %d: %w", seq, err)
 	}
-	return json.Marshal(facts)
+	return json.Marshal(found)
 }

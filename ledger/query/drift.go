@@ -32,7 +32,8 @@ var driftQuestions = []Question{
 // generation describes an IPC record.
 func generation(v *View, r *records.IPCRecord) wire.Generation {
 	return wire.Generation{Row: v.row(r.Seq), RunID: index.TextOf(r.RunID), Time: timeOf(r.Time),
-		IPCID: index.TextOf(r.IPCID), OutputHash: index.TextOf(r.OutputHash), Names: v.runNames(r.Seq)}
+		IPCID: index.TextOf(r.IPCID), OutputHash: index.TextOf(r.OutputHash),
+		Names: named(v, func(n *figures.Names) (*wire.RunNames, error) { return n.Run(v.Context, r.Seq) })}
 }
 
 // differences lists the variables whose values differ between two records.

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 
 	"colophon/client/wire"
 	"colophon/ledger/figures"
@@ -23,7 +22,7 @@ var effectQuestions = []Question{
 // Effects lists the pairs of runs that differ in one variable only. It also counts them all.
 func Effects(v *View, q effects.Query) (*wire.EffectsAnswer, error) {
 	q.Any, q.Seeded = v.Any, v.Seeded
-	totals, err := v.Totals.of(v, q)
+	totals, err := v.Totals.Of(v.Context, v.Log.Name(), v.View, q)
 	if err != nil {
 		return nil, err
 	}
@@ -127,65 +126,4 @@ func effectValue(p Parameters, variable, name string) (string, error) {
 		return number.String(), nil
 	}
 	return value, hashForm.check(name, value)
-}
-
-const maxTotals = 256
-
-// Totals caches the totals of questions about effects, each at the size of its latest request.
-// Counting them costs as much as reading all pages. The totals at one size never change. The
-// zero Totals is empty; a nil *Totals caches nothing. It is safe for concurrent use.
-type Totals struct {
-	mu   sync.Mutex // guards the fields below; held briefly
-	kept map[totalsKey]effects.Totals
-	keys []totalsKey // keys of kept, the oldest first
-}
-
-type totalsKey struct {
-	ledger string
-	query  effects.Query
-}
-
-// of returns the totals of a question. If totals at a size close to the view's are cached, it
-// continues from them.
-func (t *Totals) of(v *View, query effects.Query) (effects.Totals, error) {
-	if t == nil {
-		return effects.Count(v.Context, v.View, query, nil)
-	}
-	key := totalsKey{v.Log.Name(), query}
-	known := t.find(key)
-	if known != nil && known.AsOf == v.Size() {
-		return *known, nil
-	}
-	totals, err := effects.Count(v.Context, v.View, query, known)
-	if err == nil {
-		t.keep(key, totals)
-	}
-	return totals, err
-}
-
-// find returns the cached totals, or nil.
-func (t *Totals) find(key totalsKey) *effects.Totals {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if totals, ok := t.kept[key]; ok {
-		return &totals
-	}
-	return nil
-}
-
-// keep caches totals. If the cache is full, it evicts the oldest.
-func (t *Totals) keep(key totalsKey, totals effects.Totals) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.kept == nil {
-		t.kept = make(map[totalsKey]effects.Totals)
-	}
-	if _, ok := t.kept[key]; !ok {
-		if len(t.keys) == maxTotals {
-			delete(t.kept, t.keys[0])
-			t.keys = t.keys[1:]
-		}
-		t.keys = append(t.keys, key)
-	}
-	t.kept[key] = totals
 }

@@ -38,7 +38,7 @@ func Open(c index.Config) (*index.Store, error) {
 	return index.Open(c)
 }
 
-var questions = slices.Concat(producerQuestions, groupQuestions, driftQuestions, effectQuestions, overviewQuestions, searchQuestions,
+var questions = slices.Concat(producerQuestions, groupQuestions, driftQuestions, effectQuestions, overviewQuestions,
 	runDAGQuestions, runQuestions, recordQuestions, citationQuestions, sourceQuestions, pathQuestions)
 
 // Questions returns all questions. The caller must not change them.

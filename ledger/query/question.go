@@ -260,28 +260,18 @@ func (r *Request) readCommon(p Parameters, maxPage int) (err error) {
 			return invalid("as_of", "must be at least 1: every ledger has at least one event")
 		}
 	}
-	if r.Question.Takes&States != 0 {
-		if v.Any, err = p.Choice("state", "live", "any"); err != nil {
-			return err
+	for _, choice := range []struct {
+		takes               Common
+		name, first, second string
+		is                  *bool
+	}{
+		{States, "state", "live", "any", &v.Any}, {Proofs, "proofs", "false", "true", &v.Proofs}, {Figures, "text", "false", "true", &r.Figures},
+		{Seeds, "seeded", "false", "true", &v.Seeded}, {Named, "names", "false", "true", &r.Named},
+	} {
+		if r.Question.Takes&choice.takes == 0 {
+			continue
 		}
-	}
-	if r.Question.Takes&Proofs != 0 {
-		if v.Proofs, err = p.Choice("proofs", "false", "true"); err != nil {
-			return err
-		}
-	}
-	if r.Question.Takes&Figures != 0 {
-		if r.Figures, err = p.Choice("text", "false", "true"); err != nil {
-			return err
-		}
-	}
-	if r.Question.Takes&Seeds != 0 {
-		if v.Seeded, err = p.Choice("seeded", "false", "true"); err != nil {
-			return err
-		}
-	}
-	if r.Question.Takes&Named != 0 {
-		if r.Named, err = p.Choice("names", "false", "true"); err != nil {
+		if *choice.is, err = p.Choice(choice.name, choice.first, choice.second); err != nil {
 			return err
 		}
 	}

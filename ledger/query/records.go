@@ -11,6 +11,7 @@ import (
 	"colophon/client/wire"
 	"colophon/ledger/index/paths"
 	"colophon/ledger/index/records"
+	"colophon/ledger/query/facts"
 	"colophon/ledger/record"
 	"colophon/proofs"
 )
@@ -232,11 +233,11 @@ func Record(v *View, one OneRecord) (*RecordAnswer, error) {
 		return nil, err
 	}
 	if one.Derive {
-		facts, err := Facts(v.Context, v.View, one.Seq, record.Kind(r.Kind))
+		found, err := facts.Of(v.Context, v.View, one.Seq, record.Kind(r.Kind))
 		if err != nil {
 			return nil, fmt.Errorf("deriving the facts of event %d: %w", one.Seq, err)
 		}
-		answer.Derived = &facts
+		answer.Derived = &found
 	}
 	answer.View, err = v.tree()
 	return answer, err

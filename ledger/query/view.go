@@ -12,6 +12,7 @@ import (
 	"colophon/client/wire"
 	"colophon/ledger/figures"
 	"colophon/ledger/index"
+	"colophon/ledger/index/effects"
 	"colophon/ledger/index/records"
 	"colophon/ledger/record/moment"
 	"colophon/proofs"
@@ -39,7 +40,7 @@ type View struct {
 	*index.View
 	Context context.Context
 	Log     Log
-	Totals  *Totals        // counts of earlier questions; nil caches none
+	Totals  *effects.Cache // counts of earlier questions; nil caches none
 	Texts   *figures.Texts // computes figures about texts; nil if the answer has none
 	Names   *figures.Names // finds names; nil if the answer has none
 	Page    index.Page     // page of the rows
@@ -188,11 +189,6 @@ func named[N any](v *View, find func(*figures.Names) (*N, error)) *N {
 // groupName names the value that records have in common. first and last are two of the records.
 func (v *View) groupName(by string, first, last uint64) *wire.Name {
 	return named(v, func(n *figures.Names) (*wire.Name, error) { return n.Group(v.Context, by, first, last) })
-}
-
-// runNames names what an IPC record was made from, and its output.
-func (v *View) runNames(seq uint64) *wire.RunNames {
-	return named(v, func(n *figures.Names) (*wire.RunNames, error) { return n.Run(v.Context, seq) })
 }
 
 // textName names a text of a record by the name of its hash.

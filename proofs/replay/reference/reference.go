@@ -14,6 +14,7 @@ import (
 	"colophon/client/wire"
 	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
+	"colophon/ledger/index/effects"
 	"colophon/ledger/query"
 	"colophon/proofs"
 	"colophon/storage"
@@ -39,7 +40,7 @@ type Reference struct {
 	log      *Log
 	store    *index.Store
 	index    *index.Follower
-	totals   query.Totals
+	totals   effects.Cache
 	progress func(indexed, size uint64)
 }
 

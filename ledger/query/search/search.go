@@ -1,11 +1,13 @@
-package query
+// Package search finds what a text can mean in a ledger. Its cost does not grow with the ledger.
+package search
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
-	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -22,55 +24,67 @@ import (
 	"colophon/ledger/record"
 )
 
-// The question of a search box (spec: Search). Its cost does not grow with the ledger.
-var searchQuestions = []Question{
-	{Path: "/search", Takes: Proofs, Names: []string{"q"}, AlwaysNamed: true, Ask: asking(parseSearch, Search)},
-}
-
 // Bounds of a search.
 const (
-	maxQuery    = 256 // length of the text in bytes
 	maxHits     = 50
 	maxListed   = 200 // models, projects, sources, and producers that are compared with the text, each
-	maxNamed    = 250 // prompts, and inputs, whose first words are compared with the text
+	maxNamed    = 250 // prompts, inputs, and questions whose first words are compared with the text, each
 	maxLabelled = 64  // names of labels whose values are compared with the text
 )
 
 // searchedLog bounds a log that is searched for the first digits of hashes.
 var searchedLog = prefix.Bounds{Events: 20_000, Bytes: 64 << 20}
 
-func parseSearch(p Parameters) (string, error) {
-	q := strings.Join(strings.Fields(p["q"]), " ")
-	switch {
-	case q == "":
-		return "", invalid("q", "is required: a hash or its first digits, a number of an event, or a text")
-	case len(q) > maxQuery:
-		return "", invalid("q", "is %d bytes long, but at most %d are allowed", len(q), maxQuery)
-	}
-	return q, nil
+// Hit is a value that records have, and one of these records.
+type Hit struct {
+	Type, Value string
+	Seq         uint64
+	Name        *wire.Name // nil if nothing is known
 }
 
-// search collects the hits of one search.
+// search is the state of one Find.
 type search struct {
-	*View
-	text   string // what is searched for
-	folded string // the same in lower case
-	answer *wire.SearchAnswer
-	seen   map[[2]string]bool
+	*index.View
+	ctx      context.Context
+	names    *figures.Names
+	hashes   []string // names of hashes
+	text     string   // what is searched for
+	folded   string   // the same in lower case
+	hits     []Hit
+	complete bool
+	seen     map[[2]string]bool
+	err      error // the first error of the method named
 }
 
-// Search finds what a text can mean: an event, a hash, a value of records, or a text by its first
-// words. Exact values come first.
-func Search(v *View, text string) (*wire.SearchAnswer, error) {
-	s := &search{v, text, strings.ToLower(text), &wire.SearchAnswer{Rows: []wire.SearchHit{}, Complete: true}, make(map[[2]string]bool)}
-	for _, part := range []func() error{s.events, s.hashes, s.values, s.labels, s.lists, s.words} {
-		if err := part(); err != nil {
-			return nil, err
+// Find finds what a text can mean: an event, a hash, a value of records, or a text by its first words.
+// Exact values come first. hashes are the names of the hashes by which records are found, and names
+// finds names; nil finds none. complete is false if a bound left something out.
+func Find(ctx context.Context, v *index.View, names *figures.Names, hashes []string, text string) (hits []Hit, complete bool, err error) {
+	s := &search{View: v, ctx: ctx, names: names, hashes: hashes, text: text, folded: strings.ToLower(text), complete: true, seen: make(map[[2]string]bool)}
+	for _, part := range []func() error{s.events, s.digitsOfHashes, s.values, s.labels, s.lists, s.words} {
+		if err := errors.Join(part(), s.err); err != nil {
+			return nil, false, err
 		}
 	}
-	var err error
-	s.answer.View, err = v.tree()
-	return s.answer, err
+	return s.hits, s.complete, nil
+}
+
+// named returns a name, or nil without names.
+func (s *search) named(find func(*figures.Names) (*wire.Name, error)) *wire.Name {
+	if s.names == nil || s.err != nil {
+		return nil
+	}
+	name, err := find(s.names)
+	s.err = err
+	return name
+}
+
+func (s *search) recordName(seq uint64) *wire.Name {
+	return s.named(func(n *figures.Names) (*wire.Name, error) { return n.Record(s.ctx, seq) })
+}
+
+func (s *search) textName(seq uint64, hash string) *wire.Name {
+	return s.named(func(n *figures.Names) (*wire.Name, error) { return n.Text(s.ctx, seq, hash) })
 }
 
 // add adds a hit, unless there are too many.
@@ -78,11 +92,11 @@ func (s *search) add(kind, value string, seq uint64, name *wire.Name) {
 	key := [2]string{kind, value}
 	switch {
 	case s.seen[key]:
-	case len(s.answer.Rows) == maxHits:
-		s.answer.Complete = false
+	case len(s.hits) == maxHits:
+		s.complete = false
 	default:
 		s.seen[key] = true
-		s.answer.Rows = append(s.answer.Rows, wire.SearchHit{Row: s.row(seq), Type: kind, Value: value, Name: name})
+		s.hits = append(s.hits, Hit{kind, value, seq, name})
 	}
 }
 
@@ -98,32 +112,28 @@ func (s *search) digits() string {
 
 // events finds events by their seq or their event_hash.
 func (s *search) events() error {
-	if seq, err := ParseCount("", s.text); err == nil && seq < s.Size() {
+	if seq, err := strconv.ParseUint(s.text, 10, 64); err == nil && seq < s.Size() && strconv.FormatUint(seq, 10) == s.text {
 		s.add("event", s.text, seq, s.recordName(seq))
 	}
 	digits := s.digits()
 	if digits == "" {
 		return nil
 	}
-	found, err := s.EventsWith(s.Context, digits)
+	found, err := s.EventsWith(s.ctx, digits)
 	for _, e := range found {
 		s.add("event_hash", hex.EncodeToString(e.Hash[:]), e.Seq, s.recordName(e.Seq))
 	}
 	return err
 }
 
-// hashes finds the hashes of records.
-func (s *search) hashes() error {
+// digitsOfHashes finds the hashes of records by all or by the first of their digits.
+func (s *search) digitsOfHashes() error {
 	digits := s.digits()
 	if len(digits) == 64 {
-		for _, name := range slices.Sorted(maps.Keys(valueForms)) {
+		for _, name := range s.hashes {
 			value := digits
-			switch valueForms[name] {
-			case hashForm:
-			case chunkForm:
+			if name == prefix.ChunkHash {
 				value = "sha256:" + digits
-			default:
-				continue
 			}
 			if err := s.exact(name, value); err != nil {
 				return err
@@ -134,9 +144,9 @@ func (s *search) hashes() error {
 	if digits == "" {
 		return nil
 	}
-	found, err := searchedLog.Any(s.Context, s.View.View, digits, maxHits+1)
+	found, err := searchedLog.Any(s.ctx, s.View, digits, maxHits+1)
 	if errors.Is(err, prefix.ErrTooMany) {
-		s.answer.Complete = false
+		s.complete = false
 		return nil
 	}
 	for _, one := range found {
@@ -151,9 +161,6 @@ var searchedValues = []string{"run_id", "subject", "project", "source_id", "prod
 // values finds values of records.
 func (s *search) values() error {
 	for _, name := range searchedValues {
-		if !valueForms[name].fits(s.text) {
-			continue
-		}
 		if err := s.exact(name, s.text); err != nil {
 			return err
 		}
@@ -167,12 +174,12 @@ func (s *search) exact(name, value string) error {
 	if name == records.Topic {
 		filter.Kind = record.Note
 	}
-	found, _, err := records.List(s.Context, s.View.View, filter, index.Page{Limit: 1})
+	found, _, err := records.List(s.ctx, s.View, filter, index.Page{Limit: 1})
 	if err != nil || len(found) == 0 {
 		return err
 	}
 	seq := found[0].Seq
-	if valueForms[name] == hashForm {
+	if slices.Contains(s.hashes, name) {
 		s.add(name, value, seq, s.textName(seq, name))
 	} else {
 		s.add(name, value, seq, s.recordName(seq))
@@ -185,7 +192,7 @@ func (s *search) labels() error {
 	if name, value, found := strings.Cut(s.text, "="); found && name != "" {
 		return s.exact(records.LabelPrefix+strings.TrimPrefix(name, records.LabelPrefix), value)
 	}
-	names, next, err := groups.Values(s.View.View, groups.LabelNames, index.Page{Limit: maxLabelled})
+	names, next, err := groups.Values(s.View, groups.LabelNames, index.Page{Limit: maxLabelled})
 	if err != nil {
 		return err
 	}
@@ -204,7 +211,7 @@ func (s *search) labels() error {
 // more notes that a list has more than was searched.
 func (s *search) more(next []byte) {
 	if next != nil {
-		s.answer.Complete = false
+		s.complete = false
 	}
 }
 
@@ -216,7 +223,7 @@ func (s *search) lists() error {
 			s.add(kind, value, seq, nil)
 		}
 	}
-	models, next, err := groups.List(s.Context, s.View.View, groups.Query{By: records.Model, Any: true}, page)
+	models, next, err := groups.List(s.ctx, s.View, groups.Query{By: records.Model, Any: true}, page)
 	for i := range models {
 		take("model", models[i].Value, models[i].Last.Seq)
 	}
@@ -224,7 +231,7 @@ func (s *search) lists() error {
 	if err != nil {
 		return err
 	}
-	projects, next, err := paths.Projects(s.View.View, page)
+	projects, next, err := paths.Projects(s.View, page)
 	for i := range projects {
 		take("project", projects[i].Name, projects[i].Seq)
 	}
@@ -232,7 +239,7 @@ func (s *search) lists() error {
 	if err != nil {
 		return err
 	}
-	sources, next, err := citations.Sources(s.Context, s.View.View, page)
+	sources, next, err := citations.Sources(s.ctx, s.View, page)
 	for i := range sources {
 		take("source_id", sources[i].ID, sources[i].Seq)
 		if title := sources[i].Title; title != nil && strings.Contains(strings.ToLower(*title), s.folded) {
@@ -243,7 +250,7 @@ func (s *search) lists() error {
 	if err != nil {
 		return err
 	}
-	delivered, next, err := producers.List(s.View.View, page)
+	delivered, next, err := producers.List(s.View, page)
 	for i := range delivered {
 		take("producer", delivered[i].ID, delivered[i].Seq)
 	}
@@ -253,17 +260,17 @@ func (s *search) lists() error {
 
 // words finds prompts, inputs, and questions by the first words of their texts.
 func (s *search) words() error {
-	if s.Names == nil || !s.Names.Content || utf8.RuneCountInString(s.text) < 2 {
+	if s.names == nil || !s.names.Content || utf8.RuneCountInString(s.text) < 2 {
 		return nil
 	}
 	page := index.Page{Limit: maxNamed}
 	take := func(by, value string, first, last uint64) {
-		if name := s.groupName(by, first, last); figures.Begins(name, s.folded) {
+		if name := s.named(func(n *figures.Names) (*wire.Name, error) { return n.Group(s.ctx, by, first, last) }); figures.Begins(name, s.folded) {
 			s.add(by, value, last, name)
 		}
 	}
 	for _, by := range [...]string{records.SystemPromptHash, records.Input} {
-		found, next, err := groups.List(s.Context, s.View.View, groups.Query{By: by, Any: true}, page)
+		found, next, err := groups.List(s.ctx, s.View, groups.Query{By: by, Any: true}, page)
 		if err != nil {
 			return err
 		}
@@ -273,7 +280,7 @@ func (s *search) words() error {
 		s.more(next)
 	}
 	const question = "question_hash"
-	found, next, err := rundags.ListGroups(s.Context, s.View.View, rundags.GroupQuery{By: question, Any: true}, page)
+	found, next, err := rundags.ListGroups(s.ctx, s.View, rundags.GroupQuery{By: question, Any: true}, page)
 	for i := range found {
 		take(question, found[i].Value, found[i].FirstSeq, found[i].LastSeq)
 	}

@@ -1,24 +1,22 @@
-package query
+package effects
 
 import (
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"colophon/ledger/index/effects"
 )
 
 // The cache keeps the latest totals, each under its own ledger and query.
 func TestTotalsAreKept(t *testing.T) {
-	var kept Totals
+	var kept Cache
 	keyOf := func(n int) totalsKey {
-		return totalsKey{"default", effects.Query{Variable: "model", A: "a", B: fmt.Sprint(n)}}
+		return totalsKey{"default", Query{Variable: "model", A: "a", B: fmt.Sprint(n)}}
 	}
 	for n := range maxTotals + 2 {
 		require.Nil(t, kept.find(keyOf(n)))
-		kept.keep(keyOf(n), effects.Totals{Pairs: 1, AsOf: 7})
-		kept.keep(keyOf(n), effects.Totals{Pairs: uint64(n), AsOf: 8})
+		kept.keep(keyOf(n), Totals{Pairs: 1, AsOf: 7})
+		kept.keep(keyOf(n), Totals{Pairs: uint64(n), AsOf: 8})
 	}
 	require.Len(t, kept.kept, maxTotals)
 	require.Len(t, kept.keys, maxTotals)
@@ -26,7 +24,7 @@ func TestTotalsAreKept(t *testing.T) {
 		totals := kept.find(keyOf(n))
 		require.Equal(t, n >= 2, totals != nil)
 		if totals != nil {
-			require.Equal(t, effects.Totals{Pairs: uint64(n), AsOf: 8}, *totals)
+			require.Equal(t, Totals{Pairs: uint64(n), AsOf: 8}, *totals)
 		}
 	}
 	other := keyOf(maxTotals)

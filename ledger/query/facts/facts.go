@@ -1,4 +1,5 @@
-package query
+// Package facts derives what follows from a record and the events before it (spec: Derived members).
+package facts
 
 import (
 	"context"
@@ -13,9 +14,9 @@ import (
 	"colophon/ledger/record"
 )
 
-// Facts returns the facts that follow from all events up to and including the record's own
+// Of returns the facts that follow from all events up to and including the record's own
 // (spec: Derived members). No proof covers them.
-func Facts(ctx context.Context, view *index.View, seq uint64, kind record.Kind) (facts wire.Derived, err error) {
+func Of(ctx context.Context, view *index.View, seq uint64, kind record.Kind) (facts wire.Derived, err error) {
 	switch kind {
 	case record.IPCRecord:
 		return runFacts(ctx, view, seq)
@@ -26,7 +27,7 @@ func Facts(ctx context.Context, view *index.View, seq uint64, kind record.Kind) 
 		}
 		facts.Divergence = &wire.DerivedDivergence{Against: d.Against, FirstDivergingStage: d.Stage, Cause: wire.RunCause(d.Cause.Cause)}
 		if d.Known {
-			facts.Divergence.DifferingDimensions = orEmpty(d.Dimensions)
+			facts.Divergence.DifferingDimensions = append([]string{}, d.Dimensions...)
 		}
 	case record.PathFingerprint:
 		change, err := paths.ChangeOf(ctx, view, seq)
@@ -69,7 +70,11 @@ func citationFacts(ctx context.Context, view *index.View, seq uint64) (facts wir
 	}
 	facts.Conflicts = make([]wire.DerivedConflict, len(found))
 	for i, c := range found {
-		facts.Conflicts[i] = wire.DerivedConflict{ChunkHash: c.ChunkHash, SourceCount: c.Count, Sources: sourceUses(c.Sources)}
+		sources := make([]wire.SourceUse, len(c.Sources))
+		for j, s := range c.Sources {
+			sources[j] = wire.SourceUse{SourceID: s.ID, Seq: s.Seq}
+		}
+		facts.Conflicts[i] = wire.DerivedConflict{ChunkHash: c.ChunkHash, SourceCount: c.Count, Sources: sources}
 	}
 	facts.UnregisteredSources, err = citations.UnregisteredSources(ctx, view, seq)
 	return facts, err

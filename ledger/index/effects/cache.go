@@ -1,0 +1,69 @@
+package effects
+
+import (
+	"context"
+	"sync"
+
+	"colophon/ledger/index"
+)
+
+const maxTotals = 256
+
+// Cache keeps the totals of queries, each at the size of its latest request.
+// Counting them costs as much as reading all pages. The totals at one size never change. The
+// zero Cache is empty; a nil *Cache keeps nothing. It is safe for concurrent use.
+type Cache struct {
+	mu   sync.Mutex // guards the fields below; held briefly
+	kept map[totalsKey]Totals
+	keys []totalsKey // keys of kept, the oldest first
+}
+
+type totalsKey struct {
+	ledger string
+	query  Query
+}
+
+// Of returns the totals of a query of a ledger. If totals at a size close to the view's are cached, it
+// continues from them. A nil Cache counts them all.
+func (c *Cache) Of(ctx context.Context, ledger string, v *index.View, query Query) (Totals, error) {
+	if c == nil {
+		return Count(ctx, v, query, nil)
+	}
+	key := totalsKey{ledger, query}
+	known := c.find(key)
+	if known != nil && known.AsOf == v.Size() {
+		return *known, nil
+	}
+	totals, err := Count(ctx, v, query, known)
+	if err == nil {
+		c.keep(key, totals)
+	}
+	return totals, err
+}
+
+// find returns the cached totals, or nil.
+func (c *Cache) find(key totalsKey) *Totals {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if totals, ok := c.kept[key]; ok {
+		return &totals
+	}
+	return nil
+}
+
+// keep caches totals. If the cache is full, it evicts the oldest.
+func (c *Cache) keep(key totalsKey, totals Totals) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.kept == nil {
+		c.kept = make(map[totalsKey]Totals)
+	}
+	if _, ok := c.kept[key]; !ok {
+		if len(c.keys) == maxTotals {
+			delete(c.kept, c.keys[0])
+			c.keys = c.keys[1:]
+		}
+		c.keys = append(c.keys, key)
+	}
+	c.kept[key] = totals
+}

@@ -1,0 +1,76 @@
+package rates
+
+import (
+	"errors"
+	"time"
+
+	"colophon/ledger/index"
+)
+
+// Query selects the periods of rates. A bound that is nil is the time of the first, or just after that
+// of the last event.
+type Query struct {
+	index.Bounds
+	Step time.Duration // length of a period in whole seconds; 0 means one that fits
+}
+
+const (
+	MaxPeriods = 500                // periods of an answer
+	MaxStep    = 1000 * 365 * 86400 // length of a period, in seconds
+	fewPeriods = 60                 // periods if the query has no step
+)
+
+// ErrTooMany means that the query has more than MaxPeriods periods.
+var ErrTooMany = errors.New("too many periods")
+
+// steps are the lengths of periods that List chooses from, in seconds.
+var steps = [...]time.Duration{1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400, 28 * 86400, 364 * 86400}
+
+// List counts records in consecutive periods of one length, which it returns too. A period begins at a
+// multiple of its length after 1970, in UTC.
+func List(v *index.View, q Query) (found []Rate, step time.Duration, err error) {
+	since, until, err := q.ends(v)
+	if err != nil {
+		return nil, 0, err
+	}
+	step = q.Step
+	for i := 0; step == 0; i++ {
+		if s := steps[i] * time.Second; until.Sub(since) <= (fewPeriods-1)*s || i == len(steps)-1 {
+			step = s
+		}
+	}
+	last := floor(since, step)
+	times := []time.Time{last}
+	for last.Before(until) {
+		last = last.Add(step)
+		if times = append(times, last); len(times) > MaxPeriods+1 {
+			return nil, 0, ErrTooMany
+		}
+	}
+	found, err = Between(v, times)
+	return found, step, err
+}
+
+// ends returns the time that the periods must cover.
+func (q *Query) ends(v *index.View) (since, until time.Time, err error) {
+	if q.Since != nil {
+		since = *q.Since
+	} else if since, err = v.RecordedAt(0); err != nil {
+		return since, until, err
+	}
+	if q.Until != nil {
+		return since, *q.Until, nil
+	}
+	until, err = v.RecordedAt(v.Size() - 1)
+	return since, until.Add(time.Microsecond), err
+}
+
+// floor returns the last multiple of a step after 1970 that is not after a time.
+func floor(at time.Time, step time.Duration) time.Time {
+	seconds, of := at.Unix(), int64(step/time.Second)
+	rest := seconds % of
+	if rest < 0 {
+		rest += of
+	}
+	return time.Unix(seconds-rest, 0).UTC()
+}

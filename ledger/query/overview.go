@@ -1,0 +1,115 @@
+package query
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"colophon/client/wire"
+	"colophon/ledger/index/groups"
+	"colophon/ledger/index/rates"
+	"colophon/ledger/query/search"
+	"colophon/ledger/record/moment"
+)
+
+// Questions about a ledger as a whole: what its runs have, how its records turned out, and what a text can mean
+// (spec: Values; Rates; Search).
+var overviewQuestions = []Question{
+	{Path: "/drift/values", Takes: Pages | Proofs, Names: []string{"of"}, Ask: asking(parseValuesOf, Values)},
+	{Path: "/rates", Names: []string{"since", "until", "step"}, Ask: asking(parseRates, Rates)},
+	{Path: "/search", Takes: Proofs, Names: []string{"q"}, AlwaysNamed: true, Ask: asking(parseSearch, Search)},
+}
+
+// listed are the names whose values the index lists.
+var listed = []string{"temperature", "max_tokens", groups.LabelNames}
+
+func parseValuesOf(p Parameters) (string, error) {
+	if !p.Has("of") {
+		return "", invalid("of", "is required: temperature, max_tokens or label")
+	}
+	return oneOf("of", p["of"], "", listed)
+}
+
+// Values lists the values that runs of any state have for a name, or the names of their labels.
+func Values(v *View, of string) (*wire.Page[wire.RunValue], error) {
+	found, next, err := groups.Values(v.View, of, v.Page)
+	if err != nil {
+		return nil, err
+	}
+	return page(v, found, next, func(v *View, value *groups.Value) wire.RunValue {
+		return wire.RunValue{Row: v.row(value.Seq), Value: value.Text}
+	})
+}
+
+func parseRates(p Parameters) (q rates.Query, err error) {
+	if q.Bounds, err = p.bounds(); err != nil {
+		return q, err
+	}
+	seconds, given, err := p.Count("step")
+	if err == nil && given && (seconds == 0 || seconds > rates.MaxStep) {
+		err = invalid("step", "must be a number of seconds from 1 to %d", rates.MaxStep)
+	}
+	q.Step = time.Duration(seconds) * time.Second
+	return q, err
+}
+
+// Rates counts records by how they turned out, in consecutive periods of one length.
+func Rates(v *View, q rates.Query) (*wire.Rates, error) {
+	found, step, err := rates.List(v.View, q)
+	if errors.Is(err, rates.ErrTooMany) {
+		return nil, invalid("step", "the period has more than %d steps of that length; give a longer step, or a later since", rates.MaxPeriods)
+	}
+	if err != nil {
+		return nil, err
+	}
+	answer := &wire.Rates{Step: uint64(step / time.Second), Rows: rowsOf(v, found, rateRow)}
+	answer.View, err = v.tree()
+	return answer, err
+}
+
+func rateRow(_ *View, r *rates.Rate) wire.Rate {
+	row := wire.Rate{Since: wire.Time(r.Since.Format(moment.Layout)), Until: wire.Time(r.Until.Format(moment.Layout)), Events: r.Below - r.From,
+		Mismatches: r.Mismatches, NoOutput: r.NoOutput, Drift: make(map[wire.Cause]uint64, len(r.Drift))}
+	if row.Events > 0 {
+		row.FirstSeq = &r.From
+	}
+	for cause, n := range r.Drift {
+		row.Drift[wire.Cause(cause)] = n
+	}
+	return row
+}
+
+// maxQuery limits the length of a text to search for, in bytes.
+const maxQuery = 256
+
+func parseSearch(p Parameters) (string, error) {
+	q := strings.Join(strings.Fields(p["q"]), " ")
+	switch {
+	case q == "":
+		return "", invalid("q", "is required: a hash or its first digits, a number of an event, or a text")
+	case len(q) > maxQuery:
+		return "", invalid("q", "is %d bytes long, but at most %d are allowed", len(q), maxQuery)
+	}
+	return q, nil
+}
+
+// Search finds what a text can mean.
+func Search(v *View, text string) (*wire.SearchAnswer, error) {
+	var hashes []string
+	for _, name := range slices.Sorted(maps.Keys(valueForms)) {
+		if form := valueForms[name]; form == hashForm || form == chunkForm {
+			hashes = append(hashes, name)
+		}
+	}
+	found, complete, err := search.Find(v.Context, v.View, v.Names, hashes, text)
+	if err != nil {
+		return nil, err
+	}
+	answer := &wire.SearchAnswer{Complete: complete, Rows: rowsOf(v, found, func(v *View, h *search.Hit) wire.SearchHit {
+		return wire.SearchHit{Row: v.row(h.Seq), Type: h.Type, Value: h.Value, Name: h.Name}
+	})}
+	answer.View, err = v.tree()
+	return answer, err
+}
