@@ -10,9 +10,9 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/klauspost/compress/gzip"
 )
@@ -30,9 +30,9 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // built is one file as it is sent, plain and compressed.
 type built struct {
-	mediaType   string
-	plain, gzip []byte
-	tag         string // entity tag of the plain form, without quotes
+	mediaType    string
+	plain, gzip  []byte
+	tag, gzipTag string // entity tags of the two forms
 }
 
 // bundle is what was built. Its version is a digest of all its files, so that an address that
@@ -64,12 +64,12 @@ var load = sync.OnceValue(func() bundle {
 			text = bytes.ReplaceAll(text, []byte("ui/VERSION/"), []byte("ui/"+b.version+"/"))
 		}
 		sum := sha256.Sum256(text)
-		b.files[name] = built{mediaTypeOf(name), text, compressed(text), short(sum[:])}
+		b.files[name] = built{mediaTypeOf(name), text, compressed(text), `"` + short(sum[:]) + `"`, `"` + short(sum[:]) + `-gzip"`}
 	}
 	return b
 })
 
-func short(sum []byte) string { return base64.RawURLEncoding.EncodeToString(sum[:12]) }
+func short(sum []byte) string { return base64.RawURLEncoding.EncodeToString(sum[:16]) }
 
 // mediaTypeOf does not depend on the media types that the machine has configured.
 func mediaTypeOf(name string) string {
@@ -131,8 +131,26 @@ func (f built) send(w http.ResponseWriter, r *http.Request, gzip bool) {
 	text, tag := f.plain, f.tag
 	if gzip {
 		h.Set("Content-Encoding", "gzip")
-		text, tag = f.gzip, tag+"-gzip"
+		text, tag = f.gzip, f.gzipTag
 	}
-	h.Set("ETag", `"`+tag+`"`)
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
+	h.Set("ETag", tag)
+	if hasTag(r, tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	_, _ = w.Write(text) // the client is gone if this fails
+}
+
+// hasTag reports whether the client has the content with this entity tag (RFC 9110, section
+// 13.1.2).
+func hasTag(r *http.Request, tag string) bool {
+	for _, header := range r.Header.Values("If-None-Match") {
+		for had := range strings.SplitSeq(header, ",") {
+			if had = strings.TrimPrefix(strings.TrimSpace(had), "W/"); had == tag || had == "*" {
+				return true
+			}
+		}
+	}
+	return false
 }

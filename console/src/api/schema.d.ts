@@ -152,7 +152,7 @@ export interface paths {
                 file: string;
                 /**
                  * @description A digest of all files of the console. The page at `/` names the files with it.
-                 * @example 3q2-7wAAAAAAAAAA
+                 * @example AAAAAAAAAAAAAAAAAAAAAA
                  */
                 version: string;
             };
@@ -5717,6 +5717,8 @@ export interface components {
         AnyOrigin: "*";
         /** @description Identifies the bytes of the answer; the same bytes have the same tag. */
         Etag: string;
+        /** @description gzip, if accepted. */
+        GzipIfAccepted: "gzip";
         /** @description The record was already in the log; nothing was added. */
         IdempotentReplayed: "true";
         /**
@@ -5738,6 +5740,8 @@ export interface components {
          * @example 1
          */
         RetryAfter: number;
+        /** @description The headers of the request on which the answer depends, such as `Accept` and `Accept-Encoding`. */
+        VaryOfConsole: string;
     };
     pathItems: never;
 }
@@ -5755,8 +5759,13 @@ export interface operations {
             /** @description The page. It loads only files below `/ui`. */
             200: {
                 headers: {
+                    "Content-Encoding": components["headers"]["GzipIfAccepted"];
                     /** @description Keeps a browser from loading anything else, and from running anything that a text contains. */
                     "Content-Security-Policy": string;
+                    /** @description Keeps other pages from reaching into this one. */
+                    "Cross-Origin-Opener-Policy": "same-origin";
+                    Etag: components["headers"]["Etag"];
+                    Vary: components["headers"]["VaryOfConsole"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5767,10 +5776,12 @@ export interface operations {
             302: {
                 headers: {
                     Location: components["headers"]["Location"];
+                    Vary: components["headers"]["VaryOfConsole"];
                     [name: string]: unknown;
                 };
                 content?: never;
             };
+            304: components["responses"]["Unchanged"];
             414: components["responses"]["LongURL"];
             429: components["responses"]["TooManyRequests"];
             503: components["responses"]["Unavailable"];
@@ -5950,7 +5961,7 @@ export interface operations {
                 file: string;
                 /**
                  * @description A digest of all files of the console. The page at `/` names the files with it.
-                 * @example 3q2-7wAAAAAAAAAA
+                 * @example AAAAAAAAAAAAAAAAAAAAAA
                  */
                 version: string;
             };
@@ -5961,6 +5972,10 @@ export interface operations {
             /** @description The file, which never changes at this address. */
             200: {
                 headers: {
+                    "Cache-Control": components["headers"]["Immutable"];
+                    "Content-Encoding": components["headers"]["GzipIfAccepted"];
+                    Etag: components["headers"]["Etag"];
+                    Vary: components["headers"]["VaryOfConsole"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5970,6 +5985,7 @@ export interface operations {
                     "text/plain": string;
                 };
             };
+            304: components["responses"]["Unchanged"];
             404: components["responses"]["NotFound"];
             414: components["responses"]["LongURL"];
             429: components["responses"]["TooManyRequests"];
