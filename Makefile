@@ -28,7 +28,7 @@ GOSECFLAGS  := -quiet -exclude=G115,G304,G104 -exclude-dir=deploy/release -exclu
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race fuzz hostile faults ha drill manifests lint security bench growth e2e interop rapidoc release
+.PHONY: help run build test race fuzz hostile faults ha drill manifests lint security bench growth e2e interop clients rapidoc release
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,6 +98,9 @@ interop: ## Mirror, check, and watch a server with other people's tools (Node 18
 	@if command -v npm >/dev/null; then cd e2e/interop/node && npm ci --silent --ignore-scripts --no-audit --no-fund; fi
 	$(GO) -C e2e/interop vet ./...
 	$(GO) -C e2e/interop test -count=1 -timeout 15m ./...
+
+clients: ## Build, lint, and test the clients in clients/, and build the script of the audit pack's page (Node 20)
+	cd clients/typescript && npm ci --silent --ignore-scripts --no-audit --no-fund && npm run --silent all
 
 rapidoc: ## Update RapiDoc, which renders /docs, from npm (RAPIDOC is its version)
 	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT; \
