@@ -99,7 +99,7 @@ interop: ## Mirror, check, and watch a server with other people's tools (Node 18
 	$(GO) -C e2e/interop vet ./...
 	$(GO) -C e2e/interop test -count=1 -timeout 15m ./...
 
-clients: ## Build, lint, and test the clients in clients/, and build the script of the audit pack's page (Node 20)
+clients: build ## Build, lint, and test the clients in clients/, and build the script of the audit pack's page (Node 20)
 	cd clients/typescript && npm ci --silent --ignore-scripts --no-audit --no-fund && npm run --silent all
 
 rapidoc: ## Update RapiDoc, which renders /docs, from npm (RAPIDOC is its version)

@@ -27,6 +27,6 @@ export default tseslint.config(
   },
   {
     files: ["test/**/*.mjs", "build.mjs", "eslint.config.js"],
-    languageOptions: { globals: { process: "readonly", console: "readonly", URL: "readonly", crypto: "readonly", fetch: "readonly", setTimeout: "readonly", TextEncoder: "readonly", Buffer: "readonly", Response: "readonly", AbortController: "readonly", performance: "readonly", setImmediate: "readonly" } },
+    languageOptions: { globals: { process: "readonly", console: "readonly", URL: "readonly", crypto: "readonly", fetch: "readonly", setTimeout: "readonly", TextEncoder: "readonly", Buffer: "readonly", Response: "readonly", AbortController: "readonly", DOMException: "readonly", structuredClone: "readonly", performance: "readonly", setImmediate: "readonly" } },
   },
 );
