@@ -96,13 +96,13 @@ func (l *Ledger) Checkpoint(ctx context.Context, head *Head, size uint64) ([]byt
 
 // CanSign returns nil if this server signs for the ledger now. It returns storage.ErrNotHeld if
 // another server does, or the reason why none can.
-func (l *Ledger) CanSign() error { return l.signing.check() }
+func (p Published) CanSign() error { return p.ledger.signing.check() }
 
 // SignExport returns the note of an export manifest, signed with the keys that sign the next
 // checkpoint. It fails if CanSign does.
-func (l *Ledger) SignExport(m *proofs.ExportManifest) ([]byte, error) {
-	if err := l.CanSign(); err != nil {
+func (p Published) SignExport(m *proofs.ExportManifest) ([]byte, error) {
+	if err := p.CanSign(); err != nil {
 		return nil, fmt.Errorf("signing an export: %w", err)
 	}
-	return proofs.SignExport(m, l.signing.keys.Load().signers...)
+	return proofs.SignExport(m, p.ledger.signing.keys.Load().signers...)
 }

@@ -36,7 +36,7 @@ func (h *Handlers) Export(c *call.Call) error {
 	}
 	defer e.text.Release()
 	// The checks come first, because no error can be reported after the answer has begun.
-	if err := l.CanSign(); err != nil {
+	if err := l.Published().CanSign(); err != nil {
 		return err
 	}
 	for first := true; first || e.cursor != ""; first = false {
@@ -96,13 +96,21 @@ func (h *Handlers) newExport(c *call.Call, l *ledger.Ledger) (*export, error) {
 			return nil, problem.Invalid("question", "cannot have the parameter %s: an export has all rows, and its tree size is the parameter as_of of the export", name)
 		}
 	}
-	e.path = (&url.URL{Path: path}).EscapedPath()
-	if unescaped, err := url.PathUnescape(path); err == nil {
-		e.path = (&url.URL{Path: unescaped, RawPath: path}).EscapedPath()
-	}
+	e.path = canonicalPath(path)
 	e.tree, err = proofs.OpenTree(0, nil, nil)
 	e.text = call.NewReply()
 	return e, err
+}
+
+// canonicalPath returns a path with each element percent-encoded in one way.
+func canonicalPath(path string) string {
+	elements := strings.Split(path, "/")
+	for i, element := range elements {
+		if text, err := url.PathUnescape(element); err == nil { // query.Find has checked it
+			elements[i] = url.PathEscape(text)
+		}
+	}
+	return strings.Join(elements, "/")
 }
 
 // page reads the next page of the answer.
@@ -224,7 +232,7 @@ func (e *export) finish() error {
 	if len(e.values) > 0 {
 		question += "?" + e.values.Encode()
 	}
-	note, err := e.ledger.SignExport(&proofs.ExportManifest{
+	note, err := e.ledger.Published().SignExport(&proofs.ExportManifest{
 		Checkpoint: proofs.Checkpoint{Origin: e.ledger.Info().Origin, Size: e.size, Root: root},
 		Question:   question,
 		Rows:       e.tree.Size(), RowsRoot: e.tree.Root(), Rest: sha256.Sum256(e.rest),
