@@ -37,7 +37,7 @@ beside the file its manifest, FILE.manifest.json. The ledger signs the manifest:
 tree size, number of rows, and a hash of each row. colophon verify FILE names each row
 that was changed, added, or removed. PATH is the path of the question below the ledger's,
 with its parameters, as in the API: /records?kind=ipc_record, /drift/groups?by=input,
-/drift/effects/model/claude-2/claude-2.1. In CSV and Parquet, the column _row has the
+/drift/effects?variable=model&a=claude-2&b=claude-2.1. In CSV and Parquet, the column _row has the
 exact JSON of the row.
 
 With --pack, write an audit pack: one HTML file with records, their content and their
@@ -49,7 +49,7 @@ them. The pack also has the events that erased content of these records. It has 
 content of the records that is not erased and that the token is allowed to read. Anyone
 who gets the file can read this content. All proofs are for one tree size.`,
 		Example: `  colophon export --format parquet --out records.parquet --question '/records?kind=ipc_record'
-  colophon export --format csv --out effects.csv --question /drift/effects/model/claude-2/claude-2.1 --as-of 5000
+  colophon export --format csv --out effects.csv --question '/drift/effects?variable=model&a=claude-2&b=claude-2.1' --as-of 5000
   colophon export --pack answer-311.html --run-id answer/311
   colophon export --pack two.html 41 42 --without-content
   colophon export --pack march.html --label user=7431 --since 2026-03-01T00:00:00Z --until 2026-04-01T00:00:00Z`,
