@@ -3,6 +3,7 @@ GO          ?= go
 FUZZTIME    ?= 10s
 HOSTILE     ?= 100000
 FAULTS      ?= 1000
+GATE_DRAWS  ?= 1000
 # For a release: make build VERSION=v1.2.3
 VERSION     ?=
 STAMPED      = $(or $(VERSION),$(shell git describe --tags --always --dirty 2>/dev/null),devel)
@@ -28,7 +29,7 @@ GOSECFLAGS  := -quiet -exclude=G115,G304,G104 -exclude-dir=deploy/release -exclu
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race fuzz hostile faults ha drill manifests lint security bench growth e2e interop rapidoc release
+.PHONY: help run build test race fuzz hostile faults ha drill gate manifests lint security bench growth e2e interop rapidoc release
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +72,9 @@ ha: ## Inject faults into three servers on Patroni for HA_MINUTES (default 10), 
 
 drill: ## Replace three servers one by one while clients write; FROM=COMMIT builds the old servers of that commit
 	DRILL_FROM='$(FROM)' $(GO) test -count=1 -timeout 15m -v ./e2e/upgrade
+
+gate: ## Count the false alarms and the misses of drift gate in GATE_DRAWS draws of each kind (default 1000; needs the real input)
+	COLOPHON_GATE_DRAWS='$(GATE_DRAWS)' $(GO) test -count=1 -timeout 1h -v -run 'Draws' ./internal/gate
 
 lint: ## Check formatting, and run go vet and staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt these files:"; echo "$$unformatted"; exit 1; }

@@ -12,6 +12,7 @@ const (
 	ExitInUse       = 4 // another process uses the data folder
 	ExitDamaged     = 5 // stored data is damaged
 	ExitWithheld    = 6 // audit: the server withholds data that audit must check
+	ExitUndecided   = 7 // drift gate: there is not enough evidence
 )
 
 // ExitError ends the process with a code. If Err is nil, the command has printed the error.

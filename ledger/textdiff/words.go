@@ -42,6 +42,17 @@ func tokens(text []byte) iter.Seq[token] {
 	}
 }
 
+// Words yields the words and marks of a text.
+func Words(text []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for t := range tokens(text) {
+			if !yield(text[t.start:t.end]) {
+				return
+			}
+		}
+	}
+}
+
 // class is the role of a character in a text.
 type class uint8
 

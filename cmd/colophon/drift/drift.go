@@ -57,7 +57,7 @@ func New(c *cli.Console) *cobra.Command {
 	flags.StringVar(&d.ledger, "ledger", ledger.Default, "`name` of the ledger")
 	flags.BoolVar(&d.json, "json", false, "print the server's answers as JSON, one document per line")
 	flags.Uint64("as-of", 0, "tree `size` to answer at; default the size of the index")
-	command.AddCommand(d.newGroups(), d.newShow(), d.newCompare(), d.newCompareRuns(), d.newTimeline(), d.newEffects(), d.newPaths(),
+	command.AddCommand(d.newGroups(), d.newShow(), d.newCompare(), d.newCompareRuns(), d.newTimeline(), d.newEffects(), d.newGate(), d.newPaths(),
 		newUnstable(d), newMismatches(d), newStale(d), newConflicts(d), newDivergence(d), newRunGroups(d), newProducers(d))
 	return command
 }

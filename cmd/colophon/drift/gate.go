@@ -1,0 +1,368 @@
+package drift
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"colophon/client"
+	"colophon/client/wire"
+	"colophon/internal/cli"
+	"colophon/internal/completion"
+	"colophon/internal/gate"
+)
+
+// gateFlags holds the flags of gate.
+type gateFlags struct {
+	*commands
+	baseline, candidate, where []string
+	match                      string
+	unmatched                  bool
+	maxRuns                    int
+	level                      share
+	chance                     share
+	checks                     []string
+	tolerance                  map[string]*share
+	maxMismatches              int
+	allowUndecided             bool
+	junit, markdown            string
+}
+
+// share is a flag for a fraction: 5% or 0.05.
+type share float64
+
+// Set implements pflag.Value.
+func (s *share) Set(text string) error {
+	digits, percent := strings.CutSuffix(text, "%")
+	value, err := strconv.ParseFloat(digits, 64)
+	if percent {
+		value /= 100
+	}
+	if err != nil || !(value >= 0 && value <= 1) {
+		return errors.New("must be a share from 0 to 1, such as 0.05 or 5%")
+	}
+	*s = share(value)
+	return nil
+}
+
+// String implements pflag.Value.
+func (s *share) String() string {
+	return strconv.FormatFloat(100*float64(*s), 'g', 6, 64) + "%"
+}
+
+// Type implements pflag.Value.
+func (s *share) Type() string { return "share" }
+
+func (d *commands) newGate() *cobra.Command {
+	g := &gateFlags{commands: d, level: 0.05, tolerance: make(map[string]*share)}
+	command := &cobra.Command{
+		Use:   "gate --baseline NAME=VALUE --candidate NAME=VALUE",
+		Short: "Fail if outputs changed by more than chance, for continuous integration",
+		Long: `Compare two sets of runs, a baseline and a candidate, and fail if their outputs differ by
+more than chance and by more than you tolerate. Each set is selected by conditions, such as
+model=claude-2, label:build=main, or system_prompt_hash=213c22ed. If a flag is
+given several times, with different names, a run must match all of its conditions.
+
+Runs of the same input are compared with each other. The checks are:
+
+  changed     more outputs differ between the sets than between runs of one set
+  similarity  outputs of different sets are less similar, word by word, than those of one
+  length      outputs are longer or shorter
+  words       a word occurs in more outputs, or in fewer
+  mismatches  more records claim a wrong hash
+
+The outputs of one input vary by chance. changed and similarity therefore need inputs with
+two runs or more in one set: run each input of the baseline twice. If you know how many
+outputs differ by chance, give --chance; it is 0 if outputs are reproducible. The other
+checks need no repeats. similarity, length, and words need the scope content.
+
+Each check is a permutation test, which is exact for any number of inputs. --level is the
+probability, for all checks together, that the gate fails although nothing changed. A check
+fails if its change is larger than the tolerance (default 0) and more than chance. That a
+check passes does not prove that nothing changed; its interval shows how large a change it
+can have missed. docs/ci.md explains the tests, and how many inputs are enough.
+
+Exit codes: 0 no change was found, 1 the outputs changed or the gate failed, 2 bad
+arguments, 3 the server cannot be reached, 7 not enough evidence: too few inputs have runs
+in both sets, or a check that you asked for cannot be made (0 with --allow-undecided).`,
+		Example: `  colophon drift gate --baseline label:build=main --candidate label:build=pr-7
+  colophon drift gate --baseline model=claude-2 --candidate model=claude-2.1 --max-length 10%
+  colophon drift gate --baseline label:build=main --candidate label:build=$SHA --where label:suite=smoke \
+    --junit gate.xml --markdown gate.md
+  colophon drift gate --baseline label:build=main --candidate label:build=$SHA --checks changed --chance 0`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return g.run(command) },
+	}
+	g.bind(command)
+	return command
+}
+
+func (g *gateFlags) bind(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringArrayVar(&g.baseline, "baseline", nil, "`NAME=VALUE` that the baseline's runs have: a filter of GET /records; can be repeated")
+	flags.StringArrayVar(&g.candidate, "candidate", nil, "`NAME=VALUE` that the candidate's runs have; can be repeated")
+	flags.StringArrayVar(&g.where, "where", nil, "`NAME=VALUE` that all runs have; can be repeated")
+	bindPeriod(flags)
+	flags.StringVar(&g.match, "match", "input", "`field` that runs of the same input have in common: input, input_hash, run_id, label:NAME, or the JSON pointer of a payload member")
+	flags.BoolVar(&g.unmatched, "unmatched", false, "compare the sets as wholes; both must have random inputs of one kind")
+	flags.IntVar(&g.maxRuns, "max-runs", 20000, "largest `number` of runs of a set")
+	flags.Var(&g.level, "level", "probability of a false alarm (`share`)")
+	flags.Var(&g.chance, "chance", "`share` of outputs that differ between two runs of one input by chance, if no input has repeats")
+	flags.StringSliceVar(&g.checks, "checks", nil, "`checks` to make, separated by commas; default all that the data allows")
+	for name, what := range map[string]string{
+		gate.Changed:    "by how much larger the share of outputs that differ may be",
+		gate.Similarity: "by how much lower the similarity may be",
+		gate.Length:     "by how much longer or shorter outputs may be",
+		gate.Words:      "by how much the share of outputs with a word may change",
+	} {
+		g.tolerance[name] = new(share)
+		flags.Var(g.tolerance[name], "max-"+name, what+" (`share`)")
+	}
+	flags.IntVar(&g.maxMismatches, "max-mismatches", 0, "largest `number` of the candidate's records that may claim wrong hashes; without it, the sets are compared")
+	flags.BoolVar(&g.allowUndecided, "allow-undecided", false, "exit with 0 if there is not enough evidence")
+	flags.StringVar(&g.junit, "junit", "", "write the report to this `file` as JUnit XML")
+	flags.StringVar(&g.markdown, "markdown", "", "write the report to this `file` as Markdown; - is the standard output, in place of the table")
+	g.stateFlag(flags)
+	completion.Flag(command, "checks", completion.Fixed(gate.Checks))
+	completion.Flag(command, "match", completion.Fixed([]string{"input", "input_hash", "run_id", "label:"}))
+	conditions := completion.Fixed([]string{"model=", "system_prompt_hash=", "label:"})
+	for _, name := range []string{"baseline", "candidate", "where"} {
+		completion.Flag(command, name, conditions)
+	}
+}
+
+// options returns what the flags ask for.
+func (g *gateFlags) options(flags *pflag.FlagSet) (gate.Options, error) {
+	o := gate.Options{Level: float64(g.level), Checks: g.checks, Required: slices.Clone(g.checks), Tolerance: make(map[string]float64)}
+	for _, name := range g.checks {
+		if !slices.Contains(gate.Checks, name) {
+			return o, fmt.Errorf("--checks: %q is not a check; give %s", name, strings.Join(gate.Checks, ", "))
+		}
+	}
+	asked := func(name, flag string) (bool, error) {
+		if !flags.Changed(flag) {
+			return false, nil
+		}
+		if o.Checks != nil && !slices.Contains(o.Checks, name) {
+			return false, fmt.Errorf("--%s is for the check %s, which --checks leaves out", flag, name)
+		}
+		o.Required = append(o.Required, name)
+		return true, nil
+	}
+	for name, tolerance := range g.tolerance {
+		if _, err := asked(name, "max-"+name); err != nil {
+			return o, err
+		}
+		o.Tolerance[name] = float64(*tolerance)
+	}
+	given, err := asked(gate.Mismatches, "max-mismatches")
+	if err != nil {
+		return o, err
+	}
+	if given {
+		if g.maxMismatches < 0 {
+			return o, errors.New("--max-mismatches: must be a number, 0 or more")
+		}
+		o.MaxMismatches = &g.maxMismatches
+	}
+	if given, err = asked(gate.Changed, "chance"); err != nil {
+		return o, err
+	}
+	if given {
+		if g.chance >= 1 {
+			return o, errors.New("--chance: must be below 1: if all outputs differ by chance, no change can be found")
+		}
+		o.Chance = (*float64)(&g.chance)
+	}
+	if g.level <= 0 || g.level > 0.5 {
+		return o, errors.New("--level: must be above 0 and at most 50%")
+	}
+	return o, nil
+}
+
+// selection returns which runs to compare.
+func (g *gateFlags) selection(command *cobra.Command) (gate.Selection, error) {
+	s := gate.Selection{Match: g.match, MaxRuns: g.maxRuns}
+	flags := command.Flags()
+	if g.unmatched {
+		if flags.Changed("match") {
+			return s, errors.New("--match and --unmatched exclude each other")
+		}
+		s.Match = ""
+	} else if known := []string{"input", "input_hash", "run_id"}; !slices.Contains(known, g.match) && !strings.HasPrefix(g.match, "label:") && !strings.HasPrefix(g.match, "/") {
+		return s, fmt.Errorf("--match: %q is not a field; give %s, label:NAME, or a JSON pointer", g.match, strings.Join(known, ", "))
+	}
+	if len(g.baseline) == 0 || len(g.candidate) == 0 {
+		return s, errors.New("--baseline and --candidate are required: say which runs to compare, such as label:build=main")
+	}
+	for _, set := range []struct {
+		to         *client.RecordFilter
+		flag       string
+		conditions []string
+	}{{&s.Baseline, "baseline", g.baseline}, {&s.Candidate, "candidate", g.candidate}} {
+		set.to.Where = make(map[string]string)
+		if !g.anyState {
+			set.to.State = wire.Live
+		}
+		for _, flag := range []struct {
+			name       string
+			conditions []string
+		}{{set.flag, set.conditions}, {"where", g.where}} {
+			for _, condition := range flag.conditions {
+				name, value, found := strings.Cut(condition, "=")
+				if !found || name == "" {
+					return s, fmt.Errorf("--%s: %q is not NAME=VALUE", flag.name, condition)
+				}
+				if _, twice := set.to.Where[name]; twice {
+					return s, fmt.Errorf("--%s: %s has two values for the %s", flag.name, name, set.flag)
+				}
+				set.to.Where[name] = value
+			}
+		}
+		var err error
+		if set.to.Since, err = momentOf(flags, "since"); err != nil {
+			return s, err
+		}
+		if set.to.Until, err = momentOf(flags, "until"); err != nil {
+			return s, err
+		}
+		if set.to.AsOf, err = flags.GetUint64("as-of"); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// momentOf returns the time of a flag, and the zero time if it is not given.
+func momentOf(flags *pflag.FlagSet, name string) (time.Time, error) {
+	if !flags.Changed(name) {
+		return time.Time{}, nil
+	}
+	return time.Parse(time.RFC3339Nano, flags.Lookup(name).Value.String())
+}
+
+func (g *gateFlags) run(command *cobra.Command) error {
+	options, err := g.options(command.Flags())
+	if err != nil {
+		return cli.Exitf(cli.ExitUsage, "%w", err)
+	}
+	selection, err := g.selection(command)
+	if err != nil {
+		return cli.Exitf(cli.ExitUsage, "%w", err)
+	}
+	if err := g.connect(); err != nil {
+		return err
+	}
+	data, asOf, err := gate.Fetch(command.Context(), g.server.Ledger(g.ledger), selection)
+	switch {
+	case errors.Is(err, gate.ErrSelection):
+		return cli.Exitf(cli.ExitUsage, "%w", err)
+	case err != nil:
+		return g.server.Exit(err)
+	}
+	report := gate.Judge(data, options)
+	report.AsOf, report.Matched = asOf, selection.Match
+	report.Baseline, report.Candidate = append(slices.Clone(g.baseline), g.where...), append(slices.Clone(g.candidate), g.where...)
+	if err := g.write(report); err != nil {
+		return err
+	}
+	switch report.Verdict {
+	case gate.Fail:
+		return &cli.ExitError{Code: cli.ExitFailed}
+	case gate.Undecided:
+		g.sayWhy(report)
+		if !g.allowUndecided {
+			return &cli.ExitError{Code: cli.ExitUndecided}
+		}
+	case gate.Pass:
+	}
+	return nil
+}
+
+// sayWhy prints what to do if too few inputs are in both sets.
+func (g *gateFlags) sayWhy(r *gate.Report) {
+	switch {
+	case g.unmatched || r.Inputs > 0:
+	case r.BaselineOnly == 0:
+		g.Say("no run has %s, with an input and an output", strings.Join(r.Baseline, " and "))
+	case r.CandidateOnly == 0:
+		g.Say("no run has %s, with an input and an output", strings.Join(r.Candidate, " and "))
+	default:
+		g.Say("the sets have no value of %s in common; give --match, or --unmatched if both have random inputs of one kind", r.Matched)
+	}
+}
+
+// write prints the report, and writes the files that the flags name.
+func (g *gateFlags) write(r *gate.Report) error {
+	for _, file := range []struct {
+		flag, name string
+		write      func(io.Writer) error
+	}{
+		{"junit", g.junit, func(w io.Writer) error { return r.WriteJUnit(w, g.allowUndecided) }},
+		{"markdown", g.markdown, r.WriteMarkdown},
+	} {
+		if file.name == "" || file.name == "-" && file.flag == "markdown" {
+			continue
+		}
+		var text bytes.Buffer
+		if err := file.write(&text); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file.name, text.Bytes(), 0o644); err != nil { // #nosec G306 -- a report that other steps of a build read
+			return cli.Exitf(cli.ExitUsage, "--%s: %w", file.flag, err)
+		}
+	}
+	switch {
+	case g.json:
+		text, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		return cli.PrintJSONLine(g.Out, text)
+	case g.markdown == "-":
+		return r.WriteMarkdown(g.Out)
+	}
+	return g.print(r)
+}
+
+// print prints the report as a table.
+func (g *gateFlags) print(r *gate.Report) error {
+	if _, err := fmt.Fprintf(g.Out, "%s\n\n", r.Summary); err != nil {
+		return err
+	}
+	t := cli.NewTable(g.Out, cli.TextColumn("check"), cli.TextColumn("outcome"), cli.NumberColumn("change"), cli.NumberColumn("tolerated"), cli.NumberColumn("p"))
+	rows := make([][]string, len(r.Checks))
+	for i := range r.Checks {
+		c := &r.Checks[i]
+		rows[i] = []string{c.Name, strings.ReplaceAll(string(c.Outcome), "_", " "), c.ChangeCell(), cli.Share(c.Tolerance), c.PCell()}
+	}
+	if err := t.Write(rows); err != nil {
+		return err
+	}
+	var text strings.Builder
+	text.WriteByte('\n')
+	for i := range r.Checks {
+		c := &r.Checks[i]
+		fmt.Fprintf(&text, "%s: %s\n", c.Name, c.Summary)
+		for _, w := range c.Words {
+			fmt.Fprintf(&text, "  %s in %s, then in %s of the outputs\n", cli.Plain(w.Word), cli.Share(w.Baseline), cli.Share(w.Candidate))
+		}
+	}
+	fmt.Fprintf(&text, "\n%s\n", r.Compared())
+	if differ := r.Differences(); differ != "" {
+		fmt.Fprintf(&text, "%s\n", differ)
+	}
+	fmt.Fprintf(&text, "%s\n", r.Method())
+	_, err := io.WriteString(g.Out, text.String())
+	return err
+}

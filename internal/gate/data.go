@@ -1,0 +1,181 @@
+// Package gate decides, for continuous integration, whether a candidate's outputs differ from a
+// baseline's by more than chance and by more than a tolerance (docs/ci.md).
+package gate
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"slices"
+
+	"colophon/ledger/textdiff"
+)
+
+// Run is one run of an input.
+type Run struct {
+	Seq      uint64
+	Output   string // hash of the output
+	Mismatch bool   // a claim of the record is wrong
+	// Conditions are the values of the variables that may differ between the sets, by name.
+	Conditions map[string]string
+
+	words    int   // length of the output in words
+	features []int // the distinct words of the output, as numbers
+}
+
+// Case is one input, with its runs in both sets.
+type Case struct {
+	Baseline, Candidate []Run
+	// measured is true once all texts of the case were compared.
+	measured bool
+	// similar has the similarity of the runs a and b at a*runs+b, if the case has repeats.
+	similar []float64
+}
+
+func (c *Case) runs() []*Run {
+	all := make([]*Run, 0, len(c.Baseline)+len(c.Candidate))
+	for i := range c.Baseline {
+		all = append(all, &c.Baseline[i])
+	}
+	for i := range c.Candidate {
+		all = append(all, &c.Candidate[i])
+	}
+	return all
+}
+
+// Data is what a gate compares.
+type Data struct {
+	// Cases have runs in both sets. If Whole is true, the sets have different inputs, and all runs
+	// are in one case.
+	Cases []*Case
+	Whole bool
+	// Unmatched are the numbers of the baseline's and the candidate's inputs that the other set does
+	// not have.
+	Unmatched [2]int
+	// Left is the number of runs that are not compared, because their input has more runs than are
+	// compared.
+	Left int
+	// NoTexts says why texts are not compared. It is empty if they are.
+	NoTexts string
+
+	numbers map[string]int
+	words   []string
+}
+
+const (
+	// maxFeatures limits the distinct words of an output that are compared.
+	maxFeatures = 2048
+	// maxWord is the length in bytes of the longest word that is compared.
+	maxWord = 64
+)
+
+// features returns the distinct words of a text, in lower case, as numbers.
+func (d *Data) features(text []byte) []int {
+	if d.numbers == nil {
+		d.numbers = make(map[string]int)
+	}
+	seen := make(map[int]struct{})
+	for word := range textdiff.Words(text) {
+		if len(word) > maxWord {
+			continue
+		}
+		lower := bytes.ToLower(word)
+		n, known := d.numbers[string(lower)]
+		if !known {
+			n = len(d.words)
+			d.words = append(d.words, string(lower))
+			d.numbers[string(lower)] = n
+		}
+		if seen[n] = struct{}{}; len(seen) == maxFeatures {
+			break
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// Measure adds the texts of a case's outputs, those of the baseline first. It must not be called by
+// two goroutines at a time.
+func (d *Data) Measure(c *Case, texts [][]byte) {
+	runs := c.runs()
+	for i, run := range runs {
+		run.words, run.features = int(textdiff.Measure(texts[i]).Words), d.features(texts[i])
+	}
+	c.measured = true
+	if d.Whole || len(runs) == 2 {
+		return
+	}
+	c.similar = make([]float64, len(runs)*len(runs))
+	for a := range runs {
+		for b := range a {
+			s := 1.0
+			if runs[a].Output != runs[b].Output {
+				s = textdiff.Compare(texts[a], texts[b]).Similarity
+			}
+			c.similar[a*len(runs)+b], c.similar[b*len(runs)+a] = s, s
+		}
+	}
+}
+
+// measured returns the cases whose texts were compared.
+func (d *Data) measured() (found []*Case) {
+	for _, c := range d.Cases {
+		if c.measured {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// counts returns the numbers of runs in the sets.
+func (d *Data) counts() (baseline, candidate int) {
+	for _, c := range d.Cases {
+		baseline += len(c.Baseline)
+		candidate += len(c.Candidate)
+	}
+	return baseline, candidate
+}
+
+// maxValues limits the values of a variable that a report lists.
+const maxValues = 4
+
+// Variable is a variable whose values differ between the sets.
+type Variable struct {
+	Name      string   `json:"name"`
+	Baseline  []string `json:"baseline"` // at most five values; the fifth is "…"
+	Candidate []string `json:"candidate"`
+}
+
+// differences returns the variables whose values differ between the sets.
+func (d *Data) differences() []Variable {
+	values := make(map[string]*[2]map[string]bool)
+	add := func(side int, runs []Run) {
+		for _, run := range runs {
+			for name, value := range run.Conditions {
+				if values[name] == nil {
+					values[name] = &[2]map[string]bool{{}, {}}
+				}
+				values[name][side][value] = true
+			}
+		}
+	}
+	for _, c := range d.Cases {
+		add(0, c.Baseline)
+		add(1, c.Candidate)
+	}
+	list := []Variable{}
+	for name, sides := range values {
+		if !maps.Equal(sides[0], sides[1]) {
+			list = append(list, Variable{name, few(sides[0]), few(sides[1])})
+		}
+	}
+	slices.SortFunc(list, func(a, b Variable) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+func few(values map[string]bool) []string {
+	list := slices.Sorted(maps.Keys(values))
+	if len(list) > maxValues {
+		return append(list[:maxValues:maxValues], "…")
+	}
+	return list
+}

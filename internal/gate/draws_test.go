@@ -1,0 +1,280 @@
+package gate
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/textdiff"
+)
+
+// drawsVariable sets the number of draws of each kind. make gate sets it to 1,000.
+const drawsVariable = "COLOPHON_GATE_DRAWS"
+
+// fewDraws is the number of draws without drawsVariable.
+const fewDraws = 15
+
+func draws(t *testing.T) int {
+	text, given := os.LookupEnv(drawsVariable)
+	if !given {
+		return fewDraws
+	}
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	return n
+}
+
+// maxAlarms is the number of false alarms that a test accepts: at most 7% of the draws, for the
+// default level of 5%. If there are few draws, it leaves room for chance.
+func maxAlarms(draws int) int {
+	most := draws * 7 / 100
+	if draws < 1000 {
+		most += 2
+	}
+	return most
+}
+
+// output is a text, read once for all draws.
+type output struct {
+	text     []byte
+	words    int
+	features []int
+}
+
+// corpus holds outputs of several conditions for the same inputs.
+type corpus struct {
+	data       Data                // has the numbers of the words
+	outputs    map[string][]output // by condition and input
+	similarity map[[3]any]float64  // by input and the two conditions
+}
+
+func newCorpus() *corpus {
+	return &corpus{outputs: make(map[string][]output), similarity: make(map[[3]any]float64)}
+}
+
+func (c *corpus) add(condition string, text []byte) {
+	c.outputs[condition] = append(c.outputs[condition], output{text, int(textdiff.Measure(text).Words), c.data.features(text)})
+}
+
+func (c *corpus) run(condition string, input int) Run {
+	o := &c.outputs[condition][input]
+	return Run{Output: string(o.text), words: o.words, features: o.features, Conditions: map[string]string{"condition": condition}}
+}
+
+// one returns the runs of an input under these conditions as a case.
+func (c *corpus) one(input int, baseline, candidate []string) *Case {
+	one := &Case{measured: true}
+	for _, condition := range baseline {
+		one.Baseline = append(one.Baseline, c.run(condition, input))
+	}
+	for _, condition := range candidate {
+		one.Candidate = append(one.Candidate, c.run(condition, input))
+	}
+	all := append(append([]string(nil), baseline...), candidate...)
+	if len(all) == 2 {
+		return one
+	}
+	one.similar = make([]float64, len(all)*len(all))
+	for a, conditionA := range all {
+		for b, conditionB := range all[:a] {
+			s, known := c.similarity[[3]any{input, conditionA, conditionB}]
+			if !known {
+				s = textdiff.Compare(c.outputs[conditionA][input].text, c.outputs[conditionB][input].text).Similarity
+				c.similarity[[3]any{input, conditionA, conditionB}], c.similarity[[3]any{input, conditionB, conditionA}] = s, s
+			}
+			one.similar[a*len(all)+b], one.similar[b*len(all)+a] = s, s
+		}
+	}
+	return one
+}
+
+// with returns data with these cases.
+func (c *corpus) with(cases ...*Case) *Data {
+	return &Data{Cases: cases, numbers: c.data.numbers, words: c.data.words}
+}
+
+// drawOptions makes fewer splits than the default, to save time.
+var drawOptions = Options{Level: 0.05, Draws: 499}
+
+// verdicts counts the verdicts of draws.
+func verdicts(draws int, draw func(*rand.Rand) *Data) map[Verdict]int {
+	counts := make(map[Verdict]int)
+	for n := range draws {
+		counts[Judge(draw(rand.New(rand.NewPCG(uint64(n), 3))), drawOptions).Verdict]++
+	}
+	return counts
+}
+
+// requireFewAlarms draws both sets from the same distribution.
+func requireFewAlarms(t *testing.T, draw func(*rand.Rand) *Data) {
+	n := draws(t)
+	counts := verdicts(n, draw)
+	t.Logf("%d false alarms in %d draws", counts[Fail], n)
+	require.LessOrEqual(t, counts[Fail], maxAlarms(n))
+	require.Zero(t, counts[Undecided])
+}
+
+// requireFound draws sets that differ.
+func requireFound(t *testing.T, draw func(*rand.Rand) *Data) {
+	n := draws(t)
+	counts := verdicts(n, draw)
+	t.Logf("found in %d of %d draws", counts[Fail], n)
+	require.Equal(t, n, counts[Fail])
+}
+
+// synthetic makes outputs of random words. Those of the condition other have one word more often.
+func synthetic() *corpus {
+	const inputs, vocabulary = 120, 300
+	c, random := newCorpus(), rand.New(rand.NewPCG(5, 6))
+	for _, condition := range []string{"a", "b", "c", "d", "other"} {
+		for range inputs {
+			var text []byte
+			for range 20 + random.IntN(40) {
+				text = fmt.Appendf(text, "word%d ", random.IntN(vocabulary))
+			}
+			if condition == "other" && random.IntN(2) == 0 {
+				text = append(text, "sorry"...)
+			}
+			c.add(condition, text)
+		}
+	}
+	return c
+}
+
+// choose draws n conditions, with repetition.
+func choose(random *rand.Rand, conditions []string, n int) (chosen []string) {
+	for range n {
+		chosen = append(chosen, conditions[random.IntN(len(conditions))])
+	}
+	return chosen
+}
+
+func TestDrawsOfSyntheticOutputs(t *testing.T) {
+	c := synthetic()
+	same := []string{"a", "b", "c", "d"}
+	t.Run("no change", func(t *testing.T) {
+		requireFewAlarms(t, func(random *rand.Rand) *Data {
+			var cases []*Case
+			for _, input := range random.Perm(120)[:40] {
+				cases = append(cases, c.one(input, choose(random, same, 1), choose(random, same, 1)))
+			}
+			return c.with(cases...)
+		})
+	})
+	t.Run("no change, with repeats", func(t *testing.T) {
+		requireFewAlarms(t, func(random *rand.Rand) *Data {
+			var cases []*Case
+			for _, input := range random.Perm(120)[:20] {
+				cases = append(cases, c.one(input, choose(random, same, 2), choose(random, same, 1)))
+			}
+			return c.with(cases...)
+		})
+	})
+	t.Run("a change", func(t *testing.T) {
+		requireFound(t, func(random *rand.Rand) *Data {
+			var cases []*Case
+			for _, input := range random.Perm(120)[:80] {
+				cases = append(cases, c.one(input, choose(random, same, 1), []string{"other"}))
+			}
+			return c.with(cases...)
+		})
+	})
+}
+
+// The real input: 805 instructions, each answered once under six conditions.
+var realConditions = []string{"gpt4_1106_preview", "gpt4_1106_preview_verbose", "gpt4_1106_preview_concise", "claude-2", "claude-2.1", "alpaca-7b"}
+
+func realCorpus(t *testing.T) *corpus {
+	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", "generations.ndjson.gz"))
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("the real input is absent")
+	}
+	require.NoError(t, err)
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	require.NoError(t, err)
+	c := newCorpus()
+	lines := bufio.NewScanner(z)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var line struct {
+			Record struct {
+				Output string
+				Labels map[string]string
+			}
+		}
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &line))
+		c.add(line.Record.Labels["config"], []byte(line.Record.Output))
+	}
+	require.NoError(t, lines.Err())
+	for _, condition := range realConditions {
+		require.Len(t, c.outputs[condition], realInputs, "the inputs of each condition are in the same order")
+	}
+	return c
+}
+
+const realInputs = 805
+
+func TestDrawsOfRealOutputs(t *testing.T) {
+	c := realCorpus(t)
+	sample := func(random *rand.Rand, n int, baseline, candidate func() []string) *Data {
+		var cases []*Case
+		for _, input := range random.Perm(realInputs)[:n] {
+			cases = append(cases, c.one(input, baseline(), candidate()))
+		}
+		return c.with(cases...)
+	}
+	always := func(condition string) func() []string { return func() []string { return []string{condition} } }
+
+	t.Run("no change: any model", func(t *testing.T) {
+		requireFewAlarms(t, func(random *rand.Rand) *Data {
+			any := func() []string { return choose(random, realConditions, 1) }
+			return sample(random, 100, any, any)
+		})
+	})
+	t.Run("no change: any model, with repeats", func(t *testing.T) {
+		requireFewAlarms(t, func(random *rand.Rand) *Data {
+			any := func() []string { return choose(random, realConditions, 2) }
+			return sample(random, 50, any, any)
+		})
+	})
+	// Halves of the inputs of one condition have no input in common.
+	for _, condition := range realConditions {
+		t.Run("no change: "+condition, func(t *testing.T) {
+			requireFewAlarms(t, func(random *rand.Rand) *Data {
+				whole := new(Case)
+				for at, input := range random.Perm(realInputs)[:200] {
+					set := &whole.Baseline
+					if at%2 == 1 {
+						set = &whole.Candidate
+					}
+					*set = append(*set, c.run(condition, input))
+				}
+				whole.measured = true
+				d := c.with(whole)
+				d.Whole = true
+				return d
+			})
+		})
+	}
+	for _, change := range []struct {
+		baseline, candidate string
+		inputs              int
+	}{{"claude-2", "claude-2.1", 300}, {"gpt4_1106_preview", "gpt4_1106_preview_verbose", 50}, {"gpt4_1106_preview", "gpt4_1106_preview_concise", 50}} {
+		t.Run(fmt.Sprintf("%s to %s", change.baseline, change.candidate), func(t *testing.T) {
+			requireFound(t, func(random *rand.Rand) *Data {
+				return sample(random, change.inputs, always(change.baseline), always(change.candidate))
+			})
+		})
+	}
+}

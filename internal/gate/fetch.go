@@ -1,0 +1,252 @@
+package gate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"colophon/client"
+	"colophon/client/wire"
+)
+
+// Selection says which runs to compare.
+type Selection struct {
+	// Baseline and Candidate have filters of GET /records by name. A run must match all of one set.
+	Baseline, Candidate client.RecordFilter
+	// Match says which runs are runs of the same input: input, input_hash, run_id, label:NAME, or the
+	// JSON pointer of a payload member. If it is empty, the sets are compared as wholes.
+	Match string
+	// MaxRuns is the largest number of runs of a set.
+	MaxRuns int
+}
+
+// MaxRepeats is the largest number of runs of an input that are compared in each set; later runs
+// come first.
+const MaxRepeats = 10
+
+// ErrSelection reports that the selected runs cannot be compared.
+var ErrSelection = errors.New("the selected runs cannot be compared")
+
+// Fetch reads the selected runs of a ledger. It returns the tree size at which it read them.
+func Fetch(ctx context.Context, l *client.Ledger, s Selection) (*Data, uint64, error) {
+	c := &collector{ledger: l, selection: s, seqs: make(map[uint64]bool)}
+	if err := c.list(ctx, 0, s.Baseline); err != nil {
+		return nil, 0, err
+	}
+	s.Candidate.AsOf = c.asOf
+	if err := c.list(ctx, 1, s.Candidate); err != nil {
+		return nil, 0, err
+	}
+	d := c.match()
+	return d, c.asOf, c.measure(ctx, d)
+}
+
+// collector reads runs.
+type collector struct {
+	ledger    *client.Ledger
+	selection Selection
+	asOf      uint64
+	seqs      map[uint64]bool // of the baseline
+	runs      [2][]found      // newest first
+}
+
+// found is a run, and the value that it is matched by.
+type found struct {
+	Run
+	by     string
+	stored bool // the ledger was sent the text of the output
+}
+
+var setNames = [...]string{"baseline", "candidate"}
+
+// list reads the runs of one set.
+func (c *collector) list(ctx context.Context, set int, filter client.RecordFilter) error {
+	const page = 500
+	filter.Kind, filter.Events, filter.Limit = wire.KindIPCRecord, true, page
+	for page, err := range c.ledger.Records.List(&filter).Pages(ctx) {
+		if err != nil {
+			return err
+		}
+		c.asOf = page.AsOf
+		for i := range page.Rows {
+			run, is, err := c.read(&page.Rows[i])
+			switch {
+			case err != nil:
+				return err
+			case !is:
+				continue
+			case set == 1 && c.seqs[run.Seq]:
+				return fmt.Errorf("%w: event %d is in both sets; give --baseline and --candidate conditions that exclude each other", ErrSelection, run.Seq)
+			case len(c.runs[set]) >= c.selection.MaxRuns:
+				return fmt.Errorf("%w: the %s has more than %d runs; select fewer with --where or --since, or raise --max-runs", ErrSelection, setNames[set], c.selection.MaxRuns)
+			case set == 0:
+				c.seqs[run.Seq] = true
+			}
+			c.runs[set] = append(c.runs[set], run)
+		}
+	}
+	return nil
+}
+
+// read returns the run of a row. is is false for a record without an input, an output, or the value
+// that runs are matched by.
+func (c *collector) read(row *wire.ListedRecord) (run found, is bool, err error) {
+	event, err := wire.ParseEvent(row.Event)
+	if err != nil {
+		return run, false, err
+	}
+	decoded, err := event.Decode()
+	if err != nil {
+		return run, false, err
+	}
+	r, is := decoded.(*wire.IPCRecordEvent)
+	if !is {
+		return run, false, nil
+	}
+	run.Run = Run{Seq: row.Seq, Output: r.Hashes.Get("output_hash"), Mismatch: len(row.Mismatches) > 0, Conditions: conditions(r)}
+	_, run.stored = r.Content["output"]
+	run.stored = run.stored && row.RedactedBy == nil
+	name, label := strings.CutPrefix(c.selection.Match, "label:")
+	switch by := c.selection.Match; {
+	case by == "":
+		return run, run.Output != "", nil
+	case label:
+		run.by = r.Labels[name]
+	case strings.HasPrefix(by, "/"):
+		if members := r.PayloadMembers.Value; members != nil {
+			run.by = (*members)[by]
+		}
+	case by == "run_id":
+		run.by = r.RunID
+	case by == "input":
+		run.by = cmp.Or(r.Hashes.Get("seedless_input_hash"), r.Hashes.Get("input_hash"))
+	default:
+		run.by = r.Hashes.Get(by)
+	}
+	return run, run.by != "" && run.Output != "", nil
+}
+
+// conditions returns the variables of a run that explain a difference between the sets.
+func conditions(r *wire.IPCRecordEvent) map[string]string {
+	values := map[string]string{"model": r.Model}
+	if prompt := r.Hashes.Get("system_prompt_hash"); prompt != "" {
+		const digits = 12
+		values["system_prompt_hash"] = prompt[:min(digits, len(prompt))]
+	}
+	if r.Temperature != nil {
+		values["temperature"] = strconv.FormatFloat(*r.Temperature, 'g', -1, 64)
+	}
+	if r.MaxTokens != "" {
+		values["max_tokens"] = r.MaxTokens.String()
+	}
+	return values
+}
+
+// match puts the runs of each input together.
+func (c *collector) match() *Data {
+	d := &Data{Whole: c.selection.Match == ""}
+	var by [2]map[string][]Run
+	for set, runs := range c.runs {
+		by[set] = make(map[string][]Run)
+		for _, run := range runs {
+			if !d.Whole && len(by[set][run.by]) == MaxRepeats {
+				d.Left++
+				continue
+			}
+			by[set][run.by] = append(by[set][run.by], run.Run)
+		}
+	}
+	for _, value := range slices.Sorted(maps.Keys(by[0])) {
+		if by[1][value] == nil {
+			d.Unmatched[0]++
+			continue
+		}
+		d.Cases = append(d.Cases, &Case{Baseline: by[0][value], Candidate: by[1][value]})
+	}
+	for value := range by[1] {
+		if by[0][value] == nil {
+			d.Unmatched[1]++
+		}
+	}
+	return d
+}
+
+// readers is the number of requests for texts at a time.
+const readers = 4
+
+// measure reads the texts of the outputs, input by input.
+func (c *collector) measure(ctx context.Context, d *Data) error {
+	stored := make(map[uint64]bool)
+	for _, runs := range c.runs {
+		for _, run := range runs {
+			stored[run.Seq] = run.stored
+		}
+	}
+	if d.Whole {
+		d.dropWithout(stored)
+	}
+	var mu sync.Mutex // guards d
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readers)
+	for _, one := range d.Cases {
+		group.Go(func() error {
+			texts, err := c.texts(ctx, one, stored)
+			switch {
+			case errors.Is(err, client.ErrForbidden):
+				mu.Lock()
+				defer mu.Unlock()
+				d.NoTexts = "texts are compared only for tokens with the scope content"
+				return nil
+			case err != nil || texts == nil:
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			d.Measure(one, texts)
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// dropWithout leaves out the runs without texts if the sets are compared as wholes.
+func (d *Data) dropWithout(stored map[uint64]bool) {
+	for _, c := range d.Cases {
+		for _, runs := range []*[]Run{&c.Baseline, &c.Candidate} {
+			n := len(*runs)
+			*runs = slices.DeleteFunc(*runs, func(r Run) bool { return !stored[r.Seq] })
+			d.Left += n - len(*runs)
+		}
+	}
+	d.Cases = slices.DeleteFunc(d.Cases, func(c *Case) bool { return len(c.Baseline) == 0 || len(c.Candidate) == 0 })
+}
+
+// texts returns the outputs of a case. It returns nil if the ledger does not have all of them.
+func (c *collector) texts(ctx context.Context, one *Case, stored map[uint64]bool) ([][]byte, error) {
+	runs := one.runs()
+	for _, run := range runs {
+		if !stored[run.Seq] {
+			return nil, nil
+		}
+	}
+	texts := make([][]byte, len(runs))
+	for i, run := range runs {
+		text, err := c.ledger.Records.Content(ctx, run.Seq, "output")
+		switch {
+		case errors.Is(err, client.ErrGone) || errors.Is(err, client.ErrNotFound):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		}
+		texts[i] = text
+	}
+	return texts, nil
+}

@@ -1,0 +1,180 @@
+package gate
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// texts returns data of inputs with these outputs, those of the baseline first.
+func texts(inputs int, baseline, candidate func(input int) []string) *Data {
+	d := new(Data)
+	for i := range inputs {
+		one := new(Case)
+		var all [][]byte
+		for set, outputs := range [][]string{baseline(i), candidate(i)} {
+			for _, text := range outputs {
+				run := Run{Output: text, Conditions: map[string]string{"model": []string{"m-1", "m-2"}[set], "temperature": "0.7"}}
+				if set == 0 {
+					one.Baseline = append(one.Baseline, run)
+				} else {
+					one.Candidate = append(one.Candidate, run)
+				}
+				all = append(all, []byte(text))
+			}
+		}
+		d.Measure(one, all)
+		d.Cases = append(d.Cases, one)
+	}
+	return d
+}
+
+// find returns a check of a report.
+func find(t *testing.T, r *Report, name string) *Check {
+	for i := range r.Checks {
+		if r.Checks[i].Name == name {
+			return &r.Checks[i]
+		}
+	}
+	require.Fail(t, "the report lacks the check", name)
+	return nil
+}
+
+// numbered returns a text of the same form for each input.
+func numbered(format string) func(int) []string {
+	return func(input int) []string { return []string{fmt.Sprintf(format, input)} }
+}
+
+func TestFewInputsAreNotEvidence(t *testing.T) {
+	for n := range 12 {
+		r := Judge(texts(n, numbered("answer %d"), numbered("a longer answer %d")), Options{Level: 0.05})
+		want := Undecided
+		if n >= 7 { // two tests of both sides: 2/2^n ≤ 5%/2
+			want = Fail
+		}
+		require.Equal(t, want, r.Verdict, "%d inputs: %s", n, r.Summary)
+		if want == Undecided {
+			require.Greater(t, r.Needed, n)
+			require.Contains(t, r.Summary, "Not enough evidence: ")
+			require.Contains(t, r.Summary, fmt.Sprintf("at least %d would be needed", r.Needed))
+		}
+	}
+}
+
+func TestChangedComparesWithTheVariationByChance(t *testing.T) {
+	twice := func(a, b string) func(int) []string {
+		return func(i int) []string { return []string{fmt.Sprintf(a, i), fmt.Sprintf(b, i)} }
+	}
+	chance := 0.0
+	for _, c := range []struct {
+		name                string
+		baseline, candidate func(int) []string
+		chance              *float64
+		want                Outcome
+		summary             string
+	}{
+		{"no repeats", numbered("x %d"), numbered("y %d"), nil, NotTested, "Not tested: 100.0% of the outputs differ (20 of 20), but no input has two runs in one set"},
+		{"known to be reproducible", numbered("x %d"), numbered("y %d"), &chance, Failed, "100.0% of the outputs differ (20 of 20); by chance, 0.0% would."},
+		{"the baseline varies as much", twice("x %d", "y %d"), numbered("z %d"), nil, Passed, "100.0% of the outputs differ between the sets, and 100.0% between runs of one set: 0.0 points more"},
+		{"the baseline is stable", twice("x %d", "x %d"), numbered("z %d"), nil, Failed, "100.0% of the outputs differ between the sets, and 0.0% between runs of one set: 100.0 points more"},
+		{"repeats take precedence", twice("x %d", "y %d"), numbered("z %d"), &chance, Passed, ""},
+		{"no output changes", twice("x %d", "x %d"), numbered("x %d"), nil, Passed, "0.0% of the outputs differ between the sets"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := Judge(texts(20, c.baseline, c.candidate), Options{Level: 0.05, Chance: c.chance, Checks: []string{Changed}})
+			check := find(t, r, Changed)
+			require.Equal(t, c.want, check.Outcome, check.Summary)
+			require.Contains(t, check.Summary, c.summary)
+		})
+	}
+}
+
+func TestTolerance(t *testing.T) {
+	longer := texts(40, numbered("one two three four five six seven eight nine %d"), numbered("one two three four five six seven eight nine ten %d"))
+	for _, c := range []struct {
+		tolerance float64
+		want      Outcome
+	}{{0, Failed}, {0.05, Failed}, {0.1, Passed}} { // (11+1)/(10+1) words
+		r := Judge(longer, Options{Level: 0.05, Checks: []string{Length}, Tolerance: map[string]float64{Length: c.tolerance}})
+		check := find(t, r, Length)
+		require.Equal(t, c.want, check.Outcome, check.Summary)
+		require.InDelta(t, 12.0/11-1, *check.Change, 1e-9)
+	}
+	shorter := texts(40, numbered("one two three four %d"), numbered("one %d"))
+	require.Equal(t, Fail, Judge(shorter, Options{Level: 0.05, Checks: []string{Length}, Tolerance: map[string]float64{Length: 0.3}}).Verdict, "a shorter text is a change too")
+}
+
+func TestWordsAreNamed(t *testing.T) {
+	r := Judge(texts(30, numbered("Here is it %d"), numbered("Sorry <is> it %d")), Options{Level: 0.05, Checks: []string{Words}})
+	check := find(t, r, Words)
+	require.Equal(t, Failed, check.Outcome)
+	require.Equal(t, []WordChange{{"<", 0, 1}, {">", 0, 1}, {"here", 1, 0}, {"sorry", 0, 1}}, check.Words)
+}
+
+func TestMismatches(t *testing.T) {
+	d := texts(30, numbered("same %d"), numbered("same %d"))
+	for i := range 3 {
+		d.Cases[i].Candidate[0].Mismatch = true
+	}
+	most := 2
+	r := Judge(d, Options{Level: 0.05})
+	require.Equal(t, Pass, r.Verdict, "three of thirty may be chance")
+	r = Judge(d, Options{Level: 0.05, MaxMismatches: &most})
+	require.Equal(t, Fail, r.Verdict)
+	require.Equal(t, "0 of 30 baseline records and 3 of 30 candidate records claim a wrong hash. At most 2 are allowed.", find(t, r, Mismatches).Summary)
+	for i := range 10 {
+		d.Cases[i].Candidate[0].Mismatch = true
+	}
+	require.Equal(t, Fail, Judge(d, Options{Level: 0.05}).Verdict)
+}
+
+func TestRequiredChecks(t *testing.T) {
+	d := texts(30, numbered("same %d"), numbered("same %d"))
+	require.Equal(t, Pass, Judge(d, Options{Level: 0.05}).Verdict)
+	r := Judge(d, Options{Level: 0.05, Required: []string{Similarity}})
+	require.Equal(t, Undecided, r.Verdict)
+	require.Contains(t, r.Summary, "a check that was asked for cannot be made")
+	d.NoTexts = "the reason"
+	require.Contains(t, find(t, Judge(d, Options{Level: 0.05}), Length).Summary, "the reason")
+}
+
+func TestReports(t *testing.T) {
+	r := Judge(texts(30, numbered("a|`b` %d"), numbered("c <script> \x1b[31m %d")), Options{Level: 0.05})
+	r.Baseline, r.Candidate, r.Matched = []string{"label:build=main"}, []string{"label:build=<b>&\x01"}, "input"
+	require.Equal(t, []Variable{{"model", []string{"m-1"}, []string{"m-2"}}}, r.Differ)
+
+	var markdown bytes.Buffer
+	require.NoError(t, r.WriteMarkdown(&markdown))
+	require.Contains(t, markdown.String(), "## Drift gate: the outputs changed\n")
+	require.Contains(t, markdown.String(), "| words | **failed** | +100.0% | 0.0% | < 0.001 |")
+	require.Contains(t, markdown.String(), "The sets differ in model (m-1 → m-2).")
+	for line := range strings.Lines(markdown.String()) {
+		require.NotContains(t, line, "<script>")
+		require.NotContains(t, line, "\x1b")
+		if strings.HasPrefix(line, "| changed") {
+			require.Equal(t, 7, strings.Count(line, "|"), line)
+		}
+	}
+
+	var junit bytes.Buffer
+	require.NoError(t, r.WriteJUnit(&junit, false))
+	var suites junitSuites
+	require.NoError(t, xml.Unmarshal(junit.Bytes(), &suites), junit.String())
+	require.Equal(t, 6, suites.Tests)
+	require.Equal(t, 2, suites.Failures) // length and words
+	require.Equal(t, 2, suites.Skipped)  // changed and similarity
+	require.Contains(t, suites.Suite.Cases[4].Failure.Message, "the word ")
+
+	r = Judge(texts(3, numbered("a %d"), numbered("b %d")), Options{Level: 0.05})
+	for _, allow := range []bool{false, true} {
+		junit.Reset()
+		require.NoError(t, r.WriteJUnit(&junit, allow))
+		suites = junitSuites{}
+		require.NoError(t, xml.Unmarshal(junit.Bytes(), &suites))
+		require.Equal(t, !allow, suites.Errors == 1)
+	}
+}

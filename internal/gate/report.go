@@ -1,0 +1,206 @@
+package gate
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Heading returns the first line of a report.
+func (r *Report) Heading() string {
+	verdicts := map[Verdict]string{Pass: "No change found", Fail: "The outputs changed", Undecided: "Not enough evidence"}
+	return verdicts[r.Verdict]
+}
+
+// Compared returns a sentence about what was compared.
+func (r *Report) Compared() string {
+	text := fmt.Sprintf("Baseline: %s (%d runs compared). Candidate: %s (%d runs compared).", conditionsOr(r.Baseline), r.BaselineRuns, conditionsOr(r.Candidate), r.CandidateRuns)
+	switch {
+	case r.Matched == "":
+		text += " The inputs of the sets were not matched."
+	default:
+		text += fmt.Sprintf(" %d inputs are in both sets, matched by %s; %d of them with repeats.", r.Inputs, r.Matched, r.Repeated)
+	}
+	if r.BaselineOnly+r.CandidateOnly > 0 {
+		text += fmt.Sprintf(" Not compared: %d inputs of the baseline and %d of the candidate that the other set does not have.", r.BaselineOnly, r.CandidateOnly)
+	}
+	if r.Left > 0 {
+		text += fmt.Sprintf(" Not compared: %d runs; of each input and set, the latest %d with texts are.", r.Left, MaxRepeats)
+	}
+	return text
+}
+
+func conditionsOr(conditions []string) string {
+	if len(conditions) == 0 {
+		return "all runs"
+	}
+	return strings.Join(conditions, ", ")
+}
+
+// Differences returns a sentence about the variables that differ between the sets, and "" if none
+// does.
+func (r *Report) Differences() string {
+	if len(r.Differ) == 0 {
+		return ""
+	}
+	var list []string
+	for _, v := range r.Differ {
+		list = append(list, fmt.Sprintf("%s (%s → %s)", v.Name, valuesOr(v.Baseline), valuesOr(v.Candidate)))
+	}
+	return "The sets differ in " + strings.Join(list, ", ") + "."
+}
+
+func valuesOr(values []string) string {
+	if len(values) == 0 {
+		return "none"
+	}
+	return strings.Join(values, ", ")
+}
+
+// Method returns a sentence about the level of the tests.
+func (r *Report) Method() string {
+	return fmt.Sprintf("If nothing changed, this gate fails with a probability of at most %s.", percent(r.Level))
+}
+
+// WriteMarkdown writes the report for a pull request.
+func (r *Report) WriteMarkdown(to io.Writer) error {
+	var w strings.Builder
+	fmt.Fprintf(&w, "## Drift gate: %s\n\n%s\n\n", strings.ToLower(r.Heading()), escape(r.Summary))
+	w.WriteString("| check | outcome | change | tolerated | p | |\n| --- | --- | ---: | ---: | ---: | --- |\n")
+	marks := map[Outcome]string{Passed: "passed", Failed: "**failed**", NotTested: "not tested"}
+	for i := range r.Checks {
+		c := &r.Checks[i]
+		fmt.Fprintf(&w, "| %s | %s | %s | %s | %s | %s |\n", c.Name, marks[c.Outcome], c.ChangeCell(), percent(c.Tolerance), c.PCell(), escape(c.Summary))
+	}
+	for i := range r.Checks {
+		c := &r.Checks[i]
+		if len(c.Words) == 0 {
+			continue
+		}
+		w.WriteString("\n| word | baseline | candidate |\n| --- | ---: | ---: |\n")
+		for _, word := range c.Words {
+			fmt.Fprintf(&w, "| %s | %s | %s |\n", escape(fmt.Sprintf("%q", word.Word)), percent(word.Baseline), percent(word.Candidate))
+		}
+	}
+	fmt.Fprintf(&w, "\n%s\n", escape(r.Compared()))
+	if text := r.Differences(); text != "" {
+		fmt.Fprintf(&w, "\n%s\n", escape(text))
+	}
+	fmt.Fprintf(&w, "\n%s\n", r.Method())
+	_, err := io.WriteString(to, w.String())
+	return err
+}
+
+// ChangeCell formats the change for a table.
+func (c *Check) ChangeCell() string {
+	if c.Change == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%+.1f%%", 100**c.Change)
+}
+
+// PCell formats the adjusted p-value for a table.
+func (c *Check) PCell() string {
+	switch {
+	case c.AdjustedP == nil:
+		return "–"
+	case *c.AdjustedP < 0.001:
+		return "< 0.001"
+	}
+	return fmt.Sprintf("%.3f", *c.AdjustedP)
+}
+
+// escape makes a text that comes from the ledger plain in Markdown: one line, and no markup.
+func escape(text string) string {
+	var w strings.Builder
+	for _, r := range text {
+		switch {
+		case r < ' ' || r == 0x7f:
+			w.WriteByte(' ')
+		case strings.ContainsRune("\\`*_{}[]<>#|~&@!", r):
+			fmt.Fprintf(&w, "&#%d;", r) // an entity is never markup
+		default:
+			w.WriteRune(r)
+		}
+	}
+	return w.String()
+}
+
+// JUnit XML, as Jenkins, GitLab, and the common actions for GitHub read it.
+type junitSuites struct {
+	XMLName  xml.Name   `xml:"testsuites"`
+	Tests    int        `xml:"tests,attr"`
+	Failures int        `xml:"failures,attr"`
+	Errors   int        `xml:"errors,attr"`
+	Skipped  int        `xml:"skipped,attr"`
+	Suite    junitSuite `xml:"testsuite"`
+}
+
+type junitSuite struct {
+	Name     string      `xml:"name,attr"`
+	Tests    int         `xml:"tests,attr"`
+	Failures int         `xml:"failures,attr"`
+	Errors   int         `xml:"errors,attr"`
+	Skipped  int         `xml:"skipped,attr"`
+	Cases    []junitCase `xml:"testcase"`
+	Output   string      `xml:"system-out"`
+}
+
+type junitCase struct {
+	Class   string        `xml:"classname,attr"`
+	Name    string        `xml:"name,attr"`
+	Failure *junitMessage `xml:"failure"`
+	Error   *junitMessage `xml:"error"`
+	Skipped *junitMessage `xml:"skipped"`
+}
+
+type junitMessage struct {
+	Message string `xml:"message,attr"`
+}
+
+// WriteJUnit writes the report with one test case for each check, and one for the evidence. This one
+// is an error if the gate is undecided, or skipped if allowUndecided is set.
+func (r *Report) WriteJUnit(to io.Writer, allowUndecided bool) error {
+	const class = "colophon.drift.gate"
+	s := junitSuite{Name: fmt.Sprintf("drift gate: %s → %s", conditionsOr(r.Baseline), conditionsOr(r.Candidate)),
+		Output: strings.Join([]string{r.Summary, r.Compared(), r.Differences(), r.Method()}, "\n")}
+	first := junitCase{Class: class, Name: "evidence"}
+	switch {
+	case r.Verdict != Undecided:
+	case allowUndecided:
+		first.Skipped = &junitMessage{r.Summary}
+	default:
+		first.Error = &junitMessage{r.Summary}
+	}
+	s.Cases = append(s.Cases, first)
+	for i := range r.Checks {
+		c := &r.Checks[i]
+		one := junitCase{Class: class, Name: c.Name}
+		switch c.Outcome {
+		case Failed:
+			one.Failure = &junitMessage{c.Summary}
+		case NotTested:
+			one.Skipped = &junitMessage{c.Summary}
+		case Passed:
+		}
+		s.Cases = append(s.Cases, one)
+	}
+	s.Tests = len(s.Cases)
+	for _, one := range s.Cases {
+		switch {
+		case one.Failure != nil:
+			s.Failures++
+		case one.Error != nil:
+			s.Errors++
+		case one.Skipped != nil:
+			s.Skipped++
+		}
+	}
+	text, err := xml.MarshalIndent(junitSuites{Tests: s.Tests, Failures: s.Failures, Errors: s.Errors, Skipped: s.Skipped, Suite: s}, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(to, "%s%s\n", xml.Header, text)
+	return err
+}

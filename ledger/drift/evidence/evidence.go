@@ -1,0 +1,288 @@
+// Package evidence tests whether two sets of runs, a baseline and a candidate, differ by more than
+// chance (docs/ci.md, "The test").
+//
+// The outputs of one input vary from run to run. The null hypothesis is that the sets differ in
+// nothing: each run of an input, in either set, is an independent draw from the same distribution.
+// It is then equally likely that any of the input's runs are those of the baseline. A permutation
+// test counts how many of these splits are at least as far apart as the observed one. This needs
+// no assumption about how outputs vary, and it is exact for any number of inputs.
+package evidence
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Input holds the number of runs that one input has in each set. Runs are numbered from 0, those of
+// the baseline first.
+type Input struct{ Baseline, Candidate int }
+
+// runs returns the number of runs in both sets.
+func (i Input) runs() int { return i.Baseline + i.Candidate }
+
+// logSplits returns the natural logarithm of the number of ways to choose the runs of the baseline.
+func (i Input) logSplits() float64 {
+	return logFactorial(i.runs()) - logFactorial(i.Baseline) - logFactorial(i.Candidate)
+}
+
+func logFactorial(n int) float64 {
+	l, _ := math.Lgamma(float64(n) + 1)
+	return l
+}
+
+// Splits has for each input its runs, those of the baseline first.
+type Splits [][]int
+
+// observed returns the split of the data.
+func observed(inputs []Input) Splits {
+	s := make(Splits, len(inputs))
+	for i, input := range inputs {
+		s[i] = make([]int, input.runs())
+		for j := range s[i] {
+			s[i][j] = j
+		}
+	}
+	return s
+}
+
+// Statistic measures how far two sets are apart.
+type Statistic interface {
+	// Of returns the distance of the sets that a split makes.
+	Of(Splits) float64
+	// Inputs returns the inputs that a split can change the distance of.
+	Inputs() []Input
+	// logSplits returns the logarithm of the number of splits of an input that the statistic tells
+	// apart.
+	logSplits(Input) float64
+	// sides is 2 if the statistic is the absolute value of a difference: then two opposite splits
+	// are the furthest. Otherwise it is 1.
+	sides() float64
+}
+
+// Smallest returns the smallest p-value that a test of the statistic can have.
+func Smallest(s Statistic) float64 {
+	total := 0.0
+	for _, input := range s.Inputs() {
+		total += s.logSplits(input)
+	}
+	return min(1, s.sides()*math.Exp(-total))
+}
+
+// Needed returns the smallest number of inputs for which a p-value can be level or less. If the
+// statistic has no inputs, each input would have the runs of typical, whose splits it must tell
+// apart.
+func Needed(s Statistic, level float64, typical Input) int {
+	total, inputs := 0.0, s.Inputs()
+	if len(inputs) == 0 {
+		inputs = []Input{typical}
+	}
+	for _, input := range inputs {
+		total += s.logSplits(input)
+	}
+	const rounding = 1e-9
+	return int(math.Ceil(math.Log(s.sides()/level)*float64(len(inputs))/total - rounding))
+}
+
+// Null is the distribution of a statistic under the null hypothesis.
+type Null struct {
+	// Observed is the statistic of the data.
+	Observed float64
+	values   []float64 // ascending
+	sampled  bool      // values are random splits, otherwise all splits
+}
+
+// P returns the p-value of a value: the share of the splits whose statistic is at least as large. If
+// the splits are random, the observed split counts as one of them.
+func (n *Null) P(value float64) float64 {
+	// Sums of the same numbers in another order differ by rounding.
+	value -= 1e-9 * max(1, math.Abs(value))
+	below, _ := slices.BinarySearch(n.values, value)
+	larger := len(n.values) - below
+	if n.sampled {
+		return float64(larger+1) / float64(len(n.values)+1)
+	}
+	return float64(larger) / float64(len(n.values))
+}
+
+// maxExact is the largest number of splits of which Test visits all.
+const maxExact = 1 << 13
+
+// Test returns the distribution of each statistic over the splits of the inputs: over all splits if
+// these are few, and otherwise over a number of random splits, which depend on the seed only.
+func Test(inputs []Input, draws int, seed uint64, statistics ...Statistic) []Null {
+	nulls := make([]Null, len(statistics))
+	split := observed(inputs)
+	for i, s := range statistics {
+		nulls[i].Observed = s.Of(split)
+	}
+	visit := func(s Splits) {
+		for i := range nulls {
+			nulls[i].values = append(nulls[i].values, statistics[i].Of(s))
+		}
+	}
+	total := 0.0
+	for _, input := range inputs {
+		total += input.logSplits()
+	}
+	if total <= math.Log(maxExact) {
+		eachSplit(inputs, visit)
+	} else {
+		random := rand.New(rand.NewPCG(seed, 0)) // #nosec G404 -- the same for everyone who repeats the test
+		for range draws {
+			for i, input := range inputs {
+				shuffle(random, split[i], input.Baseline)
+			}
+			visit(split)
+		}
+	}
+	for i := range nulls {
+		nulls[i].sampled = total > math.Log(maxExact)
+		slices.Sort(nulls[i].values)
+	}
+	return nulls
+}
+
+// shuffle moves a random choice of n elements to the front.
+func shuffle(random *rand.Rand, list []int, n int) {
+	for i := range n {
+		j := i + random.IntN(len(list)-i)
+		list[i], list[j] = list[j], list[i]
+	}
+}
+
+// eachSplit calls visit for every split.
+func eachSplit(inputs []Input, visit func(Splits)) {
+	choices := make([][][]int, len(inputs))
+	for i, input := range inputs {
+		choices[i] = splitsOf(input)
+	}
+	at := make([]int, len(inputs)) // digits of a number whose bases are the numbers of choices
+	split := make(Splits, len(inputs))
+	for {
+		for i := range at {
+			split[i] = choices[i][at[i]]
+		}
+		visit(split)
+		i := 0
+		for ; i < len(at); i++ {
+			if at[i]++; at[i] < len(choices[i]) {
+				break
+			}
+			at[i] = 0
+		}
+		if i == len(at) {
+			return
+		}
+	}
+}
+
+// splitsOf returns the splits of one input.
+func splitsOf(input Input) (all [][]int) {
+	chosen := make([]bool, input.runs())
+	var choose func(from, left int)
+	choose = func(from, left int) {
+		if left == 0 {
+			var baseline, candidate []int
+			for run, is := range chosen {
+				if is {
+					baseline = append(baseline, run)
+				} else {
+					candidate = append(candidate, run)
+				}
+			}
+			all = append(all, append(baseline, candidate...))
+			return
+		}
+		for run := from; run+left <= len(chosen); run++ {
+			chosen[run] = true
+			choose(run+1, left-1)
+			chosen[run] = false
+		}
+	}
+	choose(0, input.Baseline)
+	return all
+}
+
+// Adjust returns Holm's adjustment of the p-values of several tests. If each test with an adjusted
+// p-value of at most 5% is a finding, at most 5% of families of tests without an effect have any
+// finding.
+func Adjust(p []float64) []float64 {
+	order := make([]int, len(p))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		switch {
+		case p[a] < p[b]:
+			return -1
+		case p[a] > p[b]:
+			return 1
+		}
+		return 0
+	})
+	adjusted, largest := make([]float64, len(p)), 0.0
+	for rank, i := range order {
+		largest = max(largest, min(1, float64(len(p)-rank)*p[i]))
+		adjusted[i] = largest
+	}
+	return adjusted
+}
+
+// BinomialTail returns the probability of at least k successes in n trials, each with probability
+// chance.
+func BinomialTail(k, n int, chance float64) float64 {
+	switch {
+	case k <= 0:
+		return 1
+	case k > n || chance <= 0:
+		return 0
+	case chance >= 1:
+		return 1
+	}
+	sum := 0.0
+	for i := k; i <= n; i++ {
+		sum += math.Exp(Input{i, n - i}.logSplits() + float64(i)*math.Log(chance) + float64(n-i)*math.Log1p(-chance))
+	}
+	return min(1, sum)
+}
+
+// Interval is a confidence interval.
+type Interval struct {
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+}
+
+const resamples = 2000
+
+// Bootstrap returns the percentile bootstrap interval of the mean of some values. level is the
+// probability, in the long run, that the interval misses the mean. It is an approximation, and too
+// narrow for few values.
+func Bootstrap(values []float64, level float64, seed uint64) Interval {
+	return BootstrapDifference(nil, values, level, seed)
+}
+
+// BootstrapDifference is like Bootstrap, for the mean of candidate minus the mean of baseline, if
+// these are values of different inputs.
+func BootstrapDifference(baseline, candidate []float64, level float64, seed uint64) Interval {
+	random := rand.New(rand.NewPCG(seed, 1)) // #nosec G404 -- the same for everyone who repeats it
+	means := make([]float64, resamples)
+	for i := range means {
+		means[i] = resampledMean(random, candidate) - resampledMean(random, baseline)
+	}
+	slices.Sort(means)
+	tail := int(level / 2 * resamples)
+	return Interval{means[tail], means[resamples-1-tail]}
+}
+
+// resampledMean returns the mean of as many values, drawn with replacement. It is 0 for no values.
+func resampledMean(random *rand.Rand, values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sum := 0.0
+	for range values {
+		sum += values[random.IntN(len(values))]
+	}
+	return sum / float64(len(values))
+}

@@ -1,0 +1,221 @@
+package evidence_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/drift/evidence"
+)
+
+// pairs returns n inputs with one run in each set.
+func pairs(n int) []evidence.Input {
+	list := make([]evidence.Input, n)
+	for i := range list {
+		list[i] = evidence.Input{Baseline: 1, Candidate: 1}
+	}
+	return list
+}
+
+// differing returns values of pairs with these differences.
+func differing(differences ...float64) [][]float64 {
+	values := make([][]float64, len(differences))
+	for i, d := range differences {
+		values[i] = []float64{10, 10 + d}
+	}
+	return values
+}
+
+// p returns the p-value of a statistic.
+func p(inputs []evidence.Input, s evidence.Statistic) float64 {
+	null := evidence.Test(inputs, 999, 1, s)[0]
+	return null.P(null.Observed)
+}
+
+func TestDifferences(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		inputs []evidence.Input
+		values [][]float64
+		upward bool
+		want   float64
+	}{
+		{"the largest and the smallest of 2^3 sums", pairs(3), differing(1, 2, 3), false, 2.0 / 8},
+		{"only the largest", pairs(3), differing(1, 2, 3), true, 1.0 / 8},
+		{"one against the others: 6, 4, and their opposites", pairs(3), differing(-1, 2, 3), false, 4.0 / 8},
+		{"six pairs are the fewest for 5%", pairs(6), differing(1, 1, 1, 1, 1, 1), false, 2.0 / 64},
+		{"McNemar's exact test, 6 of 7: (7+1)/2^7", pairs(10), differing(1, 1, 1, 1, 1, 1, -1, 0, 0, 0), true, 8.0 / 128},
+		{"and for both sides", pairs(10), differing(1, 1, 1, 1, 1, 1, -1, 0, 0, 0), false, 16.0 / 128},
+		{"Fisher's exact test of 1 in 4 and 3 in 4: (16+1)/70", []evidence.Input{{Baseline: 4, Candidate: 4}},
+			[][]float64{{1, 0, 0, 0, 1, 1, 1, 0}}, true, 17.0 / 70},
+		{"two runs and one: 3 and 1 are 1.5 from the mean of the others, and 2 is 0", []evidence.Input{{Baseline: 2, Candidate: 1}},
+			[][]float64{{1, 2, 3}}, false, 2.0 / 3},
+		{"no difference at all", pairs(3), differing(0, 0, 0), false, 1},
+		{"a decrease is no finding", pairs(3), differing(-1, -1, -1), true, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := evidence.NewDifference(c.inputs, c.values, c.upward)
+			require.InDelta(t, c.want, p(c.inputs, s), 1e-12)
+		})
+	}
+}
+
+// table returns the distances of one input from the pairs that have the distance 1.
+func table(ones ...[2]int) func(a, b int) float64 {
+	return func(a, b int) float64 {
+		for _, pair := range ones {
+			if pair == [2]int{a, b} || pair == [2]int{b, a} {
+				return 1
+			}
+		}
+		return 0
+	}
+}
+
+func TestExcess(t *testing.T) {
+	apart := table([2]int{0, 2}, [2]int{1, 2})                              // the third run differs from the others
+	halves := table([2]int{0, 2}, [2]int{0, 3}, [2]int{1, 2}, [2]int{1, 3}) // the last two differ from the first two
+	noise := table([2]int{0, 1}, [2]int{0, 2}, [2]int{1, 2})                // all runs differ
+	one, two := evidence.Input{Baseline: 2, Candidate: 1}, evidence.Input{Baseline: 2, Candidate: 2}
+	for _, c := range []struct {
+		name            string
+		inputs          []evidence.Input
+		distance        func(a, b int) float64
+		between, within float64
+		want            float64
+	}{
+		{"one of three splits", []evidence.Input{one}, apart, 1, 0, 1.0 / 3},
+		{"one of 3^3 splits", []evidence.Input{one, one, one}, apart, 1, 0, 1.0 / 27},
+		{"two of six splits, which exchange the sets", []evidence.Input{two}, halves, 1, 0, 2.0 / 6},
+		{"of 3^2 splits", []evidence.Input{two, two}, halves, 1, 0, 1.0 / 9},
+		{"everything differs, also within the baseline", []evidence.Input{one, one}, noise, 1, 1, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := evidence.NewExcess(c.inputs, func(_, a, b int) float64 { return c.distance(a, b) })
+			between, within, each := s.Means()
+			require.InDelta(t, c.between, between, 1e-12)
+			require.InDelta(t, c.within, within, 1e-12)
+			require.Len(t, each, len(c.inputs))
+			require.InDelta(t, c.want, p(c.inputs, s), 1e-12)
+		})
+	}
+}
+
+// Without repeats, the variation by chance is unknown, so such inputs say nothing.
+func TestExcessNeedsRepeats(t *testing.T) {
+	s := evidence.NewExcess(pairs(50), func(_, _, _ int) float64 { return 1 })
+	require.Empty(t, s.Inputs())
+	require.False(t, s.Varies())
+	require.Equal(t, 1.0, evidence.Smallest(s))
+	require.Equal(t, 1.0, p(pairs(2), evidence.NewExcess(pairs(2), func(_, _, _ int) float64 { return 1 })))
+}
+
+func TestWords(t *testing.T) {
+	const everywhere, added, sometimes = 0, 1, 2
+	sets := make([][][]int, 6)
+	for i := range sets {
+		sets[i] = [][]int{{everywhere}, {everywhere, added}}
+	}
+	sets[0][0] = append(sets[0][0], sometimes)
+	inputs := pairs(len(sets))
+	s := evidence.NewWords(inputs, sets, 3)
+	require.True(t, s.Varies())
+	require.InDelta(t, 2.0/64, p(inputs, s), 1e-12)
+	all := s.All()
+	require.Len(t, all, 1, "the other words cannot be evidence")
+	require.Equal(t, evidence.Word{Number: added, Baseline: 0, Candidate: 1, Score: 6 / math.Sqrt(6)}, all[0])
+
+	same := evidence.NewWords(inputs, [][][]int{{{0}, {0}}, {{0}, {0}}, {{0}, {0}}, {{0}, {0}}, {{0}, {0}}, {{0}, {0}}}, 1)
+	require.False(t, same.Varies())
+	require.Equal(t, 1.0, p(inputs, same))
+}
+
+// A word of some runs of an input has the variance of a draw without replacement.
+func TestWordsOfRepeats(t *testing.T) {
+	inputs := []evidence.Input{{Baseline: 2, Candidate: 3}, {Baseline: 2, Candidate: 3}, {Baseline: 2, Candidate: 3}, {Baseline: 2, Candidate: 3}, {Baseline: 2, Candidate: 3}}
+	sets := make([][][]int, len(inputs))
+	for i := range sets {
+		sets[i] = [][]int{{}, {0}, {0}, {}, {0}}
+	}
+	all := evidence.NewWords(inputs, sets, 1).All()
+	require.Len(t, all, 1)
+	require.InDelta(t, 1.0/2, all[0].Baseline, 1e-12)
+	require.InDelta(t, 2.0/3, all[0].Candidate, 1e-12)
+	// Each input: 3 of 5 runs have it, so s² = 3·2/(5·4), times 1/2 + 1/3.
+	require.InDelta(t, 5*(2.0/3-1.0/2)/math.Sqrt(5*0.3*(1.0/2+1.0/3)), all[0].Score, 1e-12)
+}
+
+func TestSmallestAndNeeded(t *testing.T) {
+	one, two := evidence.Input{Baseline: 1, Candidate: 1}, evidence.Input{Baseline: 2, Candidate: 1}
+	both := evidence.NewDifference(pairs(5), differing(1, 1, 1, 1, 1), false)
+	require.InDelta(t, 2.0/32, evidence.Smallest(both), 1e-12)
+	require.Equal(t, 6, evidence.Needed(both, 0.05, one))
+	require.Equal(t, 8, evidence.Needed(both, 0.01, one))
+	upward := evidence.NewDifference(pairs(5), differing(1, 1, 1, 1, 1), true)
+	require.InDelta(t, 1.0/32, evidence.Smallest(upward), 1e-12)
+	require.Equal(t, 5, evidence.Needed(upward, 0.05, one))
+	repeated := evidence.NewExcess([]evidence.Input{two, two}, func(_, _, _ int) float64 { return 1 })
+	require.InDelta(t, 1.0/9, evidence.Smallest(repeated), 1e-12)
+	require.Equal(t, 3, evidence.Needed(repeated, 0.05, two)) // 1/27
+	require.Equal(t, 6, evidence.Needed(evidence.NewDifference(nil, nil, false), 0.05, one))
+}
+
+func TestRandomSplits(t *testing.T) {
+	inputs := pairs(40)
+	up := make([]float64, len(inputs))
+	for i := range up {
+		up[i] = 1
+	}
+	require.InDelta(t, 1.0/1000, p(inputs, evidence.NewDifference(inputs, differing(up...), false)), 1e-12, "at least the observed split is as far apart")
+
+	// 26 of 40 up: the exact two-sided p-value is twice the binomial tail.
+	for i := range 14 {
+		up[i] = -1
+	}
+	exact := 2 * evidence.BinomialTail(26, 40, 0.5)
+	null := evidence.Test(inputs, 20000, 7, evidence.NewDifference(inputs, differing(up...), false))[0]
+	require.InDelta(t, exact, null.P(null.Observed), 0.01)
+	again := evidence.Test(inputs, 20000, 7, evidence.NewDifference(inputs, differing(up...), false))[0]
+	require.Equal(t, null.P(null.Observed), again.P(again.Observed))
+}
+
+func TestAdjust(t *testing.T) {
+	require.InDeltaSlice(t, []float64{0.03, 0.06, 0.06}, evidence.Adjust([]float64{0.01, 0.04, 0.03}), 1e-12)
+	require.InDeltaSlice(t, []float64{1, 1}, evidence.Adjust([]float64{0.9, 0.8}), 1e-12)
+	require.Empty(t, evidence.Adjust(nil))
+}
+
+func TestBinomialTail(t *testing.T) {
+	for _, c := range []struct {
+		k, n   int
+		chance float64
+		want   float64
+	}{{8, 10, 0.5, 56.0 / 1024}, {3, 5, 0.2, 0.05792}, {1, 5, 0, 0}, {0, 5, 0, 1}, {6, 5, 0.5, 0}, {5, 5, 1, 1}, {10, 10, 0.5, 1.0 / 1024}} {
+		require.InDelta(t, c.want, evidence.BinomialTail(c.k, c.n, c.chance), 1e-12, "%d of %d at %v", c.k, c.n, c.chance)
+	}
+}
+
+func TestBootstrap(t *testing.T) {
+	require.Equal(t, evidence.Interval{Low: 2, High: 2}, evidence.Bootstrap([]float64{2, 2, 2}, 0.05, 1))
+
+	// The interval is close to that of the normal distribution: 1.96 standard errors around the mean.
+	random := rand.New(rand.NewPCG(1, 2))
+	values := make([]float64, 400)
+	mean, square := 0.0, 0.0
+	for i := range values {
+		values[i] = random.NormFloat64()
+		mean += values[i] / float64(len(values))
+	}
+	for _, v := range values {
+		square += (v - mean) * (v - mean)
+	}
+	half := 1.96 * math.Sqrt(square/float64(len(values))/float64(len(values)))
+	got := evidence.Bootstrap(values, 0.05, 1)
+	require.InDelta(t, mean-half, got.Low, half/5)
+	require.InDelta(t, mean+half, got.High, half/5)
+
+	shifted := evidence.BootstrapDifference([]float64{1, 1}, []float64{4, 4, 4}, 0.05, 1)
+	require.Equal(t, evidence.Interval{Low: 3, High: 3}, shifted)
+}

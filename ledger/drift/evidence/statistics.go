@@ -1,0 +1,191 @@
+package evidence
+
+import "math"
+
+// Difference is the mean over the inputs of how much larger a value is in the candidate than in the
+// baseline. Each input counts the same, however many runs it has.
+type Difference struct {
+	inputs []Input
+	values [][]float64 // by input and run
+	upward bool        // only an increase counts
+}
+
+// NewDifference returns the statistic of values, which are by input and run. If upward is true, a
+// decrease is not a finding.
+func NewDifference(inputs []Input, values [][]float64, upward bool) *Difference {
+	return &Difference{inputs, values, upward}
+}
+
+// Of implements Statistic.
+func (d *Difference) Of(s Splits) float64 {
+	sum := 0.0
+	for i := range d.inputs {
+		sum += d.of(i, s[i])
+	}
+	if mean := sum / float64(len(d.inputs)); d.upward {
+		return mean
+	}
+	return math.Abs(sum / float64(len(d.inputs)))
+}
+
+// of returns the difference of one input.
+func (d *Difference) of(i int, split []int) float64 {
+	var sums [2]float64
+	for at, run := range split {
+		side := 0
+		if at >= d.inputs[i].Baseline {
+			side = 1
+		}
+		sums[side] += d.values[i][run]
+	}
+	return sums[1]/float64(d.inputs[i].Candidate) - sums[0]/float64(d.inputs[i].Baseline)
+}
+
+// Each returns the difference of each input in the data.
+func (d *Difference) Each() []float64 {
+	each := make([]float64, len(d.inputs))
+	for i, split := range observed(d.inputs) {
+		each[i] = d.of(i, split)
+	}
+	return each
+}
+
+// Inputs implements Statistic.
+func (d *Difference) Inputs() []Input { return d.inputs }
+
+func (d *Difference) logSplits(i Input) float64 { return i.logSplits() }
+
+func (d *Difference) sides() float64 {
+	if d.upward {
+		return 1
+	}
+	return 2
+}
+
+// Varies reports whether the values of any input differ. Otherwise no split changes the statistic.
+func (d *Difference) Varies() bool {
+	for _, values := range d.values {
+		for _, value := range values {
+			if value != values[0] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Excess is the mean over the inputs of how much further the runs of the candidate are from those of
+// the baseline than the runs of one set are from each other. The latter is the variation by chance,
+// so only inputs with two runs in a set count. It is half the energy distance of Székely and Rizzo.
+type Excess struct {
+	inputs    []Input
+	distances [][]float64 // by input; between runs a and b at a*runs+b
+	counted   []Input     // the inputs with repeats
+}
+
+// NewExcess returns the statistic of distances between the runs of each input. distance is
+// symmetric. It is not called for inputs without repeats.
+func NewExcess(inputs []Input, distance func(input, a, b int) float64) *Excess {
+	e := &Excess{inputs: inputs, distances: make([][]float64, len(inputs))}
+	for i, input := range inputs {
+		if !repeats(input) {
+			continue
+		}
+		e.counted = append(e.counted, input)
+		n := input.runs()
+		e.distances[i] = make([]float64, n*n)
+		for a := range n {
+			for b := range a {
+				d := distance(i, a, b)
+				e.distances[i][a*n+b], e.distances[i][b*n+a] = d, d
+			}
+		}
+	}
+	return e
+}
+
+func repeats(i Input) bool {
+	return i.Baseline > 0 && i.Candidate > 0 && i.runs() > 2
+}
+
+// Of implements Statistic.
+func (e *Excess) Of(s Splits) float64 {
+	sum := 0.0
+	for i := range e.inputs {
+		if e.distances[i] != nil {
+			between, within := e.of(i, s[i])
+			sum += between - within
+		}
+	}
+	return sum / float64(max(1, len(e.counted)))
+}
+
+// of returns the mean distance of one input between the sets, and within a set.
+func (e *Excess) of(i int, split []int) (between, within float64) {
+	input, n, distances := e.inputs[i], e.inputs[i].runs(), e.distances[i]
+	sides := [2][]int{split[:input.Baseline], split[input.Baseline:]}
+	for _, a := range sides[0] {
+		for _, b := range sides[1] {
+			between += distances[a*n+b]
+		}
+	}
+	between /= float64(input.Baseline * input.Candidate)
+	repeated := 0.0
+	for _, side := range sides {
+		if len(side) < 2 {
+			continue
+		}
+		sum := 0.0
+		for at, a := range side {
+			for _, b := range side[:at] {
+				sum += distances[a*n+b]
+			}
+		}
+		within += sum / float64(len(side)*(len(side)-1)/2)
+		repeated++
+	}
+	return between, within / repeated
+}
+
+// Means returns the mean distances of the data, over the inputs with repeats. each has the excess of
+// each of these inputs.
+func (e *Excess) Means() (between, within float64, each []float64) {
+	for i, split := range observed(e.inputs) {
+		if e.distances[i] == nil {
+			continue
+		}
+		b, w := e.of(i, split)
+		between, within, each = between+b, within+w, append(each, b-w)
+	}
+	n := float64(max(1, len(each)))
+	return between / n, within / n, each
+}
+
+// Inputs implements Statistic.
+func (e *Excess) Inputs() []Input { return e.counted }
+
+// Two sets of the same size can be exchanged.
+func (e *Excess) logSplits(i Input) float64 {
+	if i.Baseline == i.Candidate {
+		return i.logSplits() - math.Ln2
+	}
+	return i.logSplits()
+}
+
+func (e *Excess) sides() float64 { return 1 }
+
+// Varies reports whether the distances of any input differ. Otherwise no split changes the
+// statistic.
+func (e *Excess) Varies() bool {
+	for i, distances := range e.distances {
+		n := e.inputs[i].runs()
+		for a := range len(distances) / max(1, n) {
+			for b := range a {
+				if distances[a*n+b] != distances[n] { // of the runs 1 and 0
+					return true
+				}
+			}
+		}
+	}
+	return false
+}

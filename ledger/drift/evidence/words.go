@@ -1,0 +1,145 @@
+package evidence
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Words is the largest standardised change, over all words, in how many outputs contain a word.
+//
+// The largest of many changes is often large by chance. Test compares it with the largest of each
+// split, so the number of words needs no further correction (Westfall and Young's single-step
+// max-T).
+type Words struct {
+	inputs []Input
+	runs   [][][]int // numbers of words in kept, by input and run
+	kept   []Word    // the words that can matter
+	spread []float64 // standard deviation of the change of each kept word
+	sums   []float64 // changes of the kept words in the current split
+}
+
+// rare is the number of runs below which a difference in a word is never evidence. Words in which
+// fewer runs differ from the other runs of their input are left out, to save time. Which words these
+// are does not depend on the split, so the test stays exact.
+const rare = 5
+
+// NewWords returns the statistic. sets has the distinct words of each run's output as numbers below
+// count, by input and run.
+func NewWords(inputs []Input, sets [][][]int, count int) *Words {
+	w := &Words{inputs: inputs, runs: make([][][]int, len(inputs))}
+	occurs := make([]int, count)       // in the current input: runs that have the word
+	minority := make([]int, count)     // runs that differ from most runs of their input in the word
+	variance := make([]float64, count) // of the sum over the inputs
+	var shares [2][]float64            // sums over the inputs, by set
+	shares[0], shares[1] = make([]float64, count), make([]float64, count)
+	tally := func(i int) {
+		for _, set := range sets[i] {
+			for _, word := range set {
+				occurs[word]++
+			}
+		}
+	}
+	possible := 0 // largest value in minority
+	for i, input := range inputs {
+		tally(i)
+		n := input.runs()
+		possible += n / 2
+		for run, set := range sets[i] {
+			for _, word := range set {
+				if k := occurs[word]; k > 0 && k < n {
+					minority[word] += min(k, n-k)
+					variance[word] += float64(k*(n-k)) / float64(n*(n-1)) * (1/float64(input.Baseline) + 1/float64(input.Candidate))
+				}
+				occurs[word] = 0 // count each word once
+				if run < input.Baseline {
+					shares[0][word] += 1 / float64(input.Baseline)
+				} else {
+					shares[1][word] += 1 / float64(input.Candidate)
+				}
+			}
+		}
+	}
+	number := make([]int, count) // position in kept, or -1
+	for word := range count {
+		if number[word] = -1; minority[word] >= max(1, min(rare, possible)) {
+			number[word] = len(w.kept)
+			w.kept = append(w.kept, Word{Number: word, Baseline: shares[0][word] / float64(len(inputs)), Candidate: shares[1][word] / float64(len(inputs))})
+			w.spread = append(w.spread, math.Sqrt(variance[word]))
+		}
+	}
+	for i, input := range inputs {
+		tally(i)
+		w.runs[i] = make([][]int, len(sets[i]))
+		for run, set := range sets[i] {
+			for _, word := range set {
+				if number[word] >= 0 && occurs[word] < input.runs() { // a word of all runs changes nothing
+					w.runs[i][run] = append(w.runs[i][run], number[word])
+				}
+			}
+		}
+		for _, set := range sets[i] {
+			for _, word := range set {
+				occurs[word] = 0
+			}
+		}
+	}
+	w.sums = make([]float64, len(w.kept))
+	return w
+}
+
+// add computes the changes of the words in a split, as sums over the inputs.
+func (w *Words) add(s Splits) {
+	clear(w.sums)
+	for i, input := range w.inputs {
+		for at, run := range s[i] {
+			weight := -1 / float64(input.Baseline)
+			if at >= input.Baseline {
+				weight = 1 / float64(input.Candidate)
+			}
+			for _, word := range w.runs[i][run] {
+				w.sums[word] += weight
+			}
+		}
+	}
+}
+
+// Of implements Statistic.
+func (w *Words) Of(s Splits) float64 {
+	w.add(s)
+	largest := 0.0
+	for word, sum := range w.sums {
+		largest = max(largest, math.Abs(sum)/w.spread[word])
+	}
+	return largest
+}
+
+// Word is a word whose number of outputs changed.
+type Word struct {
+	Number int // as in NewWords
+	// Baseline and Candidate are the shares of outputs that contain the word, as means over the
+	// inputs.
+	Baseline, Candidate float64
+	Score               float64 // standardised change, without its sign
+}
+
+// All returns the words of the data, those with the largest scores first.
+func (w *Words) All() []Word {
+	w.add(observed(w.inputs))
+	list := slices.Clone(w.kept)
+	for at := range list {
+		list[at].Score = math.Abs(w.sums[at]) / w.spread[at]
+	}
+	slices.SortStableFunc(list, func(a, b Word) int { return cmp.Compare(b.Score, a.Score) })
+	return list
+}
+
+// Inputs implements Statistic.
+func (w *Words) Inputs() []Input { return w.inputs }
+
+func (w *Words) logSplits(i Input) float64 { return i.logSplits() }
+
+func (w *Words) sides() float64 { return 2 }
+
+// Varies reports whether there is a word that can matter. Otherwise the statistic is always 0.
+func (w *Words) Varies() bool { return len(w.kept) > 0 }
