@@ -96,6 +96,13 @@ func (h *Handlers) newExport(c *call.Call, l *ledger.Ledger) (*export, error) {
 			return nil, problem.Invalid("question", "cannot have the parameter %s: an export has all rows, and its tree size is the parameter as_of of the export", name)
 		}
 	}
+	given := make(query.Parameters)
+	for name := range e.values {
+		given[name] = e.values.Get(name)
+	}
+	if e.question.AtHead != nil && e.question.AtHead(given) {
+		return nil, problem.Invalid("question", "cannot be exported with sort: rankings are kept for the head only")
+	}
 	e.path = canonicalPath(path)
 	e.tree, err = proofs.OpenTree(0, nil, nil)
 	e.text = call.NewReply()
@@ -133,9 +140,6 @@ func (e *export) page(first bool) error {
 		return err
 	}
 	defer view.Close()
-	if request.AtHead() {
-		return problem.Invalid("question", "cannot be exported with sort: rankings are kept for the head only")
-	}
 	answer, err := request.Ask(view)
 	if err != nil {
 		return err

@@ -108,9 +108,6 @@ func (r *Request) Limit() int {
 	return r.view.Page.Limit
 }
 
-// AtHead reports whether each page is read at the head when it is requested.
-func (r *Request) AtHead() bool { return r.view.atHead }
-
 // DefaultPage is the number of rows of a page if the request has no limit.
 const DefaultPage = 100
 
