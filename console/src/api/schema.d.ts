@@ -911,6 +911,44 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/ledgers/{ledger}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Name of the ledger.
+                 * @example default
+                 */
+                ledger: components["parameters"]["Ledger"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Read all rows of a list or question, with a signed manifest
+         * @description All rows of the list `rows` of an answer, as NDJSON, at one tree size. An answer without such a list is one row.
+         *     Each line but the last is `{"row": …}`, with the row exactly as the question answers it. The last line is
+         *     `{"manifest": …, "rest": …}`: a note that the ledger has signed, and the rest of the answer. An export without that
+         *     line was cut off.
+         *
+         *     The note states the origin, tree size, and root of the log, the question, the number of rows, the root of the
+         *     tree whose leaves are the rows (RFC 6962), and the SHA-256 of the rest (specification: Export manifests). Its
+         *     text is the same on every server of the ledger for the same question and tree size. If this server cannot sign
+         *     for the ledger, it forwards the request to the server that can, or answers 503.
+         *
+         *         curl 'http://127.0.0.1:8080/v1/ledgers/default/export?question=/records%3Fkind=ipc_record'
+         *
+         *     Needs the scope `read` on the ledger.
+         */
+        get: operations["exportQuestion"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/ledgers/{ledger}/freeze": {
         parameters: {
             query?: never;
@@ -3201,6 +3239,15 @@ export interface components {
             /** @description The SHA-256 of `span`, as a claim that is checked. */
             text_hash?: string | null;
         };
+        /** @description One line of an export. Every line but the last has `row`; the last has `manifest` and `rest`. */
+        ExportLine: {
+            /** @description The signed note of the export. */
+            manifest?: string;
+            /** @description The answer without `rows` and `next`; an empty object if the answer has no list. */
+            rest?: Record<string, never>;
+            /** @description One row of the answer, as the question answers it. */
+            row?: Record<string, never>;
+        };
         /** @description Number of run-DAGs with one outcome. */
         FailureCount: {
             /** @enum {string|null} */
@@ -4268,6 +4315,11 @@ export interface components {
             first_seq?: components["schemas"]["Count"];
             /** @description The line of the batch, from 1. */
             line?: number;
+            /**
+             * @description Another server can do this: this one is read-only.
+             * @enum {boolean}
+             */
+            read_only?: true;
             /** @description The receipt of the event that logs the refusal. */
             receipt?: components["schemas"]["AnyReceipt"];
             redacted_by?: components["schemas"]["RedactedBy"];
@@ -7365,6 +7417,58 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             414: components["responses"]["LongURL"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    exportQuestion: {
+        parameters: {
+            query: {
+                /**
+                 * @description The tree size for which to answer. The answer shows nothing of later events, so the same request always gets the
+                 *     same answer. Not beyond the head. The default is the size of the index or, with a cursor, that of the cursor.
+                 */
+                as_of?: components["parameters"]["AsOf"];
+                /**
+                 * @description Path of the list or question below the ledger's, with its parameters. It cannot have `as_of`, `limit`,
+                 *     `cursor`, `outputs_cursor`, `after`, or `sort`.
+                 * @example /records?kind=ipc_record
+                 */
+                question: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description Name of the ledger.
+                 * @example default
+                 */
+                ledger: components["parameters"]["Ledger"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The rows, and the manifest as the last line. */
+            200: {
+                headers: {
+                    /**
+                     * @description The tree size of the rows.
+                     * @example 57
+                     */
+                    "Colophon-As-Of": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": components["schemas"]["ExportLine"][];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["LongURL"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Failed"];
             503: components["responses"]["Unavailable"];
