@@ -41,8 +41,8 @@ func observation(v pyjson.Value, o Options, at place) Entry {
 	switch {
 	case !isObject(v):
 		return notGeneration(at.pointer, at.pattern, "no object")
-	case kind == "" && !v.Member("input").Given() && !v.Member("output").Given():
-		return notGeneration(at.pointer, at.pattern, "not an observation with an input or an output")
+	case kind == "" && !v.Member("model").Given() && !v.Member("providedModelName").Given() && !v.Member("provided_model_name").Given():
+		return notGeneration(at.pointer, at.pattern, "an observation without type and model")
 	case kind != "" && !strings.EqualFold(kind, "GENERATION"):
 		return notGeneration(at.pointer, at.pattern, "an observation of the type "+kind)
 	}
