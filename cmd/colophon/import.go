@@ -68,8 +68,8 @@ With --format, import reads files that another system wrote, without changes to 
                     interface, its API, or an export to blob storage
   mlflow            traces of MLflow: the JSON of traces, or rows of mlflow.search_traces
                     (to_json with orient="records")
-  phoenix           spans of Phoenix: rows of a dataframe (to_json with orient="records"),
-                    or JSON of its API
+  phoenix           spans of Phoenix: a dataframe as Parquet or as JSON (to_json with
+                    orient="records"), or JSON of its API
 
 The last three become IPC records as the same spans would over OTLP; what is no generation
 is left out. Hashes in the files become claims. States and validations are posted after their records.

@@ -169,7 +169,11 @@ func (o Options) natives(name string) iter.Seq2[native, error] {
 			o.citationFiles(name, yield)
 		case formats.Langfuse, formats.MLflow, formats.Phoenix:
 			in := &input{name: name, maxLine: o.MaxLine, stdin: o.Stdin, read: o.Read}
-			for l, err := range in.values(true) {
+			values := in.values(true)
+			if isParquet(name) {
+				values = in.parquetRows
+			}
+			for l, err := range values {
 				if !yield(native{line: l}, err) {
 					return
 				}

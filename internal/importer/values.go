@@ -16,7 +16,7 @@ import (
 // parquetMagic begins a Parquet file.
 var parquetMagic = []byte("PAR1")
 
-var errParquet = errors.New(`it is a Parquet file; write it as lines of JSON instead, in Python: spans.to_json("spans.jsonl", orient="records", lines=True)`)
+var errParquet = errors.New("it is a Parquet file; import spans of Phoenix by the name of their file, with --format phoenix, and write other tables as lines of JSON")
 
 // errEmpty reports a file without any value.
 var errEmpty = errors.New(`the file is empty; it should have one record per line: {"kind": "ipc_record", "record": {…}}`)

@@ -41,7 +41,7 @@ func TestValues(t *testing.T) {
 		{"a damaged line", "{\"a\":1}\n{\"a\":\n{\"a\":2}\n", []string{`-:1 {"a":1}`, `-:2 {"a":`, `-:3 {"a":2}`}, ""},
 		{"nothing", "", nil, "-:1: the file is empty"},
 		{"white space", " \n\t\n", nil, "-:1: the file is empty"},
-		{"Parquet", "PAR1\x15\x04", nil, "-:1: it is a Parquet file; write it as lines of JSON instead"},
+		{"Parquet", "PAR1\x15\x04", nil, "-:1: it is a Parquet file; import spans of Phoenix by the name"},
 		{"a long line", "{\"a\":1}\n{\"a\":\"" + strings.Repeat("x", 100) + "\"}\n{\"a\":3}", []string{`-:1 {"a":1}`, `-:3 {"a":3}`}, "-:2: the line is longer than 50 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
