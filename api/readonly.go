@@ -24,7 +24,7 @@ func (r route) changes() bool {
 func (s *Server) readOnly(r route, handler call.Handler) call.Handler {
 	if r.changes() {
 		return func(c *call.Call) error {
-			return problem.New(http.StatusForbidden, "this server is read-only, and nothing was written; write to %s", s.writer(c.Param("ledger")))
+			return elsewhere(http.StatusForbidden, "this server is read-only, and nothing was written; write to %s", s.writer(c.Param("ledger")))
 		}
 	}
 	return func(c *call.Call) error {
@@ -33,7 +33,7 @@ func (s *Server) readOnly(r route, handler call.Handler) call.Handler {
 			return err
 		}
 		if errors.Is(err, storage.ErrNotHeld) {
-			return problem.New(http.StatusNotFound, "this server is read-only and cannot sign the checkpoint of that tree size; omit the size, or ask %s", s.writer(c.Param("ledger")))
+			return elsewhere(http.StatusNotFound, "this server is read-only and cannot sign the checkpoint of that tree size; omit the size, or ask %s", s.writer(c.Param("ledger")))
 		}
 		if errors.Is(err, ledger.ErrUnknown) && s.config.Following != nil {
 			if behind := s.config.Following(); behind != nil {
@@ -42,6 +42,13 @@ func (s *Server) readOnly(r route, handler call.Handler) call.Handler {
 		}
 		return err
 	}
+}
+
+// elsewhere returns the problem of a request that another server can answer.
+func elsewhere(status int, format, server string) *problem.Problem {
+	p := problem.New(status, format, server)
+	p.ReadOnly = true
+	return p
 }
 
 // writer names the server that writes a ledger.

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -37,9 +40,10 @@ func newServers() *cobra.Command {
 		Use:   "servers",
 		Short: "Measure several servers on one database, and compare them with a simulation",
 		Long: `Start one PostgreSQL server in the folder for temporary files, and let clients post records to one,
-two, and three servers with one to six ledgers, in rounds in which all have their turn. Two of the rows
-give the costs of a record and of a commit; a simulation with these costs predicts all rows. It needs
-PostgreSQL's programs.`,
+two, and three servers with one to six ledgers, in rounds in which all have their turn. Four of the rows
+have one ledger: they give the costs of a record and of a commit, and those of a server that follows. A
+simulation with these costs predicts all rows. While clients post, the command looks 50 times a second at
+what the sessions of the database wait for. It needs PostgreSQL's programs.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return s.run(c.Context(), c.OutOrStdout()) },
 	}
@@ -75,24 +79,33 @@ type serversRound struct {
 	WAL       float64 `json:"wal_bytes"`
 	Tables    float64 `json:"table_bytes"` // with indexes
 	Folder    float64 `json:"folder_bytes"`
+	Locks     float64 `json:"sessions_waiting_for_locks"` // of the database, in the mean
+	Disk      float64 `json:"sessions_waiting_for_disk"`
+
+	ByTable map[string]float64 `json:"bytes_by_table"` // of Tables
 }
 
 // fields returns pointers to the figures of a round.
 func (r *serversRound) fields() []*float64 {
-	return []*float64{&r.Rate, &r.P50, &r.Server, &r.Database, &r.Client, &r.PerCommit, &r.Busy, &r.WAL, &r.Tables, &r.Folder}
+	return []*float64{&r.Rate, &r.P50, &r.Server, &r.Database, &r.Client, &r.PerCommit, &r.Busy, &r.WAL, &r.Tables, &r.Folder, &r.Locks, &r.Disk}
 }
 
-// The rows from which the costs come: one client, and many.
+// The rows from which the costs come: one client and many, on one server, and with one that
+// follows.
 const (
 	rowOfOne = iota
 	rowOfMany
+	rowOfOneFollowed
+	rowOfManyFollowed
 )
 
 func serversRows() []*serversRow {
 	const many = postgresClients
 	return []*serversRow{
-		rowOfOne:  {Servers: 1, Ledgers: 1, Clients: 1},
-		rowOfMany: {Servers: 1, Ledgers: 1, Clients: many},
+		rowOfOne:          {Servers: 1, Ledgers: 1, Clients: 1},
+		rowOfMany:         {Servers: 1, Ledgers: 1, Clients: many},
+		rowOfOneFollowed:  {Servers: 2, Ledgers: 1, Clients: 1},
+		rowOfManyFollowed: {Servers: 2, Ledgers: 1, Clients: many},
 		{Servers: 1, Ledgers: 4, Clients: many},
 		{Servers: 2, Ledgers: 2, Clients: many},
 		{Servers: 2, Ledgers: 4, Clients: many},
@@ -268,6 +281,9 @@ func (f *fleet) usage(ctx context.Context) (u usage, err error) {
 			return u, err
 		}
 		u.servers += used.CPU
+		if i >= f.row.Ledgers { // it writes none, and so has no metrics of commits
+			continue
+		}
 		for name, sum := range map[string]*float64{"colophon_commit_events_count": &u.commits, "colophon_commit_events_sum": &u.events} {
 			n, err := metric(f.control[i], name)
 			if err != nil {
@@ -305,8 +321,10 @@ func (f *fleet) measure(ctx context.Context, t timing) (r serversRound, err erro
 		return r, err
 	}
 	begin := time.Now()
+	waits := f.database.Watch(ctx)
 	result, err := post(t.time)
-	if err != nil {
+	waited, watchErr := waits()
+	if err := errors.Join(err, watchErr); err != nil {
 		return r, err
 	}
 	if err := f.caughtUp(); err != nil {
@@ -323,35 +341,61 @@ func (f *fleet) measure(ctx context.Context, t timing) (r serversRound, err erro
 		Server: each(after.servers - before.servers), Database: each(after.database.CPU - before.database.CPU), Client: each(after.client - before.client),
 		PerCommit: (after.events - before.events) / (after.commits - before.commits),
 		Busy:      (after.servers - before.servers + after.database.CPU - before.database.CPU + after.client - before.client).Seconds() / elapsed.Seconds(),
-		WAL:       float64(after.database.WAL-before.database.WAL) / n}
+		WAL:       float64(after.database.WAL-before.database.WAL) / n,
+		Locks:     waited.Locks, Disk: waited.Disk}
 	all := float64(warmed.Records + result.Records)
 	tables, err := f.database.Tables(ctx, f.schema)
 	if err != nil {
 		return r, err
 	}
+	r.ByTable = make(map[string]float64)
+	for name, bytes := range tables {
+		r.ByTable[name] = float64(bytes) / all
+		r.Tables += float64(bytes) / all
+	}
 	folders, err := system.DiskBytes(f.dir)
-	r.Tables, r.Folder = float64(tables)/all, float64(folders)/all
+	r.Folder = float64(folders) / all
 	return r, err
 }
 
-// caughtUp waits until the writer of each ledger has indexed all of its records.
+// caughtUp waits until all servers have indexed all records of each ledger.
 func (f *fleet) caughtUp() error {
 	for i := range f.row.Ledgers {
-		c := f.control[i%len(f.control)]
-		checkpoint, err := get(c, ledgerOf(i)+"/log/checkpoint")
+		size, err := sizeAt(f.control[i%len(f.control)], i)
 		if err != nil {
 			return err
 		}
-		lines := strings.Split(string(checkpoint), "\n")
-		size, err := strconv.ParseUint(lines[1], 10, 64)
-		if err != nil {
-			return fmt.Errorf("the size in a checkpoint: %w", err)
-		}
-		if _, err := get(c, ledgerOf(i)+"/records/"+strconv.FormatUint(size-1, 10)); err != nil {
-			return fmt.Errorf("catching up: %w", err)
+		for _, c := range f.control {
+			for {
+				shown, err := sizeAt(c, i)
+				if err != nil {
+					return err
+				}
+				if shown >= size {
+					break
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+			if _, err := get(c, ledgerOf(i)+"/records/"+strconv.FormatUint(size-1, 10)); err != nil {
+				return fmt.Errorf("catching up: %w", err)
+			}
 		}
 	}
 	return nil
+}
+
+// sizeAt returns the size of the i-th ledger that a server shows.
+func sizeAt(c *load.Conn, i int) (uint64, error) {
+	checkpoint, err := get(c, ledgerOf(i)+"/log/checkpoint")
+	if err != nil {
+		return 0, err
+	}
+	lines := strings.Split(string(checkpoint), "\n")
+	size, err := strconv.ParseUint(lines[1], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("the size in a checkpoint: %w", err)
+	}
+	return size, nil
 }
 
 // Shares of a server's processor time for a record, by what it is used for (`bench run
@@ -362,8 +406,12 @@ const (
 	indexShare    = 0.42
 )
 
-// costsOf returns the costs that explain the two rows with one ledger. A record that shares its
-// commit with others costs less; the difference is the cost of a commit.
+// lookPause is the shortest time between two looks of a server that follows.
+const lookPause = 20 * time.Millisecond
+
+// costsOf returns the costs that explain the four rows with one ledger. A record that shares its
+// commit with others costs less; the difference is the cost of a commit. What a second server adds
+// is the cost of following.
 func costsOf(rows []*serversRow) capacity.Costs {
 	one, many := rows[rowOfOne].Median, rows[rowOfMany].Median
 	split := func(alone, shared float64) (commit, record float64) {
@@ -378,15 +426,33 @@ func costsOf(rows []*serversRow) capacity.Costs {
 		After:        us(record * (1 - beforeShare - sequenceShare - indexShare)),
 		ServerCommit: us(commit), Database: us(database), DatabaseCommit: us(databaseCommit),
 	}
+	followedOne, followedMany := rows[rowOfOneFollowed].Median, rows[rowOfManyFollowed].Median
+	// perLook is the number of records between two looks.
+	perLook := func(r serversRound) float64 { return max(1, r.Rate*lookPause.Seconds()) }
+	follow := func(alone, shared float64) (look, record float64) {
+		if rarer := 1/perLook(followedOne) - 1/perLook(followedMany); rarer > 0 {
+			look = max(0, (alone-shared)/rarer)
+		}
+		return look, max(0, shared-look/perLook(followedMany))
+	}
+	// A commit costs a server the same whether others follow; only its size differs.
+	rest := func(r serversRound, commit, record float64) float64 { return record + commit/r.PerCommit }
+	c.LookPause = lookPause
+	look, followed := follow(followedOne.Server-rest(followedOne, commit, record), followedMany.Server-rest(followedMany, commit, record))
+	c.Look, c.Follow = us(look), us(followed)
+	look, followed = follow(followedOne.Database-rest(followedOne, databaseCommit, database), followedMany.Database-rest(followedMany, databaseCommit, database))
+	c.LookDatabase, c.FollowDatabase = us(look), us(followed)
 	c.Wait = max(0, us(one.P50*1000)-c.Before-c.Sequence-c.After-c.ServerCommit-c.Database-c.DatabaseCommit)
 	return c
 }
 
 func printServers(out io.Writer, c capacity.Costs, rows []*serversRow) error {
-	fmt.Fprintf(out, "a record: client %v, server %v and index %v, database %v; a commit: server %v, database %v, wait %v\n\n",
+	fmt.Fprintf(out, "a record: client %v, server %v and index %v, database %v; a commit: server %v, database %v, wait %v\n",
 		c.Client, c.Before+c.Sequence+c.After, c.Index, c.Database, c.ServerCommit, c.DatabaseCommit, c.Wait)
+	fmt.Fprintf(out, "each server that follows: a record: server %v, database %v; a look, every %v at most: server %v, database %v\n\n",
+		c.Follow, c.FollowDatabase, c.LookPause, c.Look, c.LookDatabase)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "servers\tledgers\tclients\trecords/s\tof the first ledger's\tp50 ms\tper commit\tserver µs\tPostgreSQL µs\tclient µs\tbusy cores\tWAL B\ttables B\tfolder B\tpredicted\tpredicted/measured\t")
+	fmt.Fprintln(table, "servers\tledgers\tclients\trecords/s\tof the first ledger's\tp50 ms\tper commit\tserver µs\tPostgreSQL µs\tclient µs\tbusy cores\tlock waits\tdisk waits\tWAL B\ttables B\tfolder B\tpredicted\tpredicted/measured\t")
 	for _, r := range rows {
 		m, forwarded, predicted, accuracy := r.Median, "", "", ""
 		if r.Forwarded {
@@ -394,8 +460,37 @@ func printServers(out io.Writer, c capacity.Costs, rows []*serversRow) error {
 		} else {
 			predicted, accuracy = fmt.Sprintf("%.0f", r.Predicted), fmt.Sprintf("%.2f", r.Predicted/m.Rate)
 		}
-		fmt.Fprintf(table, "%d\t%d\t%d%s\t%.0f\t%.2f\t%.2f\t%.1f\t%.1f\t%.1f\t%.1f\t%.2f\t%.0f\t%.0f\t%.0f\t%s\t%s\t\n", r.Servers, r.Ledgers, r.Clients, forwarded,
-			m.Rate, m.Rate/rows[rowOfMany].Median.Rate, m.P50, m.PerCommit, m.Server, m.Database, m.Client, m.Busy, m.WAL, m.Tables, m.Folder, predicted, accuracy)
+		fmt.Fprintf(table, "%d\t%d\t%d%s\t%.0f\t%.2f\t%.2f\t%.1f\t%.1f\t%.1f\t%.1f\t%.2f\t%.2f\t%.2f\t%.0f\t%.0f\t%.0f\t%s\t%s\t\n", r.Servers, r.Ledgers, r.Clients, forwarded,
+			m.Rate, m.Rate/rows[rowOfMany].Median.Rate, m.P50, m.PerCommit, m.Server, m.Database, m.Client, m.Busy, m.Locks, m.Disk, m.WAL, m.Tables, m.Folder, predicted, accuracy)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	many := rows[rowOfMany].Rounds[0].ByTable
+	fmt.Fprint(out, "\nbytes of a record by table, with indexes:")
+	for _, name := range slices.SortedFunc(maps.Keys(many), func(a, b string) int { return cmp.Compare(many[b], many[a]) }) {
+		if many[name] >= 1 {
+			fmt.Fprintf(out, " %s %.0f", name, many[name])
+		}
+	}
+	return printPlans(out, c)
+}
+
+// printPlans prints what the simulation says of servers and a database on machines of their own.
+func printPlans(out io.Writer, c capacity.Costs) error {
+	fmt.Fprint(out, "\n\npredicted, if each server and the database have a machine of their own, with 64 clients for each ledger:\n\n")
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "cores of a server\tof the database\tservers\tledgers\trecords/s\tof the first row's\tper commit\tbusiest machine\t")
+	for _, cores := range []int{2, 8} {
+		one := 0.0
+		for _, s := range []capacity.Setup{{Servers: 1, Ledgers: 1}, {Servers: 1, Ledgers: 4}, {Servers: 2, Ledgers: 4}, {Servers: 3, Ledgers: 6}, {Servers: 6, Ledgers: 12}} {
+			s.Clients, s.ServerCores, s.DatabaseCores = postgresClients*s.Ledgers, cores, 4*cores
+			p := capacity.Simulate(c, s, 40_000)
+			if one == 0 {
+				one = p.Rate
+			}
+			fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%.0f\t%.2f\t%.1f\t%.2f\t\n", s.ServerCores, s.DatabaseCores, s.Servers, s.Ledgers, p.Rate, p.Rate/one, p.PerCommit, p.Busy)
+		}
 	}
 	return table.Flush()
 }

@@ -15,7 +15,7 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// Under load, a server has no more connections than docs/scaling.md says: 2 N + 11.
+// Under load, a server has no more connections than docs/servers.md says: 2 N + 11.
 func TestConnectionsOfServer(t *testing.T) {
 	const most = 3 // pool_max_conns
 	database := postgrestest.Start(t)

@@ -79,9 +79,9 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-var scalingRow = regexp.MustCompile("(?m)^\\| ((?:`colophon_[a-z_0-9]+`(?:, )?)+) \\|")
+var serversRow = regexp.MustCompile("(?m)^\\| ((?:`colophon_[a-z_0-9]+`(?:, )?)+) \\|")
 
-// docs/scaling.md has the metrics of a server with a database elsewhere that docs/metrics.md
+// docs/servers.md has the metrics of a server with a database elsewhere that docs/metrics.md
 // does not have.
 func TestMetricsOfServersAreDocumented(t *testing.T) {
 	servers := startServers(t)
@@ -96,10 +96,10 @@ func TestMetricsOfServersAreDocumented(t *testing.T) {
 			}
 		}
 	}
-	text, err := os.ReadFile("../docs/scaling.md")
+	text, err := os.ReadFile("../docs/servers.md")
 	require.NoError(t, err)
 	var listed []string
-	for _, row := range scalingRow.FindAllStringSubmatch(string(text), -1) {
+	for _, row := range serversRow.FindAllStringSubmatch(string(text), -1) {
 		for _, name := range quoted(row[1]) {
 			if _, common := page[name]; !common {
 				listed = append(listed, name)

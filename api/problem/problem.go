@@ -35,6 +35,8 @@ type Problem struct {
 	FirstSeq *uint64 `json:"first_seq,omitempty"`
 	// RedactedBy is the event that erased the requested content.
 	RedactedBy *uint64 `json:"redacted_by,omitempty"`
+	// ReadOnly is set if another server can do this: this one is read-only.
+	ReadOnly bool `json:"read_only,omitempty"`
 	// Receipt is the receipt of the event that records the refusal.
 	Receipt json.RawMessage `json:"receipt,omitempty"`
 

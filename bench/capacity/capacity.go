@@ -29,6 +29,13 @@ type Costs struct {
 	// Wait is the part of each commit in which no processor works for it: round trips and the
 	// database's sync.
 	Wait time.Duration
+
+	// Each other server follows the ledger: it looks at its head, at most once in LookPause, then
+	// reads, verifies, and indexes the records that are new.
+	LookPause      time.Duration
+	Look, Follow   time.Duration // of the other server, for each look and for each record
+	LookDatabase   time.Duration // of the database, for each look
+	FollowDatabase time.Duration // of the database, for each record that is read
 }
 
 // Setup is what runs where.
@@ -47,7 +54,7 @@ type Setup struct {
 
 // Prediction is the result of a simulation.
 type Prediction struct {
-	Rate      float64       // records per second, until all are indexed
+	Rate      float64       // records per second, until all servers have indexed all
 	P50       time.Duration // of the answers
 	PerCommit float64       // records
 	// Busy is the share of processor time that was used, of the machine that used the most.
@@ -72,7 +79,13 @@ func Simulate(c Costs, s Setup, records int) Prediction {
 	}
 	ledgers := make([]*ledger, s.Ledgers)
 	for i := range ledgers {
-		ledgers[i] = &ledger{world: w, server: servers[i%len(servers)]}
+		l := &ledger{world: w, server: servers[i%len(servers)]}
+		for j, server := range servers {
+			if j != i%len(servers) {
+				l.followers = append(l.followers, &follower{world: w, server: server})
+			}
+		}
+		ledgers[i] = l
 	}
 	for i := range s.Clients {
 		w.post(ledgers[i%len(ledgers)])
@@ -108,6 +121,16 @@ type ledger struct {
 	committing bool
 	unindexed  int // records that wait for the index
 	indexing   bool
+	followers  []*follower
+}
+
+// follower is a ledger on a server that does not write it.
+type follower struct {
+	world   *world
+	server  *machine
+	unseen  int // committed records that it has not read
+	looking bool
+	next    time.Duration // when it may look again
 }
 
 // arrival is a record that waits for its commit.
@@ -159,6 +182,10 @@ func (l *ledger) commit() {
 				}
 				l.unindexed += len(batch)
 				l.index()
+				for _, f := range l.followers {
+					f.unseen += len(batch)
+					f.look()
+				}
 				l.commit()
 			})
 		})
@@ -176,6 +203,26 @@ func (l *ledger) index() {
 	l.world.work(l.server, time.Duration(n)*l.world.costs.Index, func() {
 		l.indexing = false
 		l.index()
+	})
+}
+
+// look reads and indexes the records that were committed since the last look.
+func (f *follower) look() {
+	if f.looking || f.unseen == 0 {
+		return
+	}
+	f.looking = true
+	w := f.world
+	w.timers.add(max(w.now, f.next), func() {
+		f.next = w.now + w.costs.LookPause
+		n := time.Duration(f.unseen)
+		f.unseen = 0
+		w.work(w.database, w.costs.LookDatabase+n*w.costs.FollowDatabase, func() {
+			w.work(f.server, w.costs.Look+n*w.costs.Follow, func() {
+				f.looking = false
+				f.look()
+			})
+		})
 	})
 }
 

@@ -46,3 +46,28 @@ func TestWhatBindsALedger(t *testing.T) {
 	slow.Wait = time.Millisecond
 	require.Greater(t, rate(2, 4), 1.4*rate(1, 4), "the server binds")
 }
+
+// Servers that follow use processors for each record, once for each of them. Their looks cost
+// less for each record if they are rarer.
+func TestFollowers(t *testing.T) {
+	costs := costs
+	costs.Wait, costs.Follow, costs.FollowDatabase = 10*us, 60*us, 20*us
+	rate := func(servers int) float64 {
+		p := Simulate(costs, Setup{Servers: servers, Ledgers: 4, Clients: 64, ServerCores: 2, Together: true}, 50_000)
+		work := 140 + 150/p.PerCommit + float64(servers-1)*80 // µs of all processors for each record
+		require.InEpsilon(t, 2e6/work, p.Rate, 0.05, servers)
+		return p.Rate
+	}
+	alone := rate(1)
+	require.Greater(t, alone, 1.3*rate(2))
+	require.Greater(t, rate(2), 1.1*rate(3))
+
+	costs.Look, costs.LookDatabase = 200*us, 300*us
+	often := rateOf(costs)
+	costs.LookPause = 20 * time.Millisecond
+	require.Greater(t, rateOf(costs), 1.05*often)
+}
+
+func rateOf(c Costs) float64 {
+	return Simulate(c, Setup{Servers: 2, Ledgers: 4, Clients: 64, ServerCores: 2, Together: true}, 20_000).Rate
+}

@@ -84,11 +84,64 @@ func (d *Database) Usage(ctx context.Context) (u Usage, err error) {
 	return u, err
 }
 
-// Tables returns the bytes of all tables of a schema, with their indexes.
-func (d *Database) Tables(ctx context.Context, schema string) (bytes int64, err error) {
+// Tables returns the bytes of each table of a schema, with its indexes, by name.
+func (d *Database) Tables(ctx context.Context, schema string) (bytes map[string]int64, err error) {
+	bytes = make(map[string]int64)
 	err = d.Connected(ctx, func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
-			JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'`, schema).Scan(&bytes)
+		rows, err := conn.Query(ctx, `SELECT c.relname, pg_total_relation_size(c.oid)::bigint FROM pg_class c
+			JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'`, schema)
+		if err != nil {
+			return err
+		}
+		var name string
+		var size int64
+		_, err = pgx.ForEachRow(rows, []any{&name, &size}, func() error {
+			bytes[name] = size
+			return nil
+		})
+		return err
 	})
 	return bytes, err
+}
+
+// Waits are the mean numbers of sessions that wait, without using a processor.
+type Waits struct {
+	Locks float64 // for another session: locks of rows and tables, and PostgreSQL's own
+	Disk  float64 // for reads, writes, and syncs
+}
+
+// watchPause is the time between two looks of Watch.
+const watchPause = 20 * time.Millisecond
+
+// Watch looks at what the sessions wait for, until the caller calls the function that it returns.
+func (d *Database) Watch(ctx context.Context) (end func() (Waits, error)) {
+	ctx, stop := context.WithCancel(ctx)
+	var locks, disk, looks int64
+	done := make(chan error, 1)
+	go func() {
+		done <- d.Connected(ctx, func(conn *pgx.Conn) error {
+			for ; ; looks++ {
+				var l, s int64
+				err := conn.QueryRow(ctx, `SELECT count(*) FILTER (WHERE wait_event_type IN ('Lock', 'LWLock', 'BufferPin')),
+					count(*) FILTER (WHERE wait_event_type = 'IO') FROM pg_stat_activity WHERE backend_type = 'client backend'`).Scan(&l, &s)
+				if err != nil {
+					return err
+				}
+				locks, disk = locks+l, disk+s
+				select {
+				case <-ctx.Done():
+					return nil
+				case <-time.After(watchPause):
+				}
+			}
+		})
+	}()
+	return func() (Waits, error) {
+		stop()
+		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+			return Waits{}, fmt.Errorf("looking at what sessions wait for: %w", err)
+		}
+		n := float64(max(1, looks))
+		return Waits{Locks: float64(locks) / n, Disk: float64(disk) / n}, nil
+	}
 }

@@ -126,6 +126,7 @@ type Problem struct {
 	Line       uint64         `json:"line,omitempty"`        // line of the batch, from 1; 0 outside batches
 	FirstSeq   *uint64        `json:"first_seq,omitempty"`   // the event that holds the idempotency key
 	RedactedBy *uint64        `json:"redacted_by,omitempty"` // the event that erased the content
+	ReadOnly   bool           `json:"read_only,omitempty"`   // another server can do this: this one is read-only
 	Receipt    *Receipt       `json:"receipt,omitempty"`     // receipt of the event that logs the refusal
 }
 

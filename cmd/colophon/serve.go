@@ -41,7 +41,7 @@ for tlog-tiles read it too. The server never changes entries that the copy alrea
 it does not write into the copy of another log. docs/publishing.md names the credentials.
 
 With --archive, old entries of these logs leave the database once their copies are
-verified, and are read from the bucket. See docs/scaling.md.
+verified, and are read from the bucket. See docs/servers.md.
 
 --read-only serves without writing or signing. With --store it serves the ledgers of a
 database that other servers write. With --from it follows a published copy of one

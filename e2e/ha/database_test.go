@@ -3,19 +3,23 @@ package ha_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 )
 
@@ -89,7 +93,7 @@ FAKETIME_START_AFTER_SECONDS=2 exec %s/postgres "$@"
 `
 
 // startDatabase starts the nodes, with a line from each server to each node.
-func startDatabase(t testing.TB, p programs, lines *network, dir string, servers int) *database {
+func startDatabase(t testing.TB, p programs, dir string, servers int) *database {
 	t.Helper()
 	client, peer := freePort(t), freePort(t)
 	start(t, dir, "etcd", nil, p.etcd, "--name", "etcd", "--data-dir", filepath.Join(dir, "etcd"), "--enable-v2=false",
@@ -101,11 +105,11 @@ func startDatabase(t testing.TB, p programs, lines *network, dir string, servers
 		n := &node{name: fmt.Sprintf("node%d", i+1), sql: freePort(t), rest: freePort(t)}
 		n.dir = folder(t, filepath.Join(dir, n.name))
 		n.disk = mountDisk(t, n.dir, "2g")
-		postgres, rest := lines.to(t, n.name, n.sql), lines.to(t, n.name+" rest", n.rest)
-		n.peers, n.register = []*line{postgres, rest}, lines.to(t, n.name+" etcd", client)
+		postgres, rest := newLine(t, n.sql), newLine(t, n.rest)
+		n.peers, n.register = []*line{postgres, rest}, newLine(t, client)
 		n.management = "http://127.0.0.1:" + n.rest
-		for j := range servers {
-			n.from = append(n.from, lines.to(t, fmt.Sprintf("server%d %s", j+1, n.name), n.sql))
+		for range servers {
+			n.from = append(n.from, newLine(t, n.sql))
 		}
 		n.link(t, p)
 		config := fmt.Sprintf(patroniConfig, n.name, n.rest, rest.address(), n.register.address(), n.sql, postgres.address(), n.dir)
@@ -146,9 +150,19 @@ func (d *database) url(server int) string {
 
 // ask connects to a node itself and lets a function use the connection.
 func (n *node) ask(timeout time.Duration, database string, use func(context.Context, *pgx.Conn) error) error {
+	return n.askWith(timeout, database, nil, use)
+}
+
+// askWith is ask with a function that gets the warnings of the database.
+func (n *node) askWith(timeout time.Duration, database string, notice pgconn.NoticeHandler, use func(context.Context, *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, "postgres://postgres@127.0.0.1:"+n.sql+"/"+database+"?sslmode=disable")
+	config, err := pgx.ParseConfig("postgres://postgres@127.0.0.1:" + n.sql + "/" + database + "?sslmode=disable")
+	if err != nil {
+		return err
+	}
+	config.OnNotice = notice
+	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err
 	}
@@ -265,29 +279,36 @@ func (n *node) kill(away time.Duration) {
 func (d *database) clear() {
 	for _, n := range d.nodes {
 		n.signal(syscall.SIGCONT)
-		for _, l := range append([]*line{n.register, n.peers[0], n.peers[1]}, n.from...) {
-			l.heal()
-		}
+		heal(append([]*line{n.register, n.peers[0], n.peers[1]}, n.from...)...)
 		if n.clock != "" {
 			_ = os.WriteFile(n.clock, []byte("+0s\n"), 0o644) // #nosec G306 -- PostgreSQL's user reads it
 		}
 	}
 }
 
-// probe notes when the database takes a plain insertion that a standby has, on whichever node.
-func (d *database) probe(ctx context.Context, group *sync.WaitGroup, up *moments) {
+// probes are plain insertions of the test itself. They show what the database can do without
+// Colophon.
+type probes struct {
+	up   moments // when one was acknowledged, on whichever node
+	next atomic.Int64
+
+	mu    sync.Mutex
+	acked []int64 // acknowledged without a warning, so that a standby had them; guarded by mu
+}
+
+// run inserts rows into each node until ctx is done.
+func (p *probes) run(ctx context.Context, group *sync.WaitGroup, d *database) {
 	for _, n := range d.nodes {
 		group.Go(func() {
 			for ctx.Err() == nil {
-				_ = n.ask(5*time.Second, "postgres", func(ctx2 context.Context, conn *pgx.Conn) error {
+				var warned atomic.Bool
+				notice := func(*pgconn.PgConn, *pgconn.Notice) { warned.Store(true) }
+				_ = n.askWith(5*time.Second, "postgres", notice, func(_ context.Context, conn *pgx.Conn) error {
 					for ctx.Err() == nil {
-						limited, cancel := context.WithTimeout(context.Background(), 3*time.Second)
-						_, err := conn.Exec(limited, `INSERT INTO probe VALUES (1)`)
-						cancel()
-						if err != nil {
+						warned.Store(false)
+						if err := p.insert(conn, &warned); err != nil {
 							return err
 						}
-						up.note()
 						time.Sleep(100 * time.Millisecond)
 					}
 					return nil
@@ -296,4 +317,40 @@ func (d *database) probe(ctx context.Context, group *sync.WaitGroup, up *moments
 			}
 		})
 	}
+}
+
+// insert inserts one row. warned reports whether the database has sent a warning meanwhile: that it
+// has not waited for a standby.
+func (p *probes) insert(conn *pgx.Conn, warned *atomic.Bool) error {
+	limited, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	number := p.next.Add(1)
+	if _, err := conn.Exec(limited, `INSERT INTO probe VALUES ($1)`, number); err != nil {
+		return err
+	}
+	p.up.note()
+	if !warned.Load() {
+		p.mu.Lock()
+		p.acked = append(p.acked, number)
+		p.mu.Unlock()
+	}
+	return nil
+}
+
+// lost returns how many acknowledged rows the primary does not have, of how many. If there are
+// any, the database itself has lost what it had acknowledged, and no server on it can keep its
+// promises. Patroni before 3.1 does that if a node that has just been promoted does not renew its
+// key in time: it then goes back to the primary before, without those commits (its pull request 2787).
+func (p *probes) lost(d *database) (lost, of int, err error) {
+	n := d.primary()
+	if n == nil {
+		return 0, 0, errors.New("there is no primary")
+	}
+	p.mu.Lock()
+	acked := slices.Clone(p.acked)
+	p.mu.Unlock()
+	err = n.ask(10*time.Second, "postgres", func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, `SELECT count(*) FROM unnest($1::bigint[]) AS a (n) WHERE NOT EXISTS (SELECT FROM probe p WHERE p.n = a.n)`, acked).Scan(&lost)
+	})
+	return lost, len(acked), err
 }

@@ -76,11 +76,7 @@ func (w *world) victim(r *rand.Rand) (*node, string) {
 // trouble makes lines bad for some time, in one of three ways.
 func trouble(r *rand.Rand, lines ...*line) string {
 	lasts := between(r, time.Second, 8*time.Second)
-	defer func() {
-		for _, l := range lines {
-			l.heal()
-		}
-	}()
+	defer heal(lines...)
 	how := r.IntN(3)
 	slow := between(r, 20*time.Millisecond, 400*time.Millisecond)
 	for _, l := range lines {
@@ -252,9 +248,7 @@ func isolateNode(w *world, r *rand.Rand) string {
 		l.stall()
 	}
 	time.Sleep(lasts)
-	for _, l := range lines {
-		l.heal()
-	}
+	heal(lines...)
 	return fmt.Sprintf("%s for %v", name, lasts)
 }
 
@@ -269,11 +263,7 @@ func cancelWaits(w *world, r *rand.Rand) string {
 	for _, l := range n.peers {
 		l.delay(200 * time.Millisecond)
 	}
-	defer func() {
-		for _, l := range n.peers {
-			l.heal()
-		}
-	}()
+	defer heal(n.peers...)
 	cancelled := n.cancel(between(r, time.Second, 4*time.Second))
 	return fmt.Sprintf("%d on %s", cancelled, n.name)
 }
@@ -307,11 +297,7 @@ func loseReplicas(w *world, r *rand.Rand) string {
 	for _, l := range n.peers {
 		l.cut()
 	}
-	defer func() {
-		for _, l := range n.peers {
-			l.heal()
-		}
-	}()
+	defer heal(n.peers...)
 	cancelled := n.cancel(between(r, 200*time.Millisecond, 600*time.Millisecond))
 	away := between(r, 13*time.Second, 18*time.Second) // longer than the leader's key is valid
 	n.kill(away)

@@ -1,68 +1,252 @@
 package ha_test
 
 import (
-	"context"
-	"fmt"
-	"strings"
+	"errors"
+	"io"
+	"net"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/Shopify/toxiproxy/v2"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 )
 
-// network is the lines between servers, databases, and clients.
-type network struct{ server *toxiproxy.ApiServer }
-
-func newNetwork() *network {
-	return &network{toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())}
-}
-
-// line is a line to a port. It has a port of its own.
+// line is a TCP relay to a port of 127.0.0.1, at a port of its own. It can be cut, silent, or slow.
 type line struct {
-	t     testing.TB
-	proxy *toxiproxy.Proxy
+	t      testing.TB
+	listen string // its address
+	target string
+
+	mu       sync.Mutex
+	listener net.Listener   // nil while the line is cut; guarded by mu
+	links    map[*link]bool // guarded by mu
+	slower   time.Duration  // guarded by mu
+	open     chan struct{}  // closed unless the line is silent; guarded by mu
 }
 
-// to makes a line to a port of 127.0.0.1.
-func (n *network) to(t testing.TB, name, port string) *line {
+// newLine makes a line to a port.
+func newLine(t testing.TB, port string) *line {
 	t.Helper()
-	l := &line{t, toxiproxy.NewProxy(n.server, name, "127.0.0.1:"+freePort(t), "127.0.0.1:"+port)}
-	require.NoError(t, l.proxy.Start())
-	t.Cleanup(l.proxy.Stop)
+	l := &line{t: t, listen: "127.0.0.1:" + freePort(t), target: "127.0.0.1:" + port, links: make(map[*link]bool), open: make(chan struct{})}
+	close(l.open)
+	require.NoError(t, l.start())
+	t.Cleanup(l.cut)
 	return l
 }
 
 // port is the port of the line.
 func (l *line) port() string {
-	_, port, _ := strings.Cut(l.proxy.Listen, ":")
+	_, port, _ := net.SplitHostPort(l.listen)
 	return port
 }
 
-func (l *line) address() string { return "127.0.0.1:" + l.port() }
+func (l *line) address() string { return l.listen }
+
+// start listens, if the line is cut.
+func (l *line) start() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.listener != nil {
+		return nil
+	}
+	listener, err := net.Listen("tcp4", l.listen)
+	if err != nil {
+		return err
+	}
+	l.listener = listener
+	go l.accept(listener)
+	return nil
+}
+
+func (l *line) accept(listener net.Listener) {
+	for {
+		client, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		go l.connect(listener, client)
+	}
+}
+
+// connect connects a client with the target.
+func (l *line) connect(listener net.Listener, client net.Conn) {
+	server, err := net.DialTimeout("tcp4", l.target, 10*time.Second)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	k := &link{line: l, ends: [2]net.Conn{client, server}, done: make(chan struct{})}
+	l.mu.Lock()
+	if l.listener != listener { // it was cut meanwhile
+		l.mu.Unlock()
+		_, _ = client.Close(), server.Close()
+		return
+	}
+	l.links[k] = true
+	l.mu.Unlock()
+	k.run()
+}
 
 // cut ends all connections, and refuses new ones.
-func (l *line) cut() { l.proxy.Stop() }
+func (l *line) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.listener != nil {
+		_ = l.listener.Close()
+		l.listener = nil
+	}
+	for k := range l.links {
+		k.end()
+	}
+}
 
 // stall keeps all connections open, and forwards nothing until the line is healed.
-func (l *line) stall() { l.delay(time.Hour) }
+func (l *line) stall() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-l.open:
+		l.open = make(chan struct{})
+	default:
+	}
+}
 
 // delay delays everything in both directions.
 func (l *line) delay(by time.Duration) {
-	for _, stream := range []string{"upstream", "downstream"} {
-		toxic := fmt.Sprintf(`{"type": "latency", "stream": %q, "attributes": {"latency": %d}}`, stream, by.Milliseconds())
-		if _, err := l.proxy.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
-			l.t.Errorf("delaying a line: %v", err)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.slower = by
+}
+
+// heal ends what the methods above did. What a silent line held back arrives.
+func (l *line) heal() {
+	l.mu.Lock()
+	l.slower = 0
+	select {
+	case <-l.open:
+	default:
+		close(l.open)
+	}
+	l.mu.Unlock()
+	if err := l.start(); err != nil {
+		l.t.Errorf("healing a line: %v", err)
+	}
+}
+
+// heal heals lines.
+func heal(lines ...*line) {
+	for _, l := range lines {
+		l.heal()
+	}
+}
+
+// state is how the line is now.
+func (l *line) state() (open <-chan struct{}, slower time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open, l.slower
+}
+
+// link is a connection through a line.
+type link struct {
+	line *line
+	ends [2]net.Conn
+	once sync.Once
+	done chan struct{} // closed at the end
+}
+
+// chunk is what arrived at a time. Without bytes it is the end of one direction.
+type chunk struct {
+	bytes   []byte
+	arrived time.Time
+}
+
+// Bounds of what a silent line holds back in one direction. Then its sender waits, as for a full network.
+const (
+	chunkBytes = 32 << 10
+	chunks     = 128
+)
+
+// run forwards in both directions, and returns when both have ended.
+func (k *link) run() {
+	var directions sync.WaitGroup
+	for i := range k.ends {
+		held := make(chan chunk, chunks)
+		directions.Go(func() { k.receive(k.ends[i], held) })
+		directions.Go(func() { k.send(k.ends[1-i], held) })
+	}
+	directions.Wait()
+	k.end()
+	k.line.mu.Lock()
+	delete(k.line.links, k)
+	k.line.mu.Unlock()
+}
+
+// end ends the link at once.
+func (k *link) end() {
+	k.once.Do(func() {
+		close(k.done)
+		_, _ = k.ends[0].Close(), k.ends[1].Close()
+	})
+}
+
+func (k *link) receive(from net.Conn, held chan<- chunk) {
+	for {
+		buffer := make([]byte, chunkBytes)
+		n, err := from.Read(buffer)
+		c := chunk{buffer[:n], time.Now()}
+		if err != nil && !errors.Is(err, io.EOF) {
+			k.end()
+			return
+		}
+		if n > 0 || err != nil {
+			select {
+			case held <- c:
+			case <-k.done:
+				return
+			}
+		}
+		if err != nil && n > 0 {
+			c.bytes = nil
+			select {
+			case held <- c:
+			case <-k.done:
+			}
+		}
+		if err != nil {
+			return
 		}
 	}
 }
 
-// heal ends what the methods above did.
-func (l *line) heal() {
-	l.proxy.Toxics.ResetToxics(context.Background())
-	if err := l.proxy.Start(); err != nil && err != toxiproxy.ErrProxyAlreadyStarted {
-		l.t.Errorf("healing a line: %v", err)
+func (k *link) send(to net.Conn, held <-chan chunk) {
+	for {
+		var c chunk
+		select {
+		case c = <-held:
+		case <-k.done:
+			return
+		}
+		open, slower := k.line.state()
+		select {
+		case <-time.After(time.Until(c.arrived.Add(slower))):
+		case <-k.done:
+			return
+		}
+		select {
+		case <-open:
+		case <-k.done:
+			return
+		}
+		if len(c.bytes) == 0 {
+			if end, ok := to.(*net.TCPConn); ok {
+				_ = end.CloseWrite()
+			}
+			return
+		}
+		if _, err := to.Write(c.bytes); err != nil {
+			k.end()
+			return
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package ha_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -193,12 +194,15 @@ func freePort(t testing.TB) string {
 		if _, used := ports.LoadOrStore(port, true); used {
 			continue
 		}
-		listener, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			continue
+		// Not by listening: a process that is being started at this moment would have the port too, for
+		// longer than this one.
+		conn, err := net.DialTimeout("tcp4", fmt.Sprintf("127.0.0.1:%d", port), time.Second)
+		if err == nil {
+			require.NoError(t, conn.Close())
 		}
-		require.NoError(t, listener.Close())
-		return strconv.Itoa(port)
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return strconv.Itoa(port)
+		}
 	}
 	t.Fatal("no port is free")
 	return ""

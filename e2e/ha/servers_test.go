@@ -34,14 +34,14 @@ type server struct {
 func (s *server) reached() string { return "http://" + s.line.address() }
 
 // startServers starts servers that share a database and have the keys of all ledgers.
-func startServers(t testing.TB, binary string, d *database, lines *network, dir string, count int) []*server {
+func startServers(t testing.TB, binary string, d *database, dir string, count int) []*server {
 	t.Helper()
 	primary := d.primary()
 	require.NotNil(t, primary)
 	require.NoError(t, primary.execute("postgres", `CREATE TABLE probe (n bigint)`, `CREATE ROLE colophon LOGIN`, `CREATE DATABASE colophon OWNER colophon`))
 	var servers []*server
 	for i := range count {
-		s := startServer(t, binary, d.url(i), lines, dir, "server"+strconv.Itoa(i+1), func(data string) {
+		s := startServer(t, binary, d.url(i), dir, "server"+strconv.Itoa(i+1), func(data string) {
 			if i == 0 {
 				return
 			}
@@ -68,11 +68,11 @@ func startServers(t testing.TB, binary string, d *database, lines *network, dir 
 }
 
 // startServer starts a server with a data folder that prepare has filled.
-func startServer(t testing.TB, binary, store string, lines *network, dir, name string, prepare func(data string)) *server {
+func startServer(t testing.TB, binary, store string, dir, name string, prepare func(data string)) *server {
 	t.Helper()
 	place, port := folder(t, filepath.Join(dir, name)), freePort(t)
 	s := &server{disk: mountDisk(t, place, "256m"), data: folder(t, filepath.Join(place, "data")), clock: filepath.Join(dir, name+".clock"),
-		url: "http://127.0.0.1:" + port, line: lines.to(t, name, port)}
+		url: "http://127.0.0.1:" + port, line: newLine(t, port)}
 	prepare(s.data)
 	s.process = start(t, dir, name, []string{"COLOPHON_STORE=" + store, "COLOPHON_TEST_CLOCK=" + s.clock, "GOMEMLIMIT=200MiB"},
 		binary, "serve", "--data", s.data, "--listen", "127.0.0.1:"+port, "--advertise", s.line.address(),

@@ -65,6 +65,11 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	for _, l := range made.manifest.Ledgers {
 		fmt.Fprintf(c.Out, "  %s\n", l)
 	}
+	for _, l := range made.manifest.Ledgers {
+		if l.archived.Below > 0 {
+			c.Say("ledger %s: the backup does not have the entries below %d, which are only in the published copy at %s: keep a backup of that too", l.Name, l.archived.Below, l.archived.Place)
+		}
+	}
 	if erasing > 0 {
 		c.Say("this backup may still contain %d erased texts: make another backup in a minute, and remove this one", erasing)
 	}
@@ -189,9 +194,6 @@ func writeBackup(ctx context.Context, c *cli.Console, o Options, store Store, sn
 		return made, err
 	}
 	made.manifest.Ledgers, err = Inspect(ctx, database)
-	if err == nil {
-		err = noteArchived(ctx, c, database)
-	}
 	if err := errors.Join(err, database.Close()); err != nil {
 		return made, err
 	}
@@ -216,26 +218,4 @@ func writeBackup(ctx context.Context, c *cli.Console, o Options, store Store, sn
 	made.name, err = store.Finish(&made.manifest)
 	made.counted = append(made.counted, made.name)
 	return made, err
-}
-
-// noteArchived says which entries are in a bucket alone, and so not in the backup.
-func noteArchived(ctx context.Context, c *cli.Console, database storage.Database) error {
-	ledgers, err := database.Ledgers(ctx)
-	if err != nil {
-		return err
-	}
-	for _, info := range ledgers {
-		store, err := database.Ledger(ctx, info.Name)
-		if err != nil {
-			return err
-		}
-		archived, err := storage.ReadArchived(ctx, store)
-		if err != nil {
-			return err
-		}
-		if archived.Below > 0 {
-			c.Say("ledger %s: the backup does not have the entries below %d, which are only in the published copy at %s: keep a backup of that too", info.Name, archived.Below, archived.Place)
-		}
-	}
-	return nil
 }

@@ -20,7 +20,8 @@ type Ledger struct {
 	Time        time.Time `json:"time"` // time of the last event
 	Checkpoint  string    `json:"checkpoint"`
 
-	signedBy []string // verifier keys in force; two during a rotation
+	signedBy []string         // verifier keys in force; two during a rotation
+	archived storage.Archived // what the database does not have, because it is only in a published copy
 }
 
 // Inspect verifies the head, tree, and signature of every ledger in a database.
@@ -54,6 +55,9 @@ func inspectLedger(ctx context.Context, database *pebble.Database, info storage.
 		return state, err
 	}
 	if err := highwater.Check(ctx, store, head.Checkpoint, keys.Verifiers()...); err != nil {
+		return state, err
+	}
+	if state.archived, err = storage.ReadArchived(ctx, store); err != nil {
 		return state, err
 	}
 	state.Size, state.Time, state.Checkpoint = head.Size, time.UnixMicro(head.Time).UTC(), string(head.Checkpoint)

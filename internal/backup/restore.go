@@ -123,6 +123,12 @@ func (o RestoreOptions) report(c *cli.Console, m *Manifest, older []string) erro
 	case o.closes(m):
 		c.Say("no token was restored, and requests need one: create one with colophon token create --data %s", o.Data)
 	}
+	for _, l := range m.Ledgers {
+		if l.archived.Below > 0 {
+			c.Say("ledger %s: the entries below %d are not in the backup, but in the published copy at %s: check them with colophon fsck, and start the server with --archive and --publish %s",
+				l.Name, l.archived.Below, l.archived.Place, l.archived.Place)
+		}
+	}
 	for _, message := range older {
 		c.Say("%s", message)
 	}

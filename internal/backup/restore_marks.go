@@ -57,8 +57,9 @@ func (o RestoreOptions) checkKnown(m *Manifest, seen []seenCheckpoint) error {
 }
 
 // verifyRestored verifies the restored files before they are moved to their places, and raises
-// the marks to the checkpoints of --seen. older has a message for each ledger that signed more
-// than the backup holds.
+// the marks to the checkpoints of --seen. It replaces the manifest's ledgers by the restored
+// ones, which must be equal to them. older has a message for each ledger that signed more than
+// the backup holds.
 func verifyRestored(ctx context.Context, c *cli.Console, o RestoreOptions, m *Manifest, seen []seenCheckpoint) (older []string, err error) {
 	dir := datadir.Database(datadir.Restoring(o.Data))
 	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.Warnings()})
@@ -73,6 +74,7 @@ func verifyRestored(ctx context.Context, c *cli.Console, o RestoreOptions, m *Ma
 	if !slices.EqualFunc(list, m.Ledgers, Ledger.same) {
 		return nil, cli.Exitf(cli.ExitFailed, "the backup is damaged: its ledgers differ from its manifest; restore another backup")
 	}
+	m.Ledgers = list
 	for _, l := range list {
 		message, err := checkOlder(ctx, o.Data, l.Name, database, seen)
 		if err != nil {

@@ -184,7 +184,7 @@ func (d *deployment) daysLeft(mark uint64) (days float64, known bool) {
 		events += l.TreeSize
 		recent += l.perDay
 	}
-	used := folderSize(datadir.Database(d.data())) + folderSize(datadir.Index(d.data()))
+	used := folderSize(d.logFolder()) + folderSize(datadir.Index(d.data()))
 	if events < minEvents || recent == 0 || used == 0 || d.disk.usage.Free < mark {
 		return 0, false
 	}

@@ -37,6 +37,7 @@ func Examine(ctx context.Context, console *cli.Console, o Options) (Report, erro
 	}
 	d.askIssuers(ctx)
 	d.askStore(ctx)
+	d.askCopy(ctx)
 	return newReport(d.runChecks()), nil
 }
 
@@ -53,6 +54,7 @@ type deployment struct {
 	own      bool  // the queried server is the one at the address in the settings
 	store    error // why the PostgreSQL database of the log cannot be used; nil if it can, or if the log is in the data folder
 	shared   sharedTokens
+	copyErr  error            // why the published copy that the server follows cannot be used; nil if it can, or if the server follows none
 	issuers  map[string]error // why an issuer in the access file does not answer, by URL; nil if it does
 }
 
@@ -82,6 +84,7 @@ func allChecks() []check {
 		{"certificate", checkCertificate},
 		{"metrics address", checkMetricsAddress},
 		{"store", checkStore},
+		{"copy", checkCopy},
 		{"file system", checkFileSystem},
 		{"free space", checkSpace},
 		{"sync", checkSync},

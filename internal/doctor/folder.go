@@ -35,10 +35,22 @@ func checkFolder(d *deployment) []Finding {
 	case hasModes && info.Mode().Perm()&0o070 != 0:
 		return finding(Advice, "run: chmod 700 "+d.data(), "the group of %[1]s can read it and all texts in it (mode %[2]o)", d.data(), info.Mode().Perm())
 	}
-	if _, err := os.Stat(datadir.Database(d.data())); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(d.logFolder()); errors.Is(err, fs.ErrNotExist) {
 		return finding(Advice, "name the folder with --data; before the first start, run serve, which creates the ledger", "%s holds no ledgers", d.data())
 	}
 	return finding(OK, "", "only its owner can read %s", d.data())
+}
+
+// logFolder returns the folder that a data folder has once a server has used it with these
+// settings.
+func (d *deployment) logFolder() string {
+	switch config := d.settings.config; {
+	case config.Store != "":
+		return datadir.StoreMarker(d.data())
+	case config.From != "":
+		return datadir.Copy(d.data())
+	}
+	return datadir.Database(d.data())
 }
 
 // checkOwner checks that all files belong to the owner of the folder. A command that root runs
@@ -96,6 +108,9 @@ func filesOfOthers(data string, owner int) (count uint64, example string, err er
 // checkKeys checks that each signing key can be used and that only its owner can read it. It
 // also reports staged and unknown files.
 func checkKeys(d *deployment) []Finding {
+	if d.settings.config.ReadOnly {
+		return finding(OK, "", "a server that only reads needs no signing key")
+	}
 	dir := datadir.Keys(d.data()).Dir
 	entries, err := os.ReadDir(dir)
 	switch {

@@ -61,6 +61,8 @@ func checkStore(d *deployment) []Finding {
 	var setting *postgres.SettingError
 	var shared *pooler.Error
 	switch {
+	case d.settings.config.From != "":
+		return finding(OK, "", "the log is loaded from a published copy into the data folder")
 	case d.settings.config.Store == "":
 		return finding(OK, "", "the log is in the data folder")
 	case errors.As(d.store, &setting):

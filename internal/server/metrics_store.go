@@ -11,7 +11,7 @@ import (
 	"colophon/storage/postgres"
 )
 
-// Metrics of a PostgreSQL database (docs/scaling.md).
+// Metrics of a PostgreSQL database (docs/servers.md).
 var (
 	unanswered      = prometheus.NewDesc("colophon_storage_unanswered_writes_total", "Writes whose outcome the database did not confirm at first, so that the server had to read it.", nil, nil)
 	connections     = prometheus.NewDesc("colophon_storage_connections", "Connections to the database in use.", []string{"pool"}, nil)

@@ -46,6 +46,8 @@ type comparer struct {
 	memory     *fetch.Memory
 	smallPages atomic.Bool // the server refuses pages with maxRows rows
 	tooLong    int         // number of answers that were too long
+	unsigned   uint64      // number of answers that need a checkpoint which the server cannot sign
+	refusal    string      // the server's message about the last of them
 
 	mu sync.Mutex // guards the fields below
 	// redactions holds, by record, the redactions that answers claimed and that the copy does
@@ -71,6 +73,8 @@ type comparison struct {
 	later   bool
 	page    *answerPage
 	tooLong bool // the answer was longer than a valid one can be
+	// unsigned is the server's message if it cannot sign the checkpoint of an older size.
+	unsigned string
 }
 
 // ask asks a question and compares all pages of the answers.
@@ -220,6 +224,9 @@ func (c *comparer) show(ctx context.Context, size uint64) error {
 // compare compares an answer with the reference's, to the end of its lists. If mayGrow is true
 // and a later page is as of a larger size, it lets the reference grow.
 func (c *comparer) compare(ctx context.Context, q question, got *answerPage, mayGrow bool) (result comparison) {
+	if got.readOnly {
+		return comparison{unsigned: got.problem}
+	}
 	if q.form == documentForm {
 		return c.compareDocument(ctx, q, got)
 	}

@@ -19,6 +19,7 @@ import (
 type answerPage struct {
 	status   int
 	problem  string // the error message if the status is not 200
+	readOnly bool   // the server has no key, so it cannot sign the checkpoint of the size that was asked for
 	header   http.Header
 	body     []byte
 	document pyjson.Document // if the body is JSON
@@ -92,6 +93,7 @@ func (c auditedServer) page(ctx context.Context, q question, p pageRequest) (*an
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return nil, &monitor.UncheckableError{What: "the answers", Reason: answer.Problem}
 	default:
+		page.readOnly = answer.ReadOnly && answer.Status == http.StatusNotFound && p.size > 0
 		return page, nil
 	}
 	if !q.form.lines && !q.form.text {

@@ -139,6 +139,9 @@ func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
 	if err := k.compareAnswers(ctx, w, c, asClientsAsk(questions.all(), size, w.Options().Seed)); err != nil {
 		return err
 	}
+	if c.unsigned > 0 {
+		w.Report().Withhold(fmt.Sprintf("%d answers with checkpoints of older sizes: %s", c.unsigned, c.refusal))
+	}
 	if len(c.redactions) > 0 || c.largest > k.copy.Written() {
 		if err := w.CatchUp(ctx); err != nil {
 			return err
@@ -284,6 +287,11 @@ func compareRound(ctx context.Context, w *monitor.Walk, c *comparer, questions [
 	more = true
 	report := w.Report()
 	take := func(r comparison) bool {
+		if r.unsigned != "" {
+			c.unsigned++
+			c.refusal = r.unsigned
+			return true
+		}
 		report.Queries++
 		report.Rows += r.rows
 		if err = r.err; err == nil && r.finding != nil {

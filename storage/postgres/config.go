@@ -136,7 +136,16 @@ func (c Config) pools(ctx context.Context, open *sockets.Set) (reads, writes, wa
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	config.AfterConnect = c.prepareReads
+	ready := func(prepare func(context.Context, *pgx.Conn) error) func(context.Context, *pgx.Conn) error {
+		return func(ctx context.Context, conn *pgx.Conn) error {
+			err := prepare(ctx, conn)
+			if err == nil {
+				open.Ready(conn.PgConn().Conn())
+			}
+			return err
+		}
+	}
+	config.AfterConnect = ready(c.prepareReads)
 	if reads, err = pgxpool.NewWithConfig(ctx, config); err != nil || c.ReadOnly && c.Server == nil {
 		return reads, nil, nil, err
 	}
@@ -144,9 +153,9 @@ func (c Config) pools(ctx context.Context, open *sockets.Set) (reads, writes, wa
 	config.MaxConns = writeConnections
 	config.MinConns, config.MinIdleConns = 0, 0
 	config.ConnConfig.OnNotice = noteWarning
-	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+	config.AfterConnect = ready(func(ctx context.Context, conn *pgx.Conn) error {
 		return cmp.Or(c.prepareReads(ctx, conn), c.prepareWrites(ctx, conn))
-	}
+	})
 	if waits, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		reads.Close()
 		return nil, nil, nil, err

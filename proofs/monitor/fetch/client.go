@@ -116,6 +116,7 @@ type Answer struct {
 	Header     http.Header
 	Body       []byte  // body of a success
 	RedactedBy *uint64 // the redacting event, if a problem names it
+	ReadOnly   bool    // the problem says that another server can answer, because this one is read-only
 	Problem    string  // the error message if the status is not 200
 }
 
@@ -176,7 +177,7 @@ func (c *Client) do(ctx context.Context, to *client.Client, r Request) (Answer, 
 	case ctx.Err() != nil || errors.Is(err, ErrTooLong) || errors.Is(err, ErrMalformed):
 		return Answer{}, err
 	case errors.As(err, &problem) && !problem.Temporary() && !errors.Is(err, client.ErrMisdirected):
-		return Answer{Status: problem.Status, Header: problem.Header, RedactedBy: problem.RedactedBy, Problem: c.explained(err).Error()}, nil
+		return Answer{Status: problem.Status, Header: problem.Header, RedactedBy: problem.RedactedBy, ReadOnly: problem.ReadOnly, Problem: c.explained(err).Error()}, nil
 	}
 	return Answer{}, UnavailableError{Reason: c.explained(err)}
 }

@@ -3,6 +3,7 @@ package sockets
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"sync"
 	"time"
@@ -15,14 +16,20 @@ import (
 // what uses it waits. Closing the connection ends that.
 type Set struct {
 	mu   sync.Mutex
-	open map[*socket]time.Time // when each was begun; guarded by mu
+	open map[*socket]bool // guarded by mu
 }
 
 // socket is a net.Conn that leaves its Set when it is closed.
 type socket struct {
 	net.Conn
-	of *Set
+	of    *Set
+	begun time.Time
+	ready bool // it can be used; guarded by of.mu
 }
+
+// openTime is how long a connection may take until it is ready. On a machine that is very busy,
+// one can take longer than a request waits for it.
+const openTime = 3 * time.Second
 
 // Close implements net.Conn.
 func (c *socket) Close() error {
@@ -40,23 +47,37 @@ func (c *Set) Keep(dial pgconn.DialFunc) pgconn.DialFunc {
 		if err != nil {
 			return nil, err
 		}
-		kept := &socket{conn, c}
+		kept := &socket{Conn: conn, of: c, begun: begun}
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.open == nil {
-			c.open = make(map[*socket]time.Time)
+			c.open = make(map[*socket]bool)
 		}
-		c.open[kept] = begun
+		c.open[kept] = true
 		return kept, nil
 	}
 }
 
-// CloseBefore closes the connections that were begun before a time, and returns their number.
+// Ready notes that a connection is open and can be used. It may be encrypted.
+func (c *Set) Ready(conn net.Conn) {
+	if encrypted, ok := conn.(*tls.Conn); ok {
+		conn = encrypted.NetConn()
+	}
+	if kept, ok := conn.(*socket); ok {
+		c.mu.Lock()
+		kept.ready = true
+		c.mu.Unlock()
+	}
+}
+
+// CloseBefore closes the connections that were begun before a time, and returns their number. One
+// that is not Ready yet is closed only if it was begun openTime earlier: if all were closed
+// again and again while they are opened, none would ever be ready.
 func (c *Set) CloseBefore(t time.Time) int {
 	var old []*socket
 	c.mu.Lock()
-	for conn, begun := range c.open {
-		if begun.Before(t) {
+	for conn := range c.open {
+		if conn.begun.Before(t) && (conn.ready || conn.begun.Before(t.Add(-openTime))) {
 			old = append(old, conn)
 		}
 	}

@@ -1,0 +1,68 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+
+	"colophon/internal/logurl"
+	"colophon/proofs"
+	"colophon/proofs/monitor/fetch"
+)
+
+// maxCheckpoint is the maximum length of a checkpoint, in bytes.
+const maxCheckpoint = 1 << 16
+
+// errOtherKey means that the given key has not signed the checkpoint of a copy.
+var errOtherKey = errors.New("the given key has not signed the checkpoint of the copy")
+
+// askCopy reads the checkpoint of the published copy that the server follows, if it follows one.
+func (d *deployment) askCopy(ctx context.Context) {
+	if d.settings.config.From == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	d.copyErr = d.checkCheckpoint(ctx)
+}
+
+func (d *deployment) checkCheckpoint(ctx context.Context) error {
+	keys, err := d.console.ReadKeys(d.settings.config.Key)
+	if err != nil {
+		return err
+	}
+	at, err := logurl.Parse(d.settings.config.From)
+	if err != nil {
+		return err
+	}
+	from, err := at.Source()
+	if err != nil {
+		return err
+	}
+	client, err := fetch.New(from, at.Ledger, answerTimeout, 1)
+	if err != nil {
+		return err
+	}
+	note, err := client.Object(ctx, "/log/checkpoint", maxCheckpoint)
+	if err != nil {
+		return err
+	}
+	_, err = proofs.OpenCheckpoint(note, keys...)
+	if errors.Is(err, proofs.ErrWrongKey) {
+		return errOtherKey
+	}
+	return err
+}
+
+// checkCopy checks that the published copy which the server follows can be read and is signed.
+func checkCopy(d *deployment) []Finding {
+	switch from := d.settings.config.From; {
+	case from == "":
+		return finding(OK, "", "the server follows no published copy")
+	case errors.Is(d.copyErr, errOtherKey):
+		return finding(Advice, "if the ledger has not replaced that key, correct --key or --from; the server accepts only this key and those that replaced it", "%s: %v", from, d.copyErr)
+	case d.copyErr != nil:
+		return finding(Wrong, "correct --from or --key, or ask the operator of the copy; until then the server shows an older state", "%s: %v", from, d.copyErr)
+	default:
+		return finding(OK, "", "%s answers, and the given key has signed its checkpoint", from)
+	}
+}

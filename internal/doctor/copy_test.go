@@ -1,0 +1,48 @@
+package doctor
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/internal/server"
+	"colophon/proofs"
+)
+
+func TestCopy(t *testing.T) {
+	signer, err := proofs.GenerateKey().Signer("logs.example/default")
+	require.NoError(t, err)
+	other, err := proofs.GenerateKey().Signer("logs.example/default")
+	require.NoError(t, err)
+	note, err := proofs.SignCheckpoint(proofs.Checkpoint{Origin: "logs.example/default", Size: 1, Root: proofs.Hash{1}}, signer)
+	require.NoError(t, err)
+	copied := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/ledgers/default/log/checkpoint" {
+			_, _ = w.Write(note)
+			return
+		}
+		http.NotFound(w, r)
+	}))
+	defer copied.Close()
+	following := func(ledger, key string) func(*deployment) {
+		return func(d *deployment) {
+			withConfig(func(c *server.Config) {
+				c.ReadOnly, c.From, c.Key = true, copied.URL+"/v1/ledgers/"+ledger, key
+			})(d)
+			d.askCopy(t.Context())
+		}
+	}
+	runCheckCases(t, checkCopy, []checkCase{
+		{"none", func(*deployment) {}, OK, "follows no published copy"},
+		{"signed", following("default", signer.Verifier().String()), OK, "has signed its checkpoint"},
+		{"another key", following("default", other.Verifier().String()), Advice, "the given key has not signed"},
+		{"no such ledger", following("other", signer.Verifier().String()), Wrong, "404"},
+		{"no key", following("default", "nonsense"), Wrong, "neither a file nor a verifier key"},
+	})
+	reader := newDeployment(t, following("default", signer.Verifier().String()))
+	requireFinding(t, checkKeys(reader), OK, "needs no signing key")
+	requireFinding(t, checkStore(reader), OK, "published copy")
+	requireFinding(t, checkFolder(reader), Advice, "holds no ledgers")
+}
