@@ -120,3 +120,6 @@ require (
 	golang.org/x/tools v0.52.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )
+
+// npm packages can contain Go files.
+ignore ./clients/typescript/node_modules
