@@ -103,6 +103,10 @@ interop: ## Mirror, check, and watch a server with other people's tools (Node 18
 	$(GO) -C e2e/interop vet ./...
 	$(GO) -C e2e/interop test -count=1 -timeout 15m ./...
 
+.PHONY: clients
+clients: build ## Build, lint, and test the clients in clients/, and build the script of the audit pack's page (Node 20)
+	cd clients/typescript && npm ci --silent --ignore-scripts --no-audit --no-fund && npm run --silent all
+
 rapidoc: ## Update RapiDoc, which renders /docs, from npm (RAPIDOC is its version)
 	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT; \
 	npm pack --silent --pack-destination "$$scratch" rapidoc@$(RAPIDOC) && tar xzf "$$scratch/rapidoc-$(RAPIDOC).tgz" -C "$$scratch" && \

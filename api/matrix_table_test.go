@@ -54,6 +54,7 @@ func expectedOfServer() []expectation {
 		{"POST /v1/ledgers", "admin" + onAll, 201, "/v1/ledgers", `{"name":"made-NUMBER"}`},
 		{"GET " + ofALedger, anyScope + onLedger, 200, "~", ""},
 		{"GET " + ofALedger + "/stats", "read" + onLedger, 200, "~/stats", ""},
+		{"GET " + ofALedger + "/export", "read" + onLedger, 200, "~/export?question=/records", ""},
 		{"POST " + ofALedger + "/freeze", "admin" + onLedger, 200, "/v1/ledgers/spare/freeze", ""},
 		{"PUT " + ofALedger + "/visibility", "admin" + onLedger, 200, "~/visibility", `{"log":"private"}`},
 		{"PUT " + ofALedger + "/unregistered-sources", "admin" + onLedger, 200, "~/unregistered-sources", `{"unregistered_sources":"accept"}`},

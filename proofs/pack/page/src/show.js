@@ -1,5 +1,15 @@
-// Showing what came out. All that came with the pack is put in as text, never as
-// markup.
+// The page. Everything that came with the pack is shown as text, never as markup.
+
+import { systemPromptForm, outputForm, textHash, words } from "../../../../clients/typescript/src/hashes/texts.js";
+import { sha256, toHex, utf8Text, wtf8 } from "../../../../clients/typescript/src/verify/bytes.js";
+import { VerificationError } from "../../../../clients/typescript/src/verify/errors.js";
+import { canonical, compact, parseJSON, quoted, spaced } from "../../../../clients/typescript/src/verify/json.js";
+import { parseVerifierKey } from "../../../../clients/typescript/src/verify/note.js";
+import { nodesRoot } from "../../../../clients/typescript/src/hashes/records.js";
+import { Verification, fails, unchecked, worst } from "./verify.js";
+
+// The rules as this page computes them, so that tests in a browser can compare them with CPython's.
+export { VerificationError, canonical, compact, nodesRoot, outputForm, parseJSON, sha256, spaced, systemPromptForm, textHash, toHex, words, wtf8 };
 
 // element makes an element with a class (or none) and children, which may be texts.
 function element(name, className, ...children) {
@@ -194,7 +204,7 @@ function showAll(done) {
 }
 
 // openAll fills and opens every record, for a print that shows all.
-function openAll() {
+export function openAll() {
   for (const shown of document.querySelectorAll("details.record")) shown.dispatchEvent(new Event("toggle"));
   for (const shown of document.querySelectorAll("details")) shown.open = true;
 }
@@ -202,7 +212,7 @@ function openAll() {
 let latest = 0; // check that began last: only that is shown
 
 // check verifies the pack with the reader's key, or with the file's own where that is "".
-async function check(key) {
+export async function check(key) {
   const turn = ++latest;
   let pack = null;
   try {
@@ -225,7 +235,7 @@ byId("key-form").addEventListener("submit", async (event) => {
   const key = byId("key").value.trim();
   byId("key-says").textContent = "";
   try {
-    if (key) await readKey(key);
+    if (key) await parseVerifierKey(key);
     await check(key);
   } catch (error) {
     byId("key-says").textContent = error.message;

@@ -1,27 +1,37 @@
 // Verifying a pack. Each check becomes a step: what was checked, the verdict (holds,
-// fails, unchecked) and what there is to say.
+// fails, unchecked), and what was found. The rules are those of the TypeScript client.
 
-const holds = "holds", fails = "fails", unchecked = "unchecked";
+import { namedHashes, recompute } from "../../../../clients/typescript/src/hashes/recompute.js";
+import { fromBase64, fromHex, sha256, toHex, utf8Text } from "../../../../clients/typescript/src/verify/bytes.js";
+import { UnsupportedError, VerificationError, must } from "../../../../clients/typescript/src/verify/errors.js";
+import { Numeral, canonical, parseJSON } from "../../../../clients/typescript/src/verify/json.js";
+import { parseCheckpoint, parseVerifierKeys, verifyCheckpoint } from "../../../../clients/typescript/src/verify/note.js";
+import { leafHash, verifyInclusion } from "../../../../clients/typescript/src/verify/tree.js";
 
-// step makes a check and notes how it came out. What is not as it should be at all is
-// a failure too.
+export const holds = "holds", fails = "fails", unchecked = "unchecked";
+
+function need(condition, message) {
+  must(condition, "malformed", message);
+}
+
+// step makes a check and keeps its result. A pack of another form fails too.
 async function step(steps, name, check) {
   try {
     steps.push({ name, verdict: holds, says: await check() });
     return true;
   } catch (error) {
-    const says = error instanceof Failure || error instanceof Unable ? error.message : "the pack is malformed: " + error.message;
-    steps.push({ name, verdict: error instanceof Unable ? unchecked : fails, says });
+    const says = error instanceof VerificationError ? error.message : "the pack is malformed: " + error.message;
+    steps.push({ name, verdict: error instanceof UnsupportedError ? unchecked : fails, says });
     return false;
   }
 }
 
 // worst is the verdict over several steps.
-function worst(steps) {
+export function worst(steps) {
   return [fails, unchecked].find((verdict) => steps.some((s) => s.verdict === verdict)) ?? holds;
 }
 
-class Verification {
+export class Verification {
   constructor(pack, key) {
     this.pack = pack;
     this.key = key; // that the reader gave, or ""
@@ -64,14 +74,13 @@ class Verification {
       need(Array.isArray(record.inclusion), "a record lacks its path in the tree");
       last = record.seq;
     }
-    this.checkpoint = readCheckpoint(pack.checkpoint);
+    this.checkpoint = parseCheckpoint(pack.checkpoint);
     return "It is complete, and in a format that this page knows.";
   }
 
   async signature() {
-    const keys = [];
-    for (const text of this.key ? [this.key] : this.pack.verifier_keys) keys.push(await readKey(text));
-    this.signer = await signerOf(this.checkpoint, keys);
+    const keys = await parseVerifierKeys(this.key ? [this.key] : this.pack.verifier_keys);
+    this.signer = await verifyCheckpoint(this.checkpoint, keys);
     return "The checkpoint was signed with " + (this.key ? "the key that you gave." : "the key that this file brings along.");
   }
 
@@ -118,8 +127,7 @@ class RecordVerification {
     const { record, whole } = this, { size, root } = whole.checkpoint;
     await step(this.steps, "Place in the log", async () => {
       this.entry = fromBase64(record.entry);
-      const path = record.inclusion.map(fromHex), reached = await rootOf(await leafHash(this.entry), record.seq, size, path);
-      need(same(reached, root), "the path does not lead to the signed root: the event or its proof was changed, or it is not in the log");
+      await verifyInclusion(await leafHash(this.entry), record.seq, size, record.inclusion.map(fromHex), root);
       return "It is event " + record.seq + " of the " + size + " that the checkpoint covers.";
     });
     if (!this.entry) return;
@@ -133,7 +141,7 @@ class RecordVerification {
     const text = utf8Text(this.entry.slice(32));
     need(text !== null, "the event is no valid text");
     const event = parseJSON(text);
-    need(event instanceof Map && canonical(event, compact) === text, "the event is not in its canonical form");
+    need(event instanceof Map && canonical(event) === text, "the event is not in its canonical form");
     need(event.get("seq") instanceof Numeral && event.get("seq").token === String(this.record.seq), "the event's own number is another one");
     need(event.get("ledger") === this.whole.pack.ledger, "the event is of another ledger");
     need(typeof event.get("kind") === "string" && typeof event.get("time") === "string" && event.get("record") instanceof Map, "the event lacks its kind, time or record");
