@@ -39,6 +39,7 @@ func expectations() []expectation {
 func expectedOfServer() []expectation {
 	return []expectation{
 		{"GET /", nothing, 302, "/", ""},
+		{"GET /ui/{version}/{file}", nothing, 200, consoleScript(), ""},
 		{"GET /healthz", nothing, 200, "/healthz", ""},
 		{"GET /readyz", nothing, 200, "/readyz", ""},
 		{"GET /version", nothing, 200, "/version", ""},
@@ -56,6 +57,7 @@ func expectedOfServer() []expectation {
 		{"POST /v1/ledgers", "admin" + onAll, 201, "/v1/ledgers", `{"name":"made-NUMBER"}`},
 		{"GET " + ofALedger, anyScope + onLedger, 200, "~", ""},
 		{"GET " + ofALedger + "/stats", "read" + onLedger, 200, "~/stats", ""},
+		{"GET " + ofALedger + "/export", "read" + onLedger, 200, "~/export?question=/records", ""},
 		{"POST " + ofALedger + "/freeze", "admin" + onLedger, 200, "/v1/ledgers/spare/freeze", ""},
 		{"PUT " + ofALedger + "/visibility", "admin" + onLedger, 200, "~/visibility", `{"log":"private"}`},
 		{"PUT " + ofALedger + "/unregistered-sources", "admin" + onLedger, 200, "~/unregistered-sources", `{"unregistered_sources":"accept"}`},

@@ -36,6 +36,7 @@ func (s *Server) serverRoutes() []route {
 	nothing := call.Needs{On: call.NoLedger}
 	list := []route{
 		{http.MethodGet, "/", nothing, s.home},
+		{http.MethodGet, "/ui/:version/:file", nothing, s.consoleFile},
 		{http.MethodGet, "/healthz", nothing, s.healthz},
 		{http.MethodGet, "/readyz", nothing, s.readyz},
 		{http.MethodGet, "/version", nothing, s.version},
@@ -118,6 +119,7 @@ func (s *Server) queryRoutes() []route {
 	// A document has the texts of citations. Unlike weights and sources, these are content.
 	document := call.Needs{On: call.TheLedger, All: access.Read | access.Content}
 	list := []route{
+		{http.MethodGet, ofLedger + "/export", read, s.questions.Export},
 		{http.MethodPost, ofLedger + "/drift/reproduce", read, s.questions.Reproduce},
 		{http.MethodGet, ofLedger + "/run-dags/:seq/stage-proof/:stage", read, s.questions.StageProof},
 		{http.MethodGet, ofLedger + "/citation-sets/:seq/document", document, s.questions.CitationsDocument},

@@ -384,6 +384,24 @@ func TestEveryCall(t *testing.T) {
 	called["listEvents"] = true
 	require.Len(t, kinds, 12, "all but key_rotated")
 
+	// An export has the rows of all pages.
+	var rows []*wire.ListedRecord
+	for row, err := range l.Records.List(&client.RecordFilter{QueryOptions: client.QueryOptions{AsOf: 9}}).All(ctx) {
+		require.NoError(t, err)
+		rows = append(rows, row)
+	}
+	var exported []*wire.ListedRecord
+	export, err := l.Export(ctx, "/records", 9, func(text []byte) error {
+		row := new(wire.ListedRecord)
+		exported = append(exported, row)
+		return json.Unmarshal(text, row)
+	})
+	require.NoError(t, err)
+	require.NotEmpty(t, rows)
+	require.Equal(t, rows, exported)
+	require.JSONEq(t, `{"as_of":9}`, string(export.Rest))
+	called["exportQuestion"] = true
+
 	checkpoint, err := l.Log.Checkpoint(ctx)
 	call("getCheckpoint", checkpoint, err)
 	keys, err := l.Log.Keys(ctx)

@@ -93,3 +93,16 @@ func (l *Ledger) Checkpoint(ctx context.Context, head *Head, size uint64) ([]byt
 	}
 	return proofs.SignCheckpoint(proofs.Checkpoint{Origin: l.info.Origin, Size: size, Root: root}, l.signing.keys.Load().signers...)
 }
+
+// CanSign returns nil if this server signs for the ledger now. It returns storage.ErrNotHeld if
+// another server does, or the reason why none can.
+func (p Published) CanSign() error { return p.ledger.signing.check() }
+
+// SignExport returns the note of an export manifest, signed with the keys that sign the next
+// checkpoint. It fails if CanSign does.
+func (p Published) SignExport(m *proofs.ExportManifest) ([]byte, error) {
+	if err := p.CanSign(); err != nil {
+		return nil, fmt.Errorf("signing an export: %w", err)
+	}
+	return proofs.SignExport(m, p.ledger.signing.keys.Load().signers...)
+}

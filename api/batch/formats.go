@@ -83,7 +83,7 @@ func nativeOptions(root pyjson.Value, o *formats.Options) (format formats.Format
 		}
 		switch m {
 		case "format":
-			format, err = formats.Parse(text)
+			format, err = formats.Parse(text, formats.All)
 		case "idempotency_key":
 			key = text
 		case "zone":

@@ -30,7 +30,7 @@ func (h *Handlers) CitationsDocument(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	_, view, err := h.openView(c, &query.Document, elements)
+	_, view, err := h.openView(c, &query.Document, elements, c.Request().URL.RawQuery)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (h *Handlers) PinnedRetrieval(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	_, view, err := h.openView(c, &query.Retrieval, elements)
+	_, view, err := h.openView(c, &query.Retrieval, elements, c.Request().URL.RawQuery)
 	if err != nil {
 		return err
 	}

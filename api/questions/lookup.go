@@ -27,7 +27,7 @@ func (h *Handlers) LookUp(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	_, view, err := h.openView(c, &query.Lookup, nil)
+	_, view, err := h.openView(c, &query.Lookup, nil, c.Request().URL.RawQuery)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func (h *Handlers) Ask(q *query.Question) call.Handler {
 		if err != nil {
 			return err
 		}
-		request, view, err := h.openView(c, q, elements)
+		request, view, err := h.openView(c, q, elements, c.Request().URL.RawQuery)
 		if err != nil {
 			return err
 		}
@@ -49,13 +49,13 @@ func sendAnswer(c *call.Call, view *query.View, answer any) error {
 
 // openView parses the parameters of a query, waits for the index, holds memory for the answer,
 // and opens the view. The caller must close the view.
-func (h *Handlers) openView(c *call.Call, q *query.Question, elements query.Parameters) (*query.Request, *query.View, error) {
+func (h *Handlers) openView(c *call.Call, q *query.Question, elements query.Parameters, rawQuery string) (*query.Request, *query.View, error) {
 	l, err := c.Ledger()
 	if err != nil {
 		return nil, nil, err
 	}
 	size := l.Head().Size
-	request, err := q.Parse(elements, c.Request().URL.RawQuery, size, h.Limits.Load.MaxPage)
+	request, err := q.Parse(elements, rawQuery, size, h.Limits.Load.MaxPage)
 	if err != nil {
 		return nil, nil, err
 	}

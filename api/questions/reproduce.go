@@ -40,7 +40,7 @@ func (h *Handlers) Reproduce(c *call.Call) error {
 		return err
 	}
 	limits := h.Values.For(l.MemberSecret())
-	_, view, err := h.openView(c, &query.Reproduction, query.Parameters{"seq": strconv.FormatUint(seq, 10)})
+	_, view, err := h.openView(c, &query.Reproduction, query.Parameters{"seq": strconv.FormatUint(seq, 10)}, c.Request().URL.RawQuery)
 	if err != nil {
 		return err
 	}

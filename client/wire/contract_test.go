@@ -85,6 +85,7 @@ var operations = map[string]exchange{
 	"getNestedProof":       {nil, wire.NestedProof{}},
 	"getContent":           {},
 	"listEvents":           {}, // see lines
+	"exportQuestion":       {}, // see lines
 	"getEvent":             {nil, wire.EventLine{}},
 	"getInclusionProof":    {nil, wire.HashList{}},
 	"getConsistencyProof":  {nil, wire.HashList{}},
@@ -128,6 +129,7 @@ var parts = map[string]exchange{
 	"NoteOn":                  {request: wire.NoteLine{}},
 	"Problem":                 {answer: wire.Problem{}},
 	"EventLine":               {answer: wire.EventLine{}},
+	"ExportLine":              {answer: wire.ExportLine{}},
 	"Event":                   {answer: wire.Event{}},
 	"IPCRecordEvent":          {answer: wire.IPCRecordEvent{}},
 	"RunDAGEvent":             {answer: wire.RunDAGEvent{}},

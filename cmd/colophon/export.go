@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -12,6 +13,7 @@ import (
 	"colophon/internal/export"
 	"colophon/internal/remote"
 	"colophon/internal/safefile"
+	"colophon/internal/table"
 	"colophon/ledger"
 	"colophon/proofs/pack"
 )
@@ -22,22 +24,33 @@ type exportCommand struct {
 	file    string
 	options export.Options
 	chosen  recordChoice
+	table   export.TableOptions
 }
 
 func newExport(c *cli.Console) *cobra.Command {
 	e := &exportCommand{Console: c, options: export.Options{MaxContent: 64 << 20}}
 	command := &cobra.Command{
-		Use:   "export --pack FILE [SEQ...]",
-		Short: "Write records and their proofs into one page that verifies itself",
-		Long: `Write an audit pack: one HTML file with records, their content and their proofs. Readers
-need no other software. Any browser opens the file and verifies it without a network;
-colophon verify does the same on the command line.
+		Use:   "export {--pack FILE [SEQ...] | --format FORMAT --out FILE --question PATH}",
+		Short: "Write an audit pack, or the rows of a question as Parquet, CSV or NDJSON",
+		Long: `With --format, write all rows of a list or question, as they were at one tree size, and
+beside the file its manifest, FILE.manifest.json. The ledger signs the manifest: question,
+tree size, number of rows, and a hash of each row. colophon verify FILE names each row
+that was changed, added, or removed. PATH is the path of the question below the ledger's,
+with its parameters, as in the API: /records?kind=ipc_record, /drift/groups?by=input,
+/drift/effects?variable=model&a=claude-2&b=claude-2.1. In CSV and Parquet, the column _row has the
+exact JSON of the row.
+
+With --pack, write an audit pack: one HTML file with records, their content and their
+proofs. Readers need no other software. Any browser opens the file and verifies it without
+a network; colophon verify does the same on the command line.
 
 Choose records by number or by filters. With several filters, a record must pass all of
 them. The pack also has the events that erased content of these records. It has all
 content of the records that is not erased and that the token is allowed to read. Anyone
 who gets the file can read this content. All proofs are for one tree size.`,
-		Example: `  colophon export --pack answer-311.html --run-id answer/311
+		Example: `  colophon export --format parquet --out records.parquet --question '/records?kind=ipc_record'
+  colophon export --format csv --out effects.csv --question '/drift/effects?variable=model&a=claude-2&b=claude-2.1' --as-of 5000
+  colophon export --pack answer-311.html --run-id answer/311
   colophon export --pack two.html 41 42 --without-content
   colophon export --pack march.html --label user=7431 --since 2026-03-01T00:00:00Z --until 2026-04-01T00:00:00Z`,
 		RunE: func(command *cobra.Command, args []string) error { return e.run(command, args) },
@@ -49,11 +62,18 @@ who gets the file can read this content. All proofs are for one tree size.`,
 	flags.BoolVar(&e.options.WithoutContent, "without-content", false, "leave out content; the pack has only events and proofs")
 	flags.IntVar(&e.options.MaxRecords, "max-records", 1000, "largest `number` of records")
 	flags.TextVar(&e.options.MaxContent, "max-content", e.options.MaxContent, "largest `size` of all content")
+	flags.StringVar((*string)(&e.table.Format), "format", "", "`format` of the rows: parquet, csv or ndjson")
+	flags.StringVar(&e.table.File, "out", "", "`file` for the rows; it and its manifest are replaced")
+	flags.StringVar(&e.table.Question, "question", "", "`path` of the list or question below the ledger's")
+	flags.Uint64Var(&e.table.AsOf, "as-of", 0, "tree `size` of the rows; 0 is the current size")
 	e.chosen.bind(flags)
 	return command
 }
 
 func (e *exportCommand) run(command *cobra.Command, args []string) error {
+	if e.table != (export.TableOptions{}) {
+		return e.runTable(command, args)
+	}
 	seqs, filter, err := e.choice(command.Flags(), args)
 	if err != nil {
 		return cli.Exitf(cli.ExitUsage, "%w", err)
@@ -76,11 +96,51 @@ func (e *exportCommand) run(command *cobra.Command, args []string) error {
 	return e.conclude(p, report)
 }
 
+// runTable writes the rows of a question.
+func (e *exportCommand) runTable(command *cobra.Command, args []string) error {
+	if err := e.checkTable(args); err != nil {
+		return cli.Exitf(cli.ExitUsage, "%w", err)
+	}
+	server, err := e.server.Connect(e.Console)
+	if err != nil {
+		return err
+	}
+	e.table.Ledger = e.options.Ledger
+	done, err := export.WriteTable(command.Context(), e.Console, server, e.table)
+	if err != nil {
+		return err
+	}
+	digest := done.Manifest.Digest()
+	_, err = fmt.Fprintf(e.Out, "%s: %s of %s at tree size %d of ledger %s\nManifest: %s%s, digest %x\nCheck both with: colophon verify %[1]s --key %[9]s\n",
+		e.table.File, cli.Counted(done.Manifest.Rows, "row"), done.Manifest.Question, done.Manifest.Size, e.table.Ledger,
+		e.table.File, table.ManifestSuffix, digest, done.Key)
+	return err
+}
+
+// checkTable checks the flags of an export of rows.
+func (e *exportCommand) checkTable(args []string) error {
+	switch {
+	case e.file != "":
+		return errors.New("give either --pack or --format")
+	case e.table.Format == "":
+		return errors.New("--format is missing: parquet, csv or ndjson")
+	case !slices.Contains(table.Formats, e.table.Format):
+		return fmt.Errorf("--format %q is not known: use parquet, csv or ndjson", e.table.Format)
+	case e.table.File == "":
+		return errors.New("--out is missing: name the file to write")
+	case e.table.Question == "":
+		return errors.New("--question is missing: give the path of a list or question, such as '/records?kind=ipc_record'")
+	case len(args) > 0:
+		return errors.New("record numbers are for --pack; select rows with the parameters of --question")
+	}
+	return nil
+}
+
 // choice returns the record numbers or filters of the command line, and checks the other flags.
 func (e *exportCommand) choice(flags *pflag.FlagSet, args []string) ([]uint64, map[string]string, error) {
 	switch {
 	case e.file == "":
-		return nil, nil, errors.New("--pack is missing: name the file to write")
+		return nil, nil, errors.New("give --pack and the file of an audit pack to write, or --format, --out and --question")
 	case e.options.MaxRecords < 1:
 		return nil, nil, errors.New("--max-records must be at least 1")
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,10 +16,12 @@ import (
 
 	"colophon/client"
 	"colophon/internal/cli"
+	"colophon/internal/completion"
 	"colophon/internal/importer"
 	"colophon/internal/remote"
 	"colophon/internal/size"
 	"colophon/ledger"
+	"colophon/ledger/record"
 	"colophon/ledger/record/fields"
 	"colophon/ledger/record/formats"
 )
@@ -34,6 +37,7 @@ type importOptions struct {
 	// These describe files of other systems. They are empty for files with lines of a batch.
 	format, zone, project, subject, report string
 	dryRun                                 bool
+	kind                                   string // of records that stand alone
 }
 
 func newImport(c *cli.Console) *cobra.Command {
@@ -42,8 +46,9 @@ func newImport(c *cli.Console) *cobra.Command {
 		Use:   "import FILE...",
 		Short: "Post the records of NDJSON files, or of files of other systems, to a server",
 		Long: `Post records to a server as fast as it accepts them. Each FILE has one record per line:
-{"kind": …, "record": {…}, "idempotency_key"?: …}. A FILE can be compressed with gzip or
-zstd. - is the standard input.
+{"kind": …, "record": {…}, "idempotency_key"?: …}. A FILE can also be an array of these, or
+one on several lines. With --kind, records can stand alone: {"payload": …, "model": …}. A
+FILE can be compressed with gzip or zstd. - is the standard input.
 
 You can interrupt an import and run it again. The server does not add a record twice; it
 reports a record that it already has as replayed. To make this work, import gives an
@@ -59,8 +64,15 @@ With --format, import reads files that another system wrote, without changes to 
   citations         citations.json of a run, or folders of runs
   validation-cache  a story's validation cache; needs --project
   providence        providence_cache: an SQLite file, or its rows as NDJSON
+  langfuse          observations of Langfuse: JSON, JSON lines, or CSV, from its user
+                    interface, its API, or an export to blob storage
+  mlflow            traces of MLflow: the JSON of traces, or rows of mlflow.search_traces
+                    (to_json with orient="records")
+  phoenix           spans of Phoenix: a dataframe as Parquet or as JSON (to_json with
+                    orient="records"), or JSON of its API
 
-Hashes in the files become claims. States and validations are posted after their records.
+The last three become IPC records as the same spans would over OTLP; what is no generation
+is left out. Hashes in the files become claims. States and validations are posted after their records.
 A member that has no field in a record becomes a label or content. At the end,
 import prints what became of every member, and names the first members that it left out.
 --report writes this for every entry, and for every line that could not be read. With
@@ -87,7 +99,8 @@ arguments or no such file, 3 the server cannot be reached.`,
 	command.Flags().StringVar(&o.ledger, "ledger", ledger.Default, "`name` of the ledger")
 	command.Flags().StringVar(&o.onMismatch, "on-mismatch", "", "accept or reject records whose claims do not hold (`policy`); default is the setting of the ledger")
 	flags := command.Flags()
-	flags.StringVar(&o.format, "format", "", "the `format` of the files: "+formats.Names()+"; default is lines as POST /batch takes them")
+	flags.StringVar(&o.format, "format", "", "the `format` of the files: "+formats.Names(formats.OfFiles)+"; default is lines as POST /batch takes them")
+	flags.StringVar(&o.kind, "kind", "", "`kind` of the records in the files, if they stand alone, without {\"kind\": …, \"record\": …}")
 	flags.StringVar(&o.zone, "zone", "", "time `zone` of times that name none: UTC, +01:00, Europe/Berlin; without --zone, such a time becomes a label")
 	flags.StringVar(&o.project, "project", "", "`name` of the project of a validation cache")
 	flags.StringVar(&o.subject, "subject", "", "`subject` of the citation sets; default is the name of the folder that has citations.json")
@@ -104,6 +117,9 @@ func runImport(ctx context.Context, c *cli.Console, o importOptions, files []str
 	case "", ledger.AcceptMismatch, ledger.RejectMismatch:
 	default:
 		return cli.Exitf(cli.ExitUsage, "--on-mismatch: %q is not valid; give accept or reject", o.onMismatch)
+	}
+	if o.kind != "" && !slices.Contains(record.Kinds[:], record.Kind(o.kind)) {
+		return cli.Exitf(cli.ExitUsage, "--kind: %q is not a kind of record; give %s", o.kind, strings.Join(completion.Names("", record.Kinds[:]), ", "))
 	}
 	native, err := o.native()
 	if err != nil {
@@ -150,7 +166,7 @@ func runImport(ctx context.Context, c *cli.Console, o importOptions, files []str
 		return err
 	}
 	tally, err := importer.Run(ctx, patient.Ledger(o.ledger),
-		importer.Options{OnMismatch: o.onMismatch, MaxLine: int(o.maxLine), Stdin: c.In, Read: bar.Add, Native: native}, files)
+		importer.Options{OnMismatch: o.onMismatch, MaxLine: int(o.maxLine), Stdin: c.In, Read: bar.Add, Native: native, Kind: o.kind}, files)
 	bar.Finish()
 	if err != nil {
 		err = explainImport(ctx, server, err, attempts)
@@ -178,7 +194,10 @@ func (o *importOptions) native() (*importer.Native, error) {
 		}
 		return nil, nil
 	}
-	format, err := formats.Parse(o.format)
+	if o.kind != "" {
+		return nil, errors.New("--kind and --format exclude each other: the format determines the kinds")
+	}
+	format, err := formats.Parse(o.format, formats.OfFiles)
 	if err != nil {
 		return nil, fmt.Errorf("--format: %w", err)
 	}
@@ -233,6 +252,9 @@ func printTally(c *cli.Console, t *importer.Tally) error {
 	}
 	if _, err := io.WriteString(c.Out, table.String()); err != nil {
 		return err
+	}
+	for _, warning := range t.Warnings {
+		c.Say("%s", warning)
 	}
 	for _, note := range t.Notes {
 		c.Say("%s", note)

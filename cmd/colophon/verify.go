@@ -18,6 +18,8 @@ and its place in the signed tree, and every field. FILE is one of these:
       that this text is the text of the stage or citation. It always checks a text
       that is in the proof.
   an audit pack from colophon export. verify never runs its page.
+  an export from colophon export --format, or its manifest. Both files must be in the
+      same folder. verify names the rows that were changed, added, or removed.
 
 The report names the members that the proof covers, and the members that it does not
 cover. For the latter, you have to trust the server: facts that follow from other events
@@ -55,19 +57,21 @@ Exit codes:
   20  wrong text: it does not match the hash of the stage or the citation
   21  wrong content: the content in the pack is not the content that the event names
   22  replaced key: signed only with a key that has been replaced; try --later
-  23  not in the later tree: --later or --copy shows another tree than the one that was signed`
+  23  not in the later tree: --later or --copy shows another tree than the one that was signed
+  24  wrong rows: rows of the exported file were changed, added, or removed`
 
 func newVerify(c *cli.Console) *cobra.Command {
 	var o verify.Options
 	var copied string
 	command := &cobra.Command{
 		Use:   "verify FILE --key KEY",
-		Short: "Verify a receipt, a nested proof or an audit pack offline",
+		Short: "Verify a receipt, a nested proof, an audit pack or an export offline",
 		Long:  verifyHelp,
 		Example: `  colophon verify receipt.json --key verifier.key --record record.json
   curl -s localhost:8080/v1/ledgers/default/records/41/receipt | colophon verify - --key verifier.key
   colophon verify answer.proof.json --key verifier.key --text answer.txt
   colophon verify pack.html --key verifier.key
+  colophon verify records.parquet --key verifier.key
   colophon verify receipt.json --key verifier.key --copy file:///srv/copy/v1/ledgers/default`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {

@@ -5,11 +5,12 @@ import (
 	"os"
 )
 
-// Limits of files, in bytes: of a record or a receipt, and of an audit pack, which contains
-// many records with their content.
+// Limits of files, in bytes: of a record or a receipt, of an audit pack, which contains many
+// records with their content, and of the manifest of an export, which has 43 bytes for each row.
 const (
-	MaxFile = 64 << 20
-	MaxPack = 256 << 20
+	MaxFile     = 64 << 20
+	MaxPack     = 256 << 20
+	MaxManifest = 1 << 30
 )
 
 // ReadFile reads a file of at most MaxFile bytes, or the standard input if path is "-".

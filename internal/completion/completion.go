@@ -32,7 +32,7 @@ var (
 var flagValues = map[string][]string{
 	"api":         {string(rerun.Ollama), string(rerun.OpenAI)},
 	"by":          Groupings,
-	"format":      Names("", formats.All[:]),
+	"format":      Names("", formats.OfFiles),
 	"kind":        Names("", record.Kinds[:]),
 	"on-mismatch": {ledger.AcceptMismatch, ledger.RejectMismatch},
 	"sort":        {"recent", "runs", "stability", "flips"},

@@ -44,6 +44,10 @@ func Index(data string) string { return filepath.Join(data, "index") }
 // Spool returns the folder of answers that wait for slow clients.
 func Spool(data string) string { return filepath.Join(data, "spool") }
 
+// Webhooks returns the folder of the cursors of webhooks. A hook without a cursor begins at the
+// head of the log.
+func Webhooks(data string) string { return filepath.Join(data, "webhooks") }
+
 // Access returns the folder of the tokens.
 func Access(data string) string { return filepath.Join(data, "access") }
 

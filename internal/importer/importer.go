@@ -20,7 +20,8 @@ type Options struct {
 	MaxLine    int
 	Stdin      io.Reader   // read for the file "-"
 	Read       func(n int) // called with the number of bytes read, from another goroutine
-	Native     *Native     // the format of files that another system wrote; nil for NDJSON files of records
+	Native     *Native     // the format of files that another system wrote; nil for files of records
+	Kind       string      // the kind of records that are not in a line of a batch; empty if there are none
 }
 
 // Limits of lines that are sent but not answered yet. Short lines cost more than their bytes.
@@ -108,12 +109,18 @@ func (o Options) lines(files []string, counted *counter) iter.Seq[client.Line] {
 		keys := newKeyer()
 		for _, name := range files {
 			in := &input{name: name, maxLine: o.MaxLine, stdin: o.Stdin, read: o.Read}
-			for l, err := range in.lines() {
+			for l, err := range in.values(false) {
+				if errors.Is(err, errEmpty) {
+					counted.warn(name + ": " + err.Error())
+					continue
+				}
+				if err == nil {
+					err = keys.complete(&l, o.Kind)
+				}
 				if err != nil {
 					counted.refuse(&l, err)
 					continue
 				}
-				keys.complete(&l)
 				if !yield(client.Line{Text: l.text, Tag: &l}) {
 					return
 				}

@@ -17,14 +17,19 @@ import (
 
 type line struct {
 	file   string
-	number int            // line number, starting at 1
-	kind   string         // the kind in the line; empty if it has none
-	text   []byte         // without the newline
-	entry  *formats.Entry // set in imports with a format
+	number int // line number, starting at 1
+	// element is true for an element of an array or a row of a table: number then counts these.
+	element bool
+	kind    string         // the kind in the line; empty if it has none
+	text    []byte         // without the newline
+	entry   *formats.Entry // set in imports with a format
 }
 
 func (l *line) place() string {
 	place := fmt.Sprintf("%s:%d", l.file, l.number)
+	if l.element {
+		place = fmt.Sprintf("%s: record %d", l.file, l.number)
+	}
 	if l.entry != nil && l.entry.Name != "" {
 		place += ": " + l.entry.Name
 	}
@@ -49,25 +54,30 @@ func (in *input) lines() iter.Seq2[line, error] {
 			return
 		}
 		defer plain.Close()
-		buffer := bufio.NewReaderSize(plain, 256<<10)
-		for ; ; at.number++ {
-			at.text, err = readLine(buffer, in.maxLine)
-			switch {
-			case errors.Is(err, errTooLong):
-				if !yield(at, fmt.Errorf("%w than %d bytes and was not sent", err, in.maxLine)) {
-					return
-				}
-				continue
-			case err != nil && !errors.Is(err, io.EOF):
-				yield(at, fmt.Errorf("the file is truncated or damaged here, and nothing after this was sent: %w", err))
+		in.linesOf(bufio.NewReaderSize(plain, 256<<10), at, yield)
+	}
+}
+
+// linesOf is lines for an open file.
+func (in *input) linesOf(buffer *bufio.Reader, at line, yield func(line, error) bool) {
+	var err error
+	for ; ; at.number++ {
+		at.text, err = readLine(buffer, in.maxLine)
+		switch {
+		case errors.Is(err, errTooLong):
+			if !yield(at, fmt.Errorf("%w than %d bytes and was not sent", err, in.maxLine)) {
 				return
 			}
-			if len(bytes.TrimSpace(at.text)) > 0 && !yield(at, nil) {
-				return
-			}
-			if err != nil {
-				return
-			}
+			continue
+		case err != nil && !errors.Is(err, io.EOF):
+			yield(at, fmt.Errorf("the file is truncated or damaged here, and nothing after this was sent: %w", err))
+			return
+		}
+		if len(bytes.TrimSpace(at.text)) > 0 && !yield(at, nil) {
+			return
+		}
+		if err != nil {
+			return
 		}
 	}
 }

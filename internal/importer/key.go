@@ -3,6 +3,7 @@ package importer
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"slices"
 	"strconv"
 
@@ -22,12 +23,41 @@ type keyer struct {
 func newKeyer() *keyer { return &keyer{seen: make(map[[sha256.Size]byte]uint64)} }
 
 // complete sets the kind of a line, and adds a key if the line has neither key nor run_id. It
-// does not change a malformed line, which the server refuses.
-func (k *keyer) complete(l *line) {
+// does not change a malformed line, which the server refuses. kind is the kind of records that stand
+// alone. complete returns an error for such a record if kind is empty.
+func (k *keyer) complete(l *line, kind string) error {
 	if k.document.Parse(l.text) != nil {
-		return
+		return nil
 	}
 	root := k.document.Root()
+	if isAlone(root) {
+		if kind == "" {
+			return errAlone
+		}
+		l.text = append(append(append(append([]byte(`{"kind":`), pyjson.AppendString(nil, []byte(kind))...), `,"record":`...), root.Raw()...), '}')
+		if err := k.document.Parse(l.text); err != nil {
+			return err
+		}
+		root = k.document.Root()
+	}
+	k.addKey(l, root)
+	return nil
+}
+
+var errAlone = errors.New(`it is a record without its kind; give --kind ipc_record, or write {"kind": "ipc_record", "record": {…}}`)
+
+// isAlone reports whether a value is a record, and not a line of a batch.
+func isAlone(root pyjson.Value) bool {
+	for _, name := range [...]string{"kind", "record", "format", "idempotency_key"} {
+		if root.Member(name).Kind() != pyjson.Absent {
+			return false
+		}
+	}
+	return root.Kind() == pyjson.Object
+}
+
+// addKey sets the kind of a line, and adds a key if it needs one.
+func (k *keyer) addKey(l *line, root pyjson.Value) {
 	kind, record := root.Member("kind"), root.Member("record")
 	l.kind = string(kind.Text())
 	if kind.Kind() != pyjson.String || record.Kind() != pyjson.Object || !onlyLineMembers(root) ||

@@ -24,7 +24,7 @@ func TestKeysOfLinesWithoutAKey(t *testing.T) {
 	keys := newKeyer()
 	complete := func(text string) string {
 		l := line{text: []byte(text)}
-		keys.complete(&l)
+		require.NoError(t, keys.complete(&l, ""))
 		return string(l.text)
 	}
 	first := keyOf(t, []byte(complete(`{"kind":"ipc_record","record":`+body+`}`)))
@@ -53,7 +53,7 @@ func TestEqualLinesCountApart(t *testing.T) {
 		keys, seen := newKeyer(), make(map[string]bool)
 		for _, seed := range rapid.SliceOf(rapid.IntRange(0, 3)).Draw(t, "seeds") {
 			l := line{text: fmt.Appendf(nil, `{"kind":"ipc_record","record":{"payload":{"seed":%d},"model":"m","temperature":1,"max_tokens":16}}`, seed)}
-			keys.complete(&l)
+			require.NoError(t, keys.complete(&l, ""))
 			key := keyOf(t, l.text)
 			require.False(t, seen[key], "no key may occur twice")
 			seen[key] = true

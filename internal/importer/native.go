@@ -67,6 +67,10 @@ func (o Options) nativeLines(files []string, counted *counter) iter.Seq[client.L
 					}
 					entries, err = o.Native.Format.Convert(n.text, options)
 				}
+				if errors.Is(err, errEmpty) {
+					counted.warn(name + ": the file is empty; nothing was taken from it")
+					continue
+				}
 				if err != nil {
 					n.entry = &formats.Entry{Left: err.Error(), Members: n.others}
 					counted.members(&n.line, n.others)
@@ -79,7 +83,7 @@ func (o Options) nativeLines(files []string, counted *counter) iter.Seq[client.L
 					if i == 0 {
 						e.Members = append(e.Members, n.others...)
 					}
-					l := &line{file: n.file, number: n.number, entry: e, kind: string(e.Kind)}
+					l := &line{file: n.file, number: n.number, element: n.element, entry: e, kind: string(e.Kind)}
 					if !o.account(l, counted) {
 						continue
 					}
@@ -163,6 +167,17 @@ func (o Options) natives(name string) iter.Seq2[native, error] {
 			o.saves(name, yield)
 		case formats.Citations:
 			o.citationFiles(name, yield)
+		case formats.Langfuse, formats.MLflow, formats.Phoenix:
+			in := &input{name: name, maxLine: o.MaxLine, stdin: o.Stdin, read: o.Read}
+			values := in.values(true)
+			if isParquet(name) {
+				values = in.parquetRows
+			}
+			for l, err := range values {
+				if !yield(native{line: l}, err) {
+					return
+				}
+			}
 		case formats.ValidationCache:
 			text, err := o.readWhole(name)
 			yield(native{line: line{file: name, number: 1, text: text}}, err)

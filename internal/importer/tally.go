@@ -72,6 +72,8 @@ type Tally struct {
 	// Notes describes the first accepted lines that have wrong claims. Failures describes the
 	// first lines that were refused or could not be read. Each has at most ten.
 	Notes, Failures []string
+	// Warnings are about whole files, at most ten.
+	Warnings []string
 	// Left names the first members, at most ten, that no part of a record could hold, each
 	// with the reason. LeftOut is the number of all such members. Members that are null do not
 	// count.
@@ -116,6 +118,7 @@ type counter struct {
 	lacking  map[string]int
 	failures []string // in the order of the answers
 	notes    []string
+	warnings []string
 	left     []string
 	leftOut  int
 	fates    map[MemberCount]int // counts by a MemberCount whose Count is 0
@@ -131,7 +134,7 @@ func (t *counter) tally() *Tally {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	done := &Tally{Lacking: maps.Clone(t.lacking), Notes: slices.Clone(t.notes), Failures: slices.Clone(t.failures),
-		Left: slices.Clone(t.left), LeftOut: t.leftOut}
+		Left: slices.Clone(t.left), LeftOut: t.leftOut, Warnings: slices.Clone(t.warnings)}
 	for _, kind := range append(kindNames(), UnknownKind) {
 		if c := t.kinds[kind]; c != nil {
 			done.Kinds = append(done.Kinds, KindCounts{kind, *c})
@@ -170,6 +173,15 @@ func (t *counter) members(l *line, members []formats.Member) {
 		if t.leftOut++; len(t.left) < maxDescribed {
 			t.left = append(t.left, fmt.Sprintf("%s: %.200s was left out: %s", l.place(), m.Pointer, m.As))
 		}
+	}
+}
+
+// warn keeps a message about a file.
+func (t *counter) warn(message string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.warnings) < maxDescribed {
+		t.warnings = append(t.warnings, message)
 	}
 }
 

@@ -95,6 +95,10 @@ type Config struct {
 	// their connections.
 	ShutdownLimit time.Duration `yaml:"shutdown-limit"`
 
+	// Webhooks names a YAML file with the receivers of messages about what the ledgers record
+	// (webhook.Hook).
+	Webhooks string `yaml:"webhooks"`
+
 	// Settings say where the server publishes copies of its logs.
 	publish.Settings `yaml:",inline"`
 
@@ -139,6 +143,8 @@ func (c Config) validate() error {
 		return errors.New("key: give the verifier key of the ledger whose copy --from names, as its operator has published it, or a file with it")
 	case c.ReadOnly && c.Publish != "":
 		return errors.New("publish: a server with --read-only publishes nothing; leave one of the two out")
+	case c.ReadOnly && c.Webhooks != "":
+		return errors.New("webhooks: a server with --read-only sends no messages; leave one of the two out")
 	case c.Advertise != "" && c.Store == "":
 		return errors.New("advertise: has no effect without --store; leave it out")
 	case c.Advertise != "" && advertised(c.Advertise, "http") == "":
@@ -197,6 +203,7 @@ func (c *Config) Bind(flags *pflag.FlagSet) {
 	flags.TextVar(&c.Cache, "cache", c.Cache, "`size` of the database's block cache; 0 means a sixteenth of the memory, 64MiB to 2GiB")
 	flags.TextVar(&c.IndexCache, "index-cache", c.IndexCache, "`size` of what the index keeps in memory: blocks, rows, and batches; 0 means a sixteenth of the memory, 256MiB to 2GiB")
 	flags.DurationVar(&c.ShutdownLimit, "shutdown-limit", c.ShutdownLimit, "`time` that a shutdown waits for requests in progress")
+	flags.StringVar(&c.Webhooks, "webhooks", c.Webhooks, "YAML `file` with the receivers of messages about mismatches, drift, stale citations, gaps, and trouble")
 	c.Settings.Bind(flags)
 	c.Load.Bind(flags)
 }

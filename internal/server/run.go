@@ -139,6 +139,11 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	if err != nil {
 		return fmt.Errorf("creating the server: %w", err)
 	}
+	endWebhooks, err := n.sendWebhooks(config, metrics)
+	if err != nil {
+		return err
+	}
+	defer endWebhooks()
 	checkOpenFiles(config.Load, n.log)
 	server := service.HTTP()
 	var underWay sync.RWMutex // read-locked by every request

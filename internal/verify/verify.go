@@ -1,4 +1,4 @@
-// Package verify verifies receipts, nested proofs, and audit packs offline, with keys that the
+// Package verify verifies receipts, nested proofs, audit packs, and exports offline, with keys that the
 // user trusts. It reports what each proves, and which members no proof covers.
 package verify
 
@@ -47,8 +47,9 @@ func Verdicts() []Verdict {
 		{19, "broken_path", "the stage is not shown to be in the tree of its run", proofs.ErrPath},
 		{20, "wrong_text", "the text is not the one that was recorded", ErrText},
 		{21, "wrong_content", "the content in the pack does not match what the event names", pack.ErrContent},
-		{10, "malformed", "not a receipt, a nested proof or an audit pack", proofs.ErrMalformed},
-		{10, "malformed", "not a receipt, a nested proof or an audit pack", proofs.ErrTooLong},
+		{24, "wrong_rows", "rows of the exported file were changed, added, or removed", ErrRows},
+		{10, "malformed", "not a receipt, a nested proof, an audit pack or the manifest of an export", proofs.ErrMalformed},
+		{10, "malformed", "not a receipt, a nested proof, an audit pack or the manifest of an export", proofs.ErrTooLong},
 	}
 }
 
@@ -104,12 +105,18 @@ func Run(c *cli.Console, o Options) error {
 	if err != nil {
 		return err
 	}
-	text, err := c.ReadFileUpTo(o.File, cli.MaxPack)
-	if err != nil {
-		return err
-	}
 	var proved verified
+	var text []byte
+	manifest, rows, err := manifestOf(c, o)
+	if err == nil && manifest == nil {
+		if text, err = c.ReadFileUpTo(o.File, cli.MaxPack); err != nil {
+			return err
+		}
+	}
 	switch {
+	case err != nil:
+	case manifest != nil:
+		proved, err = verifyTable(o, manifest, rows, keys)
 	case pack.IsPack(text):
 		proved, err = verifyPack(o, text, keys)
 	case proofs.IsNested(text):

@@ -38,11 +38,45 @@ type ipc struct {
 	seedInPayload bool
 }
 
+// ipcHints say where to put what other APIs have beside the messages.
+var ipcHints = func() map[string]string {
+	hints := make(map[string]string)
+	add := func(hint string, names ...string) {
+		for _, name := range names {
+			hints[name] = hint
+		}
+	}
+	add(`put everything that shapes the output into the payload, such as {"payload": {"messages": […], "top_p": 0.9}}`,
+		"messages", "prompt", "input", "contents", "top_p", "top_k", "min_p", "n", "stop", "stop_sequences", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias",
+		"response_format", "reasoning", "reasoning_effort", "thinking", "tools", "tool_choice", "functions", "function_call", "parallel_tool_calls")
+	add(`put it into labels as a text, such as {"labels": {"user": "…"}}`,
+		"user", "metadata", "tags", "name", "service", "session_id", "conversation_id", "user_id", "trace_id", "span_id", "project", "provider", "finish_reason")
+	add("write it as max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict")
+	add("write it as system_prompt, as a text", "system", "instructions", "system_instruction")
+	add("write it as output, as a text", "completion", "response", "answer", "text", "outputs", "choices")
+	add("write it as timestamp, in RFC 3339", "created", "created_at", "time", "start_time")
+	add("write it as run_id", "id", "request_id")
+	return hints
+}()
+
+// payloadForm says what a payload must be, and how to write one that is something else.
+func payloadForm(v pyjson.Value) string {
+	switch v.Kind() {
+	case pyjson.Array:
+		return `an object; write a list of messages as {"messages": […]}`
+	case pyjson.String:
+		return `an object; write a prompt as {"prompt": "…"}`
+	}
+	return "an object"
+}
+
 // decodeIPC reads an IPC record, recomputes its hashes (spec: IPC hashes) and checks them.
 func (r *Record) decodeIPC(d *strict.Decoder, v pyjson.Value, pointer string) {
+	d.Hints = ipcHints
 	o := d.Object(v, pointer, "run_id", "payload", "input_hash", "payload_schema", "system_prompt",
 		"system_prompt_hash", "output", "output_hash", "model", "temperature", "max_tokens", "seed", "ipc_id",
 		"ipc_id_advanced", "environment", "usage", "timestamp", "labels", "producer")
+	d.Hints = nil
 	r.decodeCommon(o)
 	p := &r.ipc
 	*p = ipc{r: r}
@@ -150,7 +184,7 @@ func (p *ipc) decodeEnvironment(o strict.Object) {
 // payload. It also sets the seedless hash.
 func (p *ipc) inputHash(o strict.Object) []byte {
 	r := p.r
-	payload := o.Typed("payload", pyjson.Object, "an object")
+	payload := o.Typed("payload", pyjson.Object, payloadForm(o.Member("payload")))
 	o.CheckUTF8("payload", payload)
 	o.Constant("payload_schema", rules.AxisPayload)
 	p.PayloadSchema = o.Text("payload_schema", maxName)

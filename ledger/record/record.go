@@ -152,7 +152,16 @@ func (l Limits) ParseLine(line []byte) (Line, error) {
 // returns the kind.
 func (r *Record) decodeLine() (verb Kind, key string, err error) {
 	d := &r.decoder
-	o := d.Object(r.document.Root(), "", "kind", "record", "idempotency_key")
+	root := r.document.Root()
+	switch {
+	case root.Kind() == pyjson.Array:
+		d.Malformed("", `must be an object; write each record on a line of its own: {"kind": "ipc_record", "record": {…}}`)
+		return "", "", d.Err()
+	case root.Len() > 0 && root.Member("kind").Kind() == pyjson.Absent && root.Member("record").Kind() == pyjson.Absent && root.Member("format").Kind() == pyjson.Absent:
+		d.Malformed("", `has no kind; write a record as {"kind": "ipc_record", "record": {…}}`)
+		return "", "", d.Err()
+	}
+	o := d.Object(root, "", "kind", "record", "idempotency_key")
 	kind := Kind(o.RequiredText("kind", maxName))
 	key = string(o.Identifier("idempotency_key", MaxKey))
 	o.RequiredObject("record")
@@ -189,7 +198,11 @@ func (r *Record) decode(kind Kind, v pyjson.Value, pointer string) error {
 	d := &r.decoder
 	r.Kind, r.pointer = kind, pointer
 	if v.Kind() != pyjson.Object {
-		d.Invalid(pointer, "must be an object")
+		detail := "must be an object"
+		if v.Kind() == pyjson.Array {
+			detail += "; post several records to /batch, each on a line of its own"
+		}
+		d.Invalid(pointer, "%s", detail)
 		return d.Err()
 	}
 	switch kind {

@@ -36,7 +36,7 @@ func with(t testing.TB, p *browser.Page, key string) (verdict string) {
 	t.Helper()
 	quoted, err := json.Marshal(key)
 	require.NoError(t, err)
-	p.Eval(t, "check("+string(quoted)+")", &verdict)
+	p.Eval(t, "auditPack.check("+string(quoted)+")", &verdict)
 	return verdict
 }
 
@@ -66,9 +66,9 @@ func TestPageVerifies(t *testing.T) {
 		require.NoError(t, err)
 		var settled bool
 		p.Eval(t, `new Promise((resolve) => {
-			byId("key").value = `+string(quoted)+`;
+			document.getElementById("key").value = `+string(quoted)+`;
 			new MutationObserver(() => resolve(true)).observe(document.body, { childList: true, subtree: true });
-			byId("key-form").requestSubmit();
+			document.getElementById("key-form").requestSubmit();
 		}).then(() => new Promise((resolve) => setTimeout(() => resolve(true), 0)))`, &settled)
 	}
 	submit("  " + all.Keys[0] + " ")
@@ -131,7 +131,7 @@ func TestPageWithoutContent(t *testing.T) {
 	require.Equal(t, "consistent", open(t, p, page(t, without)))
 	require.Contains(t, p.Text(t, "#records-says"), "may not read")
 	var filled bool
-	p.Eval(t, "openAll(), true", &filled)
+	p.Eval(t, "auditPack.openAll(), true", &filled)
 	require.Contains(t, p.Text(t, `details.record[data-seq="1"]`), "Not in this file. Its digest is in the event")
 	require.Contains(t, p.Text(t, `details.record[data-seq="1"]`), "It follows the event with the hash ")
 	require.Contains(t, p.Text(t, `details.record[data-seq="7"]`), "It follows event 6, which is in this file too.")

@@ -45,7 +45,7 @@ func TestPageIsNotItsContents(t *testing.T) {
 
 	require.Equal(t, "consistent", open(t, p, html))
 	var hits []string
-	p.Eval(t, "openAll(), hits", &hits)
+	p.Eval(t, "auditPack.openAll(), hits", &hits)
 	p.Do(t, "Page.printToPDF", nil)
 	p.Eval(t, "hits", &hits)
 	require.Empty(t, hits)

@@ -11,24 +11,15 @@ import (
 	"colophon/proofs"
 )
 
-// The parts of the page. The scripts are in execution order.
+// The parts of the page. The script is built from page/src and from the rules of the
+// TypeScript client by make clients.
 var (
 	//go:embed page/page.html
 	frame string
 	//go:embed page/page.css
 	style string
-	//go:embed page/bytes.js
-	scriptBytes string
-	//go:embed page/json.js
-	scriptJSON string
-	//go:embed page/log.js
-	scriptLog string
-	//go:embed page/hashes.js
-	scriptHashes string
-	//go:embed page/verify.js
-	scriptVerify string
-	//go:embed page/show.js
-	scriptShow string
+	//go:embed page/page.js
+	script string
 )
 
 // The markup directly before and after the data.
@@ -50,7 +41,6 @@ func (p *Pack) HTML() ([]byte, error) {
 
 // pageAround returns the parts of the page before and after the data.
 func pageAround() (before, after string) {
-	script := strings.Join([]string{`"use strict";`, scriptBytes, scriptJSON, scriptLog, scriptHashes, scriptVerify, scriptShow}, "\n")
 	page := strings.NewReplacer(
 		"{{style source}}", source(style), "{{script source}}", source(script),
 		"{{style}}", style, "{{script}}", script, "{{data}}", dataBegin+"{{data}}"+dataEnd,

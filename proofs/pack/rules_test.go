@@ -54,16 +54,16 @@ func TestPageHashesVectors(t *testing.T) {
 	var citations struct{ Chunks texts }
 	vectors(t, "citations.json", &citations)
 	for function, list := range map[string]texts{
-		"(v) => textHash(systemPrompt(v.Text))":                    ipc.SystemPrompts,
-		"(v) => textHash(output(v.Text))":                          ipc.Outputs,
-		`async (v) => "sha256:" + (await textHash(words(v.Text)))`: citations.Chunks,
+		"(v) => auditPack.textHash(auditPack.systemPromptForm(v.Text))":                          ipc.SystemPrompts,
+		"(v) => auditPack.textHash(auditPack.outputForm(v.Text))":                                ipc.Outputs,
+		`async (v) => "sha256:" + (await auditPack.textHash(auditPack.words(v.Text).join(" ")))`: citations.Chunks,
 	} {
 		require.NotEmpty(t, list)
 		for i, got := range mapped(t, p, list, function) {
 			require.Equal(t, list[i].SHA256+list[i].Hash, got, "%s: %s", function, list[i].Text)
 		}
 	}
-	for i, got := range mapped(t, p, ipc.Payloads, "(v) => textHash(canonical(parseJSON(v.JSON), spaced))") {
+	for i, got := range mapped(t, p, ipc.Payloads, "(v) => auditPack.textHash(auditPack.canonical(auditPack.parseJSON(v.JSON), auditPack.spaced))") {
 		require.Equal(t, ipc.Payloads[i].SHA256, got, ipc.Payloads[i].JSON)
 	}
 	var dag struct {
@@ -74,7 +74,7 @@ func TestPageHashesVectors(t *testing.T) {
 	}
 	vectors(t, "run-dag.json", &dag)
 	require.NotEmpty(t, dag.Merkle)
-	for i, got := range mapped(t, p, dag.Merkle, "(v) => runRoot(v.Leaves)") {
+	for i, got := range mapped(t, p, dag.Merkle, "(v) => auditPack.nodesRoot(v.Leaves.map((hash) => ({ hash })))") {
 		require.Equal(t, dag.Merkle[i].Root, got)
 	}
 }
@@ -94,16 +94,16 @@ func TestPageCanonicalVectors(t *testing.T) {
 		Reject []struct{ JSON, Why string }
 	}
 	vectors(t, "canonical-json.json", &v)
-	for i, got := range mapped(t, p, v.Values, "(v) => canonical(parseJSON(v.JSON), compact)") {
+	for i, got := range mapped(t, p, v.Values, "(v) => auditPack.canonical(auditPack.parseJSON(v.JSON), auditPack.compact)") {
 		require.Equal(t, v.Values[i].Compact, got)
 	}
-	for i, got := range mapped(t, p, v.Values, "(v) => textHash(canonical(parseJSON(v.JSON), spaced))") {
+	for i, got := range mapped(t, p, v.Values, "(v) => auditPack.textHash(auditPack.canonical(auditPack.parseJSON(v.JSON), auditPack.spaced))") {
 		require.Equal(t, v.Values[i].SHA256Spaced, got)
 	}
-	for i, got := range mapped(t, p, v.LoneSurrogates, "(v) => textHash(canonical(parseJSON(v.JSON), compact))") {
+	for i, got := range mapped(t, p, v.LoneSurrogates, "(v) => auditPack.textHash(auditPack.canonical(auditPack.parseJSON(v.JSON), auditPack.compact))") {
 		require.Equal(t, v.LoneSurrogates[i].SHA256, got)
 	}
-	refused := mapped(t, p, v.Reject, `(v) => { try { return "taken: " + canonical(parseJSON(v.JSON), compact); } catch (e) { return e instanceof Failure ? "refused" : String(e); } }`)
+	refused := mapped(t, p, v.Reject, `(v) => { try { return "taken: " + auditPack.canonical(auditPack.parseJSON(v.JSON)); } catch (e) { return e instanceof auditPack.VerificationError ? "refused" : String(e); } }`)
 	for i, got := range refused {
 		require.Equal(t, "refused", got, v.Reject[i].Why)
 	}
@@ -138,7 +138,7 @@ func TestPageCanonicalJSONEqualsTheLedgers(t *testing.T) {
 		}
 		list = append(list, "{"+strings.Join(object, ",")+"}")
 	}
-	got := mapped(t, p, list, "async (text) => toHex(await sha256(wtf8(canonical(parseJSON(text), compact))))")
+	got := mapped(t, p, list, "async (text) => auditPack.toHex(await auditPack.sha256(auditPack.wtf8(auditPack.canonical(auditPack.parseJSON(text)))))")
 	for i, text := range list {
 		var d pyjson.Document
 		require.NoError(t, d.Parse([]byte(text)), text)

@@ -1,7 +1,7 @@
-// Package formats makes records from files that five systems wrote before they used the
-// ledger: run logs and saves of an axis lab, citations of a run, a story's validation cache,
-// and the providence cache of question-answering engines (docs/users.md, "Files of other
-// systems"). It accounts for every member that it reads. It does no I/O and reads no clock.
+// Package formats makes records from files of other systems: run logs and saves of an axis lab,
+// citations of a run, a story's validation cache, the providence cache of question-answering
+// engines, and exports of the observability tools Langfuse, MLflow, and Phoenix (docs/users.md,
+// "Files of other systems"). It accounts for every member that it reads. It does no I/O and reads no clock.
 package formats
 
 import (
@@ -29,23 +29,36 @@ const (
 	Providence      Format = "providence"       // a row of providence_cache, as an object
 )
 
-// All lists the formats.
-var All = [...]Format{AxisLog, AxisSave, Citations, ValidationCache, Providence}
+// The formats of exports of observability tools. A native value can have any number of generations.
+const (
+	Langfuse Format = "langfuse" // an observation, or a page or trace of observations
+	MLflow   Format = "mlflow"   // a trace, or a row of mlflow.search_traces
+	Phoenix  Format = "phoenix"  // a span, as a row of a dataframe or from the API
+)
 
-// Parse returns the format of that name.
-func Parse(name string) (Format, error) {
-	if f := Format(name); slices.Contains(All[:], f) {
+// All lists the formats that a line of a batch can have. OfFiles lists those of an import.
+var (
+	All     = []Format{AxisLog, AxisSave, Citations, ValidationCache, Providence}
+	OfFiles = append(slices.Clone(All), Langfuse, MLflow, Phoenix)
+)
+
+// Parse returns the format of that name in a list.
+func Parse(name string, list []Format) (Format, error) {
+	if f := Format(name); slices.Contains(list, f) {
 		return f, nil
 	}
-	return "", fmt.Errorf("%q is not a format; give %s", name, Names())
+	return "", fmt.Errorf("%q is not a format; give %s", name, Names(list))
 }
 
-// Names lists the formats as a phrase for messages.
-func Names() string {
+// IsExport reports whether a format is that of an export of an observability tool.
+func (f Format) IsExport() bool { return !slices.Contains(All, f) }
+
+// Names lists formats as a phrase for messages.
+func Names(list []Format) string {
 	text := ""
-	for i, f := range All {
+	for i, f := range list {
 		switch {
-		case i == len(All)-1:
+		case i == len(list)-1:
 			text += " or "
 		case i > 0:
 			text += ", "
@@ -165,8 +178,14 @@ func (f Format) ConvertValue(v pyjson.Value, o Options) ([]Entry, error) {
 		return validationCache(v, o), nil
 	case Providence:
 		return []Entry{providence(v, o)}, nil
+	case Langfuse:
+		return langfuse(v, o), nil
+	case MLflow:
+		return mlflow(v, o), nil
+	case Phoenix:
+		return phoenix(v, o), nil
 	}
-	return nil, fmt.Errorf("%q is not a format; give %s", f, Names())
+	return nil, fmt.Errorf("%q is not a format; give %s", f, Names(OfFiles))
 }
 
 // Check decodes the record as the ledger would. The error says why the ledger would refuse it.

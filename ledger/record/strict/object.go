@@ -30,7 +30,7 @@ func (d *Decoder) Object(v pyjson.Value, pointer string, known ...string) Object
 	}
 	for name := range v.Members() {
 		if !contains(known, name.Text()) {
-			d.unknown(string(pyjson.AppendPointer([]byte(pointer), name.Text())))
+			d.unknown(string(pyjson.AppendPointer([]byte(pointer), name.Text())), string(name.Text()))
 		}
 	}
 	return o

@@ -51,6 +51,9 @@ func SyntaxError(err error) *Error {
 type Decoder struct {
 	problems  []Problem
 	malformed bool
+	// Hints say what to write instead of an unknown member, by its name. They are for the objects
+	// that are decoded next.
+	Hints map[string]string
 }
 
 // Failed reports whether there is a problem.
@@ -91,7 +94,17 @@ func (d *Decoder) Invalid(pointer, format string, args ...any) {
 	d.add(pointer, fmt.Sprintf(format, args...))
 }
 
-func (d *Decoder) unknown(pointer string) {
+func (d *Decoder) unknown(pointer, name string) {
 	d.malformed = true
+	if hint := d.Hints[name]; hint != "" {
+		d.add(pointer, "unknown member; "+hint)
+		return
+	}
 	d.add(pointer, "unknown member; remove it or correct its name")
+}
+
+// Malformed reports that a request does not have the form of its kind at all.
+func (d *Decoder) Malformed(pointer, detail string) {
+	d.malformed = true
+	d.add(pointer, detail)
 }

@@ -1,0 +1,251 @@
+package questions
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/api/access"
+	"colophon/api/call"
+	"colophon/api/limits"
+	"colophon/api/problem"
+	"colophon/client/wire"
+	"colophon/ledger"
+	"colophon/ledger/query"
+	"colophon/proofs"
+)
+
+// Export answers a question with all rows of its list, page by page at one tree size, as NDJSON
+// (spec: Export manifests). The last line has the signed manifest. An answer without that line
+// was cut off.
+func (h *Handlers) Export(c *call.Call) error {
+	l, err := c.Ledger()
+	if err != nil {
+		return err
+	}
+	e, err := h.newExport(c, l)
+	if err != nil {
+		return err
+	}
+	defer e.text.Release()
+	// The checks come first, because no error can be reported after the answer has begun.
+	if err := l.Published().CanSign(); err != nil {
+		return err
+	}
+	for first := true; first || e.cursor != ""; first = false {
+		if err := e.page(first); err != nil {
+			return err
+		}
+		if err := e.send(); err != nil {
+			return err
+		}
+	}
+	return e.finish()
+}
+
+// export is the work on one export. Only the goroutine of the request uses it.
+type export struct {
+	*Handlers
+	call     *call.Call
+	ledger   *ledger.Ledger
+	question *query.Question
+	elements query.Parameters
+	path     string     // of the question, below the ledger's
+	values   url.Values // parameters of the question, without the tree size
+	size     uint64     // 0 before the first page if the request names none
+	allowed  func() error
+
+	text   *call.Reply // lines to send
+	tree   *proofs.Tree
+	rest   json.RawMessage // the first page without its rows
+	cursor string          // of the next page; "" after the last one
+}
+
+// newExport parses the parameters of an export.
+func (h *Handlers) newExport(c *call.Call, l *ledger.Ledger) (*export, error) {
+	var asked string
+	e := &export{Handlers: h, call: c, ledger: l, allowed: c.StillAllowed(access.Read)}
+	var sized bool
+	if err := c.Query(call.Text("question", &asked), call.Count("as_of", &e.size, &sized)); err != nil {
+		return nil, err
+	}
+	if asked == "" {
+		return nil, problem.Invalid("question", "is missing; give the path of a list or question below the ledger's, such as /records?kind=ipc_record")
+	}
+	if sized && e.size == 0 {
+		return nil, problem.Invalid("as_of", "must be at least 1: every ledger has at least one event")
+	}
+	path, rawQuery, _ := strings.Cut(asked, "?")
+	var ok bool
+	if e.question, e.elements, ok = query.Find(path); !ok || e.question.Ask == nil {
+		return nil, problem.Invalid("question", "%.200q is not a list or question that can be exported; /docs lists them, and a path is given without /v1/ledgers/%s", path, l.Name())
+	}
+	var err error
+	if e.values, err = url.ParseQuery(rawQuery); err != nil {
+		return nil, problem.Invalid("question", "the query is malformed: %v", err)
+	}
+	for _, name := range []string{"as_of", "limit", "cursor", "after", e.question.SecondCursor} {
+		if e.values.Has(name) {
+			return nil, problem.Invalid("question", "cannot have the parameter %s: an export has all rows, and its tree size is the parameter as_of of the export", name)
+		}
+	}
+	given := make(query.Parameters)
+	for name := range e.values {
+		given[name] = e.values.Get(name)
+	}
+	if e.question.AtHead != nil && e.question.AtHead(given) {
+		return nil, problem.Invalid("question", "cannot be exported with sort: rankings are kept for the head only")
+	}
+	e.path = canonicalPath(path)
+	e.tree, err = proofs.OpenTree(0, nil, nil)
+	e.text = call.NewReply()
+	return e, err
+}
+
+// canonicalPath returns a path with each element percent-encoded in one way.
+func canonicalPath(path string) string {
+	elements := strings.Split(path, "/")
+	for i, element := range elements {
+		if text, err := url.PathUnescape(element); err == nil { // query.Find has checked it
+			elements[i] = url.PathEscape(text)
+		}
+	}
+	return strings.Join(elements, "/")
+}
+
+// page reads the next page of the answer.
+func (e *export) page(first bool) error {
+	values := url.Values{}
+	for name, list := range e.values {
+		values[name] = list
+	}
+	if e.question.Takes&query.Pages != 0 {
+		values.Set("limit", strconv.Itoa(e.Limits.Load.MaxPage))
+	}
+	switch {
+	case e.cursor != "":
+		values.Set("cursor", e.cursor)
+	case e.size > 0:
+		values.Set("as_of", strconv.FormatUint(e.size, 10))
+	}
+	request, view, err := e.openView(e.call, e.question, e.elements, values.Encode())
+	if err != nil {
+		return err
+	}
+	defer view.Close()
+	answer, err := request.Ask(view)
+	if err != nil {
+		return err
+	}
+	e.size = view.Size()
+	view.Close()
+	return e.add(first, answer)
+}
+
+// add appends the rows of a page as lines. An answer without rows is one row.
+func (e *export) add(first bool, answer any) error {
+	whole := call.NewReply()
+	defer whole.Release()
+	if appender, is := answer.(interface{ AppendJSON([]byte) []byte }); is {
+		whole.Text = appender.AppendJSON(whole.Text)
+	} else if err := call.EncodeJSON(whole, answer); err != nil {
+		return err
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(whole.Text, &members); err != nil {
+		return fmt.Errorf("reading the answer to export: %w", err)
+	}
+	var rows []json.RawMessage
+	listed, paged := members["rows"]
+	if !paged {
+		e.row(bytes.TrimSuffix(whole.Text, []byte("\n")))
+	} else if err := json.Unmarshal(listed, &rows); err != nil {
+		return fmt.Errorf("reading the rows to export: %w", err)
+	}
+	for _, row := range rows {
+		e.row(row)
+	}
+	e.cursor = ""
+	if paged && len(members["next"]) > 0 {
+		if err := json.Unmarshal(members["next"], &e.cursor); err != nil {
+			return fmt.Errorf("reading the cursor to export: %w", err)
+		}
+	}
+	if !first {
+		return nil
+	}
+	if paged {
+		delete(members, "rows")
+		delete(members, "next")
+	} else {
+		members = map[string]json.RawMessage{}
+	}
+	rest := new(call.Reply)
+	err := call.EncodeJSON(rest, members) // sorts the members
+	e.rest = bytes.TrimSuffix(rest.Text, []byte("\n"))
+	return err
+}
+
+// row appends one row as a line.
+func (e *export) row(text []byte) {
+	e.tree.Append(proofs.LeafHash(text))
+	e.tree.TakeDirty() // completed tiles are not needed
+	e.text.Text = append(e.text.Text, `{"row":`...)
+	e.text.Text = append(append(e.text.Text, text...), "}\n"...)
+}
+
+// send sends the lines that are ready, and begins the answer with the first of them.
+func (e *export) send() error {
+	if err := e.call.Hold(int64(cap(e.text.Text))); err != nil {
+		return err
+	}
+	if !e.call.Response().Committed {
+		header := e.call.Response().Header()
+		header.Set(echo.HeaderContentType, call.NDJSON)
+		header.Set(call.AsOfHeader, strconv.FormatUint(e.size, 10))
+		e.call.Response().WriteHeader(http.StatusOK)
+	} else if err := e.allowed(); err != nil {
+		return err
+	}
+	for text := e.text.Text; len(text) > 0; {
+		n := min(len(text), limits.MaxWrite)
+		if _, err := e.call.Response().Write(text[:n]); err != nil {
+			return err
+		}
+		text = text[n:]
+	}
+	e.text.Text = e.text.Text[:0]
+	return nil
+}
+
+// finish sends the line with the manifest.
+func (e *export) finish() error {
+	ctx, head := e.call.Request().Context(), e.ledger.Head()
+	root, err := e.ledger.Prover(ctx, head).Root(e.size)
+	if err != nil {
+		return fmt.Errorf("computing the root at size %d: %w", e.size, err)
+	}
+	question := e.path
+	if len(e.values) > 0 {
+		question += "?" + e.values.Encode()
+	}
+	note, err := e.ledger.Published().SignExport(&proofs.ExportManifest{
+		Checkpoint: proofs.Checkpoint{Origin: e.ledger.Info().Origin, Size: e.size, Root: root},
+		Question:   question,
+		Rows:       e.tree.Size(), RowsRoot: e.tree.Root(), Rest: sha256.Sum256(e.rest),
+	})
+	if err != nil {
+		return err
+	}
+	if err := call.EncodeJSON(e.text, wire.ExportLine{Manifest: string(note), Rest: e.rest}); err != nil {
+		return err
+	}
+	return e.send()
+}

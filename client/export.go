@@ -1,0 +1,69 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+
+	"colophon/client/wire"
+	"colophon/proofs"
+)
+
+// Export is the end of an export: what proves its rows.
+type Export struct {
+	Manifest string          // signed note of a proofs.ExportManifest
+	Rest     json.RawMessage // the answer without its rows
+	Leaves   []proofs.Hash   // RFC 6962 leaf hash of each row, in order
+}
+
+// Export reads all rows of a list or question at one tree size: GET /export. question is a path below the ledger's,
+// such as /records?kind=ipc_record; asOf is the tree size, or 0 for the current one. Export calls row with the JSON
+// text of each row, which is valid during the call. It checks that the manifest is about these rows and, if the client
+// has keys, that the ledger signed it; the errors are then those of proofs.OpenExport. An export that is cut off is an
+// error. Export repeats nothing, because the caller may have used the first rows already.
+func (l *Ledger) Export(ctx context.Context, question string, asOf uint64, row func(text []byte) error) (*Export, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	query := url.Values{"question": {question}}
+	setCount(query, "as_of", asOf)
+	response, err := l.client.send(ctx, get(l.path+"/export", query), nil)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	e := new(Export)
+	lines := l.client.lines(response.Body, cancel)
+	for lines.Scan() {
+		var line wire.ExportLine
+		switch err := json.Unmarshal(lines.Bytes(), &line); {
+		case err != nil || e.Manifest != "" || (line.Manifest == "") == (line.Row == nil):
+			return nil, fmt.Errorf("%w: line %d of the export is not a row or the manifest", ErrAnswer, len(e.Leaves)+1)
+		case line.Manifest != "":
+			e.Manifest, e.Rest = line.Manifest, line.Rest
+			continue
+		}
+		e.Leaves = append(e.Leaves, proofs.LeafHash(line.Row))
+		if err := row(line.Row); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case lines.Err() != nil:
+		return nil, lines.Err()
+	case e.Manifest == "":
+		return nil, fmt.Errorf("%w: the export ended before its manifest", ErrUnreachable)
+	case l.verifies():
+		return e, e.verify(l.client.verifiers[l.name])
+	}
+	return e, nil
+}
+
+// verify checks the manifest against the rows.
+func (e *Export) verify(keys []*proofs.Verifier) error {
+	m, err := proofs.OpenExport([]byte(e.Manifest), keys...)
+	if err != nil {
+		return err
+	}
+	return m.Covers(e.Leaves, e.Rest)
+}

@@ -1,0 +1,133 @@
+package export
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+
+	"colophon/client"
+	"colophon/internal/cli"
+	"colophon/internal/remote"
+	"colophon/internal/safefile"
+	"colophon/internal/table"
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+)
+
+// TableOptions selects the rows of an export and the file to write.
+type TableOptions struct {
+	Ledger   string
+	Question string // path below the ledger's
+	AsOf     uint64 // tree size; 0 means the current one
+	Format   table.Format
+	File     string
+}
+
+// Table is a written export.
+type Table struct {
+	Manifest *proofs.ExportManifest
+	Key      string // verifier key of the ledger, as the server names it
+}
+
+// WriteTable writes the rows of a list or question to a file, and their signed manifest to
+// another file beside it. It checks the manifest with the keys that the server names. Both files
+// are replaced only when the export is complete. Its errors end the command.
+func WriteTable(ctx context.Context, c *cli.Console, server *remote.Server, o TableOptions) (*Table, error) {
+	spool, err := os.CreateTemp(filepath.Dir(o.File), "."+filepath.Base(o.File)+".rows.*")
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(spool.Name())
+	defer spool.Close()
+	ledger := server.Ledger(o.Ledger)
+	done, err := fetchRows(ctx, c, server, ledger, o, spool)
+	if err != nil {
+		return nil, err
+	}
+	history, err := ledger.Log.Keys(ctx)
+	if err != nil {
+		return nil, server.Exit(err)
+	}
+	manifest := table.NewManifest(o.Format, done.Manifest, done.Rest, done.Leaves)
+	signed, _, err := manifest.Open(history.Verifiers()...)
+	if err != nil {
+		return nil, fmt.Errorf("the server's answer does not verify: %w", err)
+	}
+	if err := write(c, o, spool, signed.Rows); err != nil {
+		return nil, err
+	}
+	text, err := json.MarshalIndent(manifest, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	if err := safefile.Replace(o.File+table.ManifestSuffix, append(text, '\n')); err != nil {
+		return nil, err
+	}
+	return &Table{Manifest: signed, Key: history.Current().String()}, nil
+}
+
+// fetchRows writes the rows to the spool, each on one line.
+func fetchRows(ctx context.Context, c *cli.Console, server *remote.Server, ledger *client.Ledger, o TableOptions, spool *os.File) (*client.Export, error) {
+	progress := cli.NewProgress(c, -1, "rows")
+	defer progress.Finish()
+	out := bufio.NewWriterSize(spool, 256<<10)
+	done, err := ledger.Export(ctx, o.Question, o.AsOf, func(row []byte) error {
+		progress.Add(1)
+		_, err := out.Write(append(row, '\n'))
+		return err
+	})
+	if err != nil {
+		return nil, server.Exit(err)
+	}
+	return done, out.Flush()
+}
+
+// write writes the file with the rows of the spool.
+func write(c *cli.Console, o TableOptions, spool *os.File, rows uint64) (err error) {
+	out, err := os.CreateTemp(filepath.Dir(o.File), "."+filepath.Base(o.File)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(out.Name()) // fails if the file was renamed
+	passes := int64(2)
+	if o.Format == table.NDJSON {
+		passes = 1
+	}
+	progress := cli.NewProgress(c, passes*int64(rows), "writing "+o.File)
+	defer progress.Finish()
+	buffered := bufio.NewWriterSize(out, 256<<10)
+	err = table.Write(buffered, o.Format, func() iter.Seq2[[]byte, error] { return linesOf(spool, progress) })
+	if err := errors.Join(err, buffered.Flush(), out.Sync(), out.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", o.File, err)
+	}
+	if err := os.Rename(out.Name(), o.File); err != nil {
+		return err
+	}
+	return safefile.SyncDir(filepath.Dir(o.File))
+}
+
+// linesOf yields the lines of the spool from its beginning.
+func linesOf(spool *os.File, progress *cli.Progress) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		if _, err := spool.Seek(0, 0); err != nil {
+			yield(nil, err)
+			return
+		}
+		lines := bufio.NewScanner(spool)
+		lines.Buffer(make([]byte, 0, 256<<10), pyjson.MaxBytes)
+		for lines.Scan() {
+			progress.Add(1)
+			if !yield(lines.Bytes(), nil) {
+				return
+			}
+		}
+		if err := lines.Err(); err != nil {
+			yield(nil, err)
+		}
+	}
+}

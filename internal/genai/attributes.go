@@ -1,0 +1,328 @@
+package genai
+
+import (
+	"encoding/base64"
+	"errors"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	commonpb "go.opentelemetry.io/proto/slim/otlp/common/v1"
+	logspb "go.opentelemetry.io/proto/slim/otlp/logs/v1"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// has reports whether an attribute is given.
+func (a attributes) has(name string) bool { return a[name] != nil }
+
+// text returns the first given attribute as text: a text, a number, a Boolean, or a list of texts,
+// without repetitions and separated by commas. It returns "" if there is none.
+func (a attributes) text(names ...string) string {
+	for _, name := range names {
+		if text := textOf(a[name]); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+func textOf(v *commonpb.AnyValue) string {
+	switch v := v.GetValue().(type) {
+	case *commonpb.AnyValue_StringValue:
+		return v.StringValue
+	case *commonpb.AnyValue_IntValue:
+		return strconv.FormatInt(v.IntValue, 10)
+	case *commonpb.AnyValue_DoubleValue:
+		return strconv.FormatFloat(v.DoubleValue, 'g', -1, 64)
+	case *commonpb.AnyValue_BoolValue:
+		return strconv.FormatBool(v.BoolValue)
+	case *commonpb.AnyValue_ArrayValue:
+		var list []string
+		for _, e := range v.ArrayValue.GetValues() {
+			if text := e.GetStringValue(); text != "" && len(list) < 8 && !slices.Contains(list, text) {
+				list = append(list, text)
+			}
+		}
+		return strings.Join(list, ",")
+	}
+	return ""
+}
+
+// number returns the first given attribute that is a number, as a JSON token. A number without a
+// fraction is written as an integer, because exporters in JavaScript do not distinguish the two.
+func (a attributes) number(names ...string) (token string) {
+	for _, name := range names {
+		switch v := a[name].GetValue().(type) {
+		case *commonpb.AnyValue_IntValue:
+			return strconv.FormatInt(v.IntValue, 10)
+		case *commonpb.AnyValue_DoubleValue:
+			if token := appendNumber(nil, v.DoubleValue); token != nil {
+				return string(token)
+			}
+		case *commonpb.AnyValue_StringValue:
+			if f, err := strconv.ParseFloat(v.StringValue, 64); err == nil {
+				if token := appendNumber(nil, f); token != nil {
+					return string(token)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// maxExact is the bound below which a double without a fraction is written as an integer.
+const maxExact = 1 << 53
+
+// appendNumber appends a double as a JSON token. It returns nil for NaN and infinity.
+func appendNumber(dst []byte, f float64) []byte {
+	switch {
+	case math.IsNaN(f) || math.IsInf(f, 0):
+		return nil
+	case f == math.Trunc(f) && math.Abs(f) < maxExact:
+		return strconv.AppendInt(dst, int64(f), 10)
+	}
+	return pyjson.AppendFloat(dst, f)
+}
+
+// integer is like number, for an integer. If count is true, it must not be negative: -1 stands for
+// no limit.
+func (a attributes) integer(count bool, names ...string) string {
+	return asInteger(a.number(names...), count)
+}
+
+func asInteger(token string, count bool) string {
+	if strings.ContainsAny(token, ".eE") || count && strings.HasPrefix(token, "-") {
+		return ""
+	}
+	return token
+}
+
+var errDepth = errors.New("an attribute nests deeper than " + strconv.Itoa(MaxDepth) + " levels")
+
+// appendAny appends a value as JSON. Bytes become base64; NaN and infinity become texts.
+func appendAny(dst []byte, v *commonpb.AnyValue, depth int) ([]byte, error) {
+	if depth > MaxDepth {
+		return dst, errDepth
+	}
+	switch v := v.GetValue().(type) {
+	case *commonpb.AnyValue_StringValue:
+		return pyjson.AppendString(dst, []byte(v.StringValue)), nil
+	case *commonpb.AnyValue_BoolValue:
+		return strconv.AppendBool(dst, v.BoolValue), nil
+	case *commonpb.AnyValue_IntValue:
+		return strconv.AppendInt(dst, v.IntValue, 10), nil
+	case *commonpb.AnyValue_DoubleValue:
+		if token := appendNumber(dst, v.DoubleValue); token != nil {
+			return token, nil
+		}
+		return pyjson.AppendString(dst, strconv.AppendFloat(nil, v.DoubleValue, 'g', -1, 64)), nil
+	case *commonpb.AnyValue_BytesValue:
+		dst = append(dst, '"')
+		dst = base64.StdEncoding.AppendEncode(dst, v.BytesValue)
+		return append(dst, '"'), nil
+	case *commonpb.AnyValue_ArrayValue:
+		dst = append(dst, '[')
+		for i, e := range v.ArrayValue.GetValues() {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			var err error
+			if dst, err = appendAny(dst, e, depth+1); err != nil {
+				return dst, err
+			}
+		}
+		return append(dst, ']'), nil
+	case *commonpb.AnyValue_KvlistValue:
+		return appendObject(dst, v.KvlistValue.GetValues(), depth+1, nil)
+	}
+	return append(dst, "null"...), nil
+}
+
+// appendObject appends a list of names and values as a JSON object. Of two with one name, the first
+// counts. If rename is not nil, it returns the name of a member, or "" to leave it out.
+func appendObject(dst []byte, list []*commonpb.KeyValue, depth int, rename func(string) string) ([]byte, error) {
+	dst = append(dst, '{')
+	seen := make(map[string]bool, len(list))
+	for _, kv := range list {
+		name := kv.GetKey()
+		if rename != nil {
+			if name = rename(name); name == "" {
+				continue
+			}
+		}
+		if seen[name] {
+			continue
+		}
+		if len(seen) > 0 {
+			dst = append(dst, ',')
+		}
+		seen[name] = true
+		dst = append(pyjson.AppendString(dst, []byte(name)), ':')
+		var err error
+		if dst, err = appendAny(dst, kv.GetValue(), depth); err != nil {
+			return dst, err
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+// contentName is the attribute with which some libraries send the whole body of a message event.
+const contentName = "gen_ai.event.content"
+
+// appendEventMessage appends the message of an event as JSON.
+func appendEventMessage(dst []byte, list []*commonpb.KeyValue) ([]byte, error) {
+	for _, kv := range list {
+		if text := kv.GetValue().GetStringValue(); kv.GetKey() == contentName && text != "" {
+			return append(dst, text...), nil
+		}
+	}
+	// Some names have the prefix of the conventions: gen_ai.message.content.
+	return appendObject(dst, list, 0, func(name string) string {
+		name = strings.TrimPrefix(name, "gen_ai.message.")
+		if strings.Contains(name, ".") {
+			return "" // about the generation, not the message
+		}
+		return name
+	})
+}
+
+// appendLogMessage appends the message of a log record as JSON.
+func appendLogMessage(dst []byte, record *logspb.LogRecord) ([]byte, error) {
+	switch body := record.GetBody(); body.GetValue().(type) {
+	case nil:
+		return appendEventMessage(dst, record.GetAttributes())
+	case *commonpb.AnyValue_StringValue:
+		if text := body.GetStringValue(); strings.HasPrefix(text, "{") {
+			return append(dst, text...), nil
+		}
+		return appendAny(dst, body, 0)
+	default:
+		return appendAny(dst, body, 0)
+	}
+}
+
+// maxSegments limits the segments in the name of an indexed attribute.
+const maxSegments = 16
+
+// node is a value in a tree of attributes with dots in their names.
+type node struct {
+	value    *commonpb.AnyValue
+	children map[string]*node
+}
+
+// indexed returns, as a JSON array, the attributes whose names are the prefix, an index, and more:
+// prefix.0.content is the member content of element 0. It returns nil if there are none.
+func (a attributes) indexed(prefix string) ([]byte, error) {
+	root := new(node)
+	for name, v := range a {
+		rest, ok := strings.CutPrefix(name, prefix+".")
+		if !ok || rest == "" || rest[0] < '0' || rest[0] > '9' {
+			continue
+		}
+		segments := strings.SplitN(rest, ".", maxSegments+1)
+		if len(segments) > maxSegments {
+			continue
+		}
+		n := root
+		for _, s := range segments {
+			if n.children == nil {
+				n.children = make(map[string]*node)
+			}
+			if n.children[s] == nil {
+				n.children[s] = new(node)
+			}
+			n = n.children[s]
+		}
+		n.value = v
+	}
+	if root.children == nil {
+		return nil, nil
+	}
+	return root.append(nil)
+}
+
+func (n *node) append(dst []byte) ([]byte, error) {
+	if n.children == nil {
+		return appendAny(dst, n.value, 0)
+	}
+	names := make([]string, 0, len(n.children))
+	array := true
+	for name := range n.children {
+		_, err := strconv.ParseUint(name, 10, 32)
+		array = array && err == nil
+		names = append(names, name)
+	}
+	begin, end := byte('{'), byte('}')
+	slices.Sort(names)
+	if array {
+		begin, end = '[', ']'
+		slices.SortFunc(names, func(x, y string) int { return index(x) - index(y) })
+	}
+	dst = append(dst, begin)
+	for i, name := range names {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if !array {
+			dst = append(pyjson.AppendString(dst, []byte(name)), ':')
+		}
+		var err error
+		if dst, err = n.children[name].append(dst); err != nil {
+			return dst, err
+		}
+	}
+	return append(dst, end), nil
+}
+
+func index(name string) int {
+	i, _ := strconv.ParseUint(name, 10, 32) // append has checked it
+	return int(i)
+}
+
+// parser parses JSON texts. What it returns is valid until reset.
+type parser struct {
+	documents []*pyjson.Document
+	used      int
+}
+
+func (p *parser) reset() {
+	for _, d := range p.documents[:p.used] {
+		d.Reset()
+	}
+	p.used = 0
+}
+
+// parse returns the value of a JSON text. ok is false if the text is not JSON, or has two members
+// with one name.
+func (p *parser) parse(text []byte) (v pyjson.Value, ok bool) {
+	if p.used == len(p.documents) {
+		p.documents = append(p.documents, new(pyjson.Document))
+	}
+	d := p.documents[p.used]
+	if d.Parse(text) != nil {
+		d.Reset()
+		return v, false
+	}
+	p.used++
+	return d.Root(), true
+}
+
+// value returns the value of an attribute: of a text that is a JSON array or object, what it says.
+// ok is false for any other text.
+func (r *reader) value(v *commonpb.AnyValue) (parsed pyjson.Value, ok bool, err error) {
+	if v, isText := v.GetValue().(*commonpb.AnyValue_StringValue); isText {
+		if trimmed := strings.TrimLeft(v.StringValue, " \t\r\n"); !strings.HasPrefix(trimmed, "[") && !strings.HasPrefix(trimmed, "{") {
+			return parsed, false, nil
+		}
+		parsed, ok = r.parser.parse([]byte(v.StringValue))
+		return parsed, ok, nil
+	}
+	text, err := appendAny(nil, v, 0)
+	if err != nil {
+		return parsed, false, err
+	}
+	parsed, ok = r.parser.parse(text)
+	return parsed, ok, nil
+}

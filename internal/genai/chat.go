@@ -1,0 +1,331 @@
+package genai
+
+import (
+	"bytes"
+	"strconv"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// message is a message of a chat in the form that all dialects have in common.
+type message struct {
+	role, name []byte
+	answers    []byte // the id of the tool call that the message answers
+	parts      []part
+	calls      []toolCall
+}
+
+// part is a part of a message.
+type part struct {
+	text     []byte       // of a part that is text; nil for other parts
+	thinking bool         // the text is the reasoning of the model
+	other    pyjson.Value // any other part, as it was sent
+}
+
+// toolCall is a call of a tool that the model wants. arguments is JSON, if the model wrote JSON.
+type toolCall struct{ id, name, arguments []byte }
+
+// roles are other names of roles.
+var roles = map[string]string{"human": "user", "ai": "assistant", "model": "assistant"}
+
+// messages reads a list of messages, or one message. role is the role of a message that names none.
+func (r *reader) messages(list pyjson.Value, role string) (all []message) {
+	if list.Kind() != pyjson.Array {
+		return r.message(all, list, role)
+	}
+	for v := range list.Elements() {
+		all = r.message(all, v, role)
+	}
+	return all
+}
+
+// message appends a message. A tool's answers, which are parts in some dialects, become messages.
+func (r *reader) message(all []message, v pyjson.Value, role string) []message {
+	m := message{role: []byte(role)}
+	if v.Kind() != pyjson.Object {
+		if v.Given() {
+			m.parts = r.part(nil, &all, &m, v)
+			all = append(all, m)
+		}
+		return all
+	}
+	body := v
+	if inner := v.Member("message"); inner.Kind() == pyjson.Object {
+		body = inner
+	}
+	for _, v := range [...]pyjson.Value{body, v} {
+		if text := v.Member("role").Text(); len(text) > 0 {
+			m.role = text
+			if usual := roles[string(text)]; usual != "" {
+				m.role = []byte(usual)
+			}
+			break
+		}
+	}
+	m.name = first(body, "name")
+	m.answers = first(body, "tool_call_id")
+	if m.answers == nil && string(m.role) == "tool" {
+		m.answers = first(body, "id")
+	}
+	before := len(all)
+	m.parts = r.content(nil, &all, &m, body)
+	for call := range body.Member("tool_calls").Elements() {
+		m.calls = r.call(m.calls, call)
+	}
+	if call := body.Member("function_call"); call.Kind() == pyjson.Object {
+		m.calls = r.call(m.calls, call)
+	}
+	if name := body.Member("function_call_name").Text(); len(name) > 0 {
+		m.calls = append(m.calls, toolCall{name: name, arguments: r.arguments(body.Member("function_call_arguments_json"))})
+	}
+	if len(all) > before && len(m.parts) == 0 && len(m.calls) == 0 {
+		return all // it had only answers of tools
+	}
+	return append(all, m)
+}
+
+// content appends the parts of a message.
+func (r *reader) content(parts []part, all *[]message, m *message, body pyjson.Value) []part {
+	for _, name := range [...]string{"parts", "contents", "content", "text", "completion", "prompt", "message", "user"} {
+		switch v := body.Member(name); v.Kind() {
+		case pyjson.Array:
+			for e := range v.Elements() {
+				parts = r.part(parts, all, m, e)
+			}
+			return parts
+		case pyjson.Object:
+			if inner := v.Member("text"); inner.Kind() == pyjson.String && name != "content" {
+				return append(parts, part{text: textIn(inner)}) // prompt.text and completion.text of OpenInference
+			}
+			return r.part(parts, all, m, v)
+		case pyjson.String:
+			return append(parts, part{text: textIn(v)})
+		}
+	}
+	return parts
+}
+
+// textIn returns a text, which is not nil even if it is empty.
+func textIn(v pyjson.Value) []byte {
+	if text := v.Text(); text != nil {
+		return text
+	}
+	return []byte{}
+}
+
+// part appends one part. Tool calls go to the message, and answers of tools to all.
+func (r *reader) part(parts []part, all *[]message, m *message, v pyjson.Value) []part {
+	if inner := v.Member("message_content"); inner.Kind() == pyjson.Object {
+		v = inner
+	}
+	switch v.Kind() {
+	case pyjson.String:
+		return append(parts, part{text: textIn(v)})
+	case pyjson.Object:
+	case pyjson.Null:
+		return parts
+	default:
+		return append(parts, part{other: v})
+	}
+	kind := string(v.Member("type").Text())
+	switch kind {
+	case "text", "input_text", "output_text", "":
+		if text := first(v, "content", "text"); text != nil {
+			return append(parts, part{text: text})
+		}
+	case "reasoning", "thinking":
+		if text := first(v, "content", "text", "thinking"); text != nil {
+			return append(parts, part{text: text, thinking: true})
+		}
+	case "tool_call", "tool_use", "function_call", "tool-call":
+		m.calls = r.call(m.calls, v)
+		return parts
+	case "tool_call_response", "tool_result", "function_call_output", "tool-result":
+		answer := message{role: []byte("tool"), name: first(v, "name"), answers: first(v, "id", "tool_use_id", "call_id", "tool_call_id", "toolCallId")}
+		for _, name := range [...]string{"response", "result", "content", "output"} {
+			if given := v.Member(name); given.Kind() == pyjson.String {
+				answer.parts = []part{{text: textIn(given)}}
+				break
+			} else if given.Given() {
+				answer.parts = []part{{text: given.AppendCanonical(nil, pyjson.Compact)}}
+				break
+			}
+		}
+		*all = append(*all, answer)
+		return parts
+	}
+	return append(parts, part{other: v})
+}
+
+// call appends a tool call.
+func (r *reader) call(calls []toolCall, v pyjson.Value) []toolCall {
+	if inner := v.Member("tool_call"); inner.Kind() == pyjson.Object {
+		v = inner
+	}
+	c := toolCall{id: first(v, "id", "call_id", "toolCallId")}
+	if function := v.Member("function"); function.Kind() == pyjson.Object {
+		v = function
+	}
+	c.name = first(v, "name", "toolName")
+	for _, name := range [...]string{"arguments", "input", "args"} {
+		if given := v.Member(name); given.Given() {
+			c.arguments = r.arguments(given)
+			break
+		}
+	}
+	return append(calls, c)
+}
+
+// arguments returns the arguments of a tool call in one form, whether they were sent as JSON or as
+// a text with JSON.
+func (r *reader) arguments(v pyjson.Value) []byte {
+	if v.Kind() == pyjson.String {
+		parsed, ok := r.parser.parse(v.Text())
+		if !ok {
+			return v.Text()
+		}
+		v = parsed
+	}
+	if !v.Given() {
+		return nil
+	}
+	return v.AppendCanonical(nil, pyjson.Compact)
+}
+
+// first returns the first member that is a text.
+func first(v pyjson.Value, names ...string) []byte {
+	for _, name := range names {
+		if m := v.Member(name); m.Kind() == pyjson.String {
+			return textIn(m)
+		}
+	}
+	return nil
+}
+
+// takeSystem removes the system messages at the beginning, and returns their texts.
+func takeSystem(list []message) (texts [][]byte, rest []message) {
+	for len(list) > 0 && (string(list[0].role) == "system" || string(list[0].role) == "developer") {
+		texts = append(texts, list[0].plain())
+		list = list[1:]
+	}
+	return texts, list
+}
+
+// plain returns the text of a message. Parts that are not text are in it as JSON.
+func (m *message) plain() []byte {
+	var texts [][]byte
+	for _, p := range m.parts {
+		if p.text != nil {
+			texts = append(texts, p.text)
+		} else {
+			texts = append(texts, p.other.AppendCanonical(nil, pyjson.Compact))
+		}
+	}
+	return bytes.Join(texts, []byte("\n\n"))
+}
+
+// output returns the output: the text of the only answer, or else all answers as a JSON array of
+// messages. The reasoning of the model is not part of it.
+func (r *reader) output(list []message) []byte {
+	for i := range list {
+		kept := list[i].parts[:0]
+		for _, p := range list[i].parts {
+			if !p.thinking {
+				kept = append(kept, p)
+			}
+		}
+		list[i].parts = kept
+	}
+	if len(list) == 1 && len(list[0].calls) == 0 {
+		text := []byte{}
+		for _, p := range list[0].parts {
+			if p.text == nil {
+				return r.appendMessages(nil, list)
+			}
+			text = append(text, p.text...)
+		}
+		return text
+	}
+	return r.appendMessages(nil, list)
+}
+
+// appendMessages appends messages as canonical JSON, in the form of OpenAI's chat completions.
+func (r *reader) appendMessages(dst []byte, list []message) []byte {
+	dst = append(dst, '[')
+	for i := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = r.appendMessage(dst, &list[i])
+	}
+	return append(dst, ']')
+}
+
+func (r *reader) appendMessage(dst []byte, m *message) []byte {
+	dst = append(dst, '{')
+	if len(m.parts) > 0 || len(m.calls) == 0 {
+		dst = append(appendContent(append(dst, `"content":`...), m.parts), ',')
+	}
+	if m.name != nil {
+		dst = append(pyjson.AppendString(append(dst, `"name":`...), m.name), ',')
+	}
+	dst = pyjson.AppendString(append(dst, `"role":`...), m.role)
+	if m.answers != nil {
+		dst = pyjson.AppendString(append(dst, `,"tool_call_id":`...), r.callName(m.answers))
+	}
+	if len(m.calls) > 0 {
+		dst = append(dst, `,"tool_calls":[`...)
+		for i, c := range m.calls {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(dst, `{"function":{`...)
+			if c.arguments != nil {
+				dst = append(pyjson.AppendString(append(dst, `"arguments":`...), c.arguments), ',')
+			}
+			dst = append(pyjson.AppendString(append(dst, `"name":`...), c.name), `},`...)
+			if c.id != nil {
+				dst = append(pyjson.AppendString(append(dst, `"id":`...), r.callName(c.id)), ',')
+			}
+			dst = append(dst, `"type":"function"}`...)
+		}
+		dst = append(dst, ']')
+	}
+	return append(dst, '}')
+}
+
+// callName returns the name of a tool call: call_1 for the first id, and so on. Providers draw ids
+// at random, so that the same conversation would otherwise never be the same input.
+func (r *reader) callName(id []byte) []byte {
+	name, known := r.calls[string(id)]
+	if !known {
+		name = "call_" + strconv.Itoa(len(r.calls)+1)
+		r.calls[string(id)] = name
+	}
+	return []byte(name)
+}
+
+// appendContent appends the parts of a message: a single text as a string.
+func appendContent(dst []byte, parts []part) []byte {
+	switch {
+	case len(parts) == 0:
+		return append(dst, `""`...)
+	case len(parts) == 1 && parts[0].text != nil && !parts[0].thinking:
+		return pyjson.AppendString(dst, parts[0].text)
+	}
+	dst = append(dst, '[')
+	for i, p := range parts {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		switch {
+		case p.text == nil:
+			dst = p.other.AppendCanonical(dst, pyjson.Compact)
+		case p.thinking:
+			dst = append(pyjson.AppendString(append(dst, `{"text":`...), p.text), `,"type":"reasoning"}`...)
+		default:
+			dst = append(pyjson.AppendString(append(dst, `{"text":`...), p.text), `,"type":"text"}`...)
+		}
+	}
+	return append(dst, ']')
+}

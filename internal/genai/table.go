@@ -1,0 +1,169 @@
+package genai
+
+import "strings"
+
+// detailsEvent is the event, in a log or on a span, that has the whole generation.
+const detailsEvent = "gen_ai.client.inference.operation.details"
+
+// choiceEvent is the event of an answer.
+const choiceEvent = "gen_ai.choice"
+
+// messageEvents are the events that are one message each, with the role that their message has
+// unless it names one.
+var messageEvents = map[string]string{
+	"gen_ai.system.message":    "system",
+	"gen_ai.user.message":      "user",
+	"gen_ai.assistant.message": "assistant",
+	"gen_ai.tool.message":      "tool",
+	choiceEvent:                "assistant",
+}
+
+// Values of gen_ai.operation.name.
+var (
+	generations = map[string]bool{"chat": true, "text_completion": true, "generate_content": true, "completion": true}
+	// A generation within an operation of these has a span of its own.
+	otherOperations = map[string]bool{"embeddings": true, "execute_tool": true, "create_agent": true, "invoke_agent": true, "invoke_workflow": true,
+		"retrieval": true, "rerank": true}
+)
+
+// Names of attributes, the preferred ones first. TestDocumentedAttributes compares them with
+// docs/otlp.md.
+var (
+	operationNames = []string{"gen_ai.operation.name"}
+	modelNames     = []string{"gen_ai.request.model", "llm.request.model", "llm.model_name", "ai.model.id"}
+	answererNames  = []string{"gen_ai.response.model", "llm.response.model", "ai.response.model"}
+	printNames     = []string{"openai.response.system_fingerprint", "gen_ai.openai.response.system_fingerprint", "gen_ai.response.system_fingerprint", "gen_ai.openai.system_fingerprint"}
+
+	temperatureNames = []string{"gen_ai.request.temperature", "llm.request.temperature", "llm.temperature"}
+	maxTokensNames   = []string{"gen_ai.request.max_tokens", "llm.request.max_tokens"}
+	seedNames        = []string{"gen_ai.request.seed", "gen_ai.openai.request.seed", "llm.request.seed"}
+
+	instructionNames = []string{"gen_ai.system_instructions"}
+	messageNames     = []string{"gen_ai.input.messages", "ai.prompt.messages"}
+	promptNames      = []string{"gen_ai.prompt", "ai.prompt", "input.value"}
+	answerNames      = []string{"gen_ai.output.messages"}
+	completionNames  = []string{"gen_ai.completion", "ai.response.text", "output.value"}
+	toolNames        = []string{"gen_ai.tool.definitions"}
+	parametersName   = "llm.invocation_parameters"
+	eventsName       = "events"
+)
+
+// Prefixes of attributes whose names go on with an index, like gen_ai.prompt.0.content.
+var (
+	messagePrefixes    = []string{"gen_ai.prompt", "llm.input_messages", "llm.prompts"}
+	completionPrefixes = []string{"gen_ai.completion", "llm.output_messages", "llm.completions", "llm.choices"}
+	toolPrefixes       = []string{"llm.tools", "llm.request.functions"}
+)
+
+// named are the names of the attributes from which a member is taken.
+type named struct {
+	member string
+	names  []string
+}
+
+// parameters become members of the payload.
+var parameters = []named{
+	{"frequency_penalty", []string{"gen_ai.request.frequency_penalty", "llm.frequency_penalty"}},
+	{"n", []string{"gen_ai.request.choice.count"}},
+	{"output_type", []string{"gen_ai.output.type"}},
+	{"presence_penalty", []string{"gen_ai.request.presence_penalty", "llm.presence_penalty"}},
+	{"reasoning_effort", []string{"gen_ai.request.reasoning_effort"}},
+	{"response_format", []string{"gen_ai.openai.request.response_format", "gen_ai.request.structured_output_schema"}},
+	{"stop", []string{"gen_ai.request.stop_sequences", "llm.chat.stop_sequences"}},
+	{"top_k", []string{"gen_ai.request.top_k", "llm.top_k"}},
+	{"top_p", []string{"gen_ai.request.top_p", "llm.top_p"}},
+}
+
+// invocation are the members of llm.invocation_parameters that become members of the payload. All
+// others stay out: some carry credentials.
+var invocation = map[string]bool{
+	"candidate_count": true, "frequency_penalty": true, "function_call": true, "functions": true, "logit_bias": true, "logprobs": true,
+	"min_p": true, "n": true, "parallel_tool_calls": true, "presence_penalty": true, "reasoning": true, "reasoning_effort": true,
+	"repetition_penalty": true, "response_format": true, "stop": true, "stop_sequences": true, "thinking": true, "tool_choice": true,
+	"tools": true, "top_k": true, "top_logprobs": true, "top_p": true, "verbosity": true,
+}
+
+// Names of the same in llm.invocation_parameters, for the fields of the record.
+var (
+	invokedTemperature = []string{"temperature"}
+	invokedMaxTokens   = []string{"max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict"}
+	invokedSeed        = []string{"seed", "random_seed"}
+)
+
+// counts become members of usage.
+var counts = []named{
+	{"cache_creation_tokens", []string{"gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_creation_input_tokens", "llm.token_count.prompt_details.cache_write"}},
+	{"cache_read_tokens", []string{"gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens", "llm.token_count.prompt_details.cache_read"}},
+	{"input_tokens", []string{"gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "llm.usage.prompt_tokens"}},
+	{"output_tokens", []string{"gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion", "llm.usage.completion_tokens"}},
+	{"reasoning_tokens", []string{"gen_ai.usage.reasoning.output_tokens", "gen_ai.usage.reasoning_tokens", "llm.token_count.completion_details.reasoning"}},
+}
+
+// labels become labels, the most important ones first. Those of the resource follow.
+var labels = []named{
+	{"conversation", []string{"gen_ai.conversation.id", "session.id", "traceloop.association.properties.session_id"}},
+	{"response_id", []string{"gen_ai.response.id", "ai.response.id"}},
+	{"prompt_name", []string{"gen_ai.prompt.name", "traceloop.prompt.key", "langfuse.observation.prompt.name", "prompt.id"}},
+	{"prompt_version", []string{"gen_ai.prompt.version", "traceloop.prompt.version", "langfuse.observation.prompt.version", "llm.prompt_template.version"}},
+	{"provider", []string{"gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system", "llm.vendor"}},
+	{"operation", []string{"gen_ai.operation.name", "llm.request.type"}},
+	{"finish_reason", []string{"gen_ai.response.finish_reasons", "llm.finish_reason", "ai.response.finishReason"}},
+	{"error", []string{"error.type"}},
+	{"agent", []string{"gen_ai.agent.name", "agent.name"}},
+}
+
+// resourceLabels are labels that the resource gives.
+var resourceLabels = []named{
+	{"service", []string{"service.name"}},
+	{"service_version", []string{"service.version"}},
+	{"environment", []string{"deployment.environment.name", "deployment.environment"}},
+}
+
+// isOtherOperation reports whether an item names an operation that is no generation.
+func (s *source) isOtherOperation() bool { return otherOperations[s.text(operationNames...)] }
+
+// isGeneration reports whether a span is one call of a model that generates text. hasMessages
+// means that it has events that are messages.
+func (s *source) isGeneration(hasMessages bool) bool {
+	operation := s.text(operationNames...)
+	if generations[operation] {
+		return true
+	}
+	if otherOperations[operation] {
+		return false
+	}
+	if kind := s.text("openinference.span.kind"); kind != "" {
+		return strings.EqualFold(kind, "LLM")
+	}
+	switch s.text("llm.request.type") {
+	case "chat", "completion":
+		return true
+	case "":
+	default:
+		return false // embedding, rerank
+	}
+	if s.text("traceloop.span.kind") != "" {
+		return false // a step that contains generations
+	}
+	if s.text(modelNames...) == "" && s.text(answererNames...) == "" && s.text("gen_ai.provider.name", "gen_ai.system") == "" {
+		return false
+	}
+	return hasMessages || s.hasContent() || s.has("gen_ai.request.model")
+}
+
+// hasContent reports whether an item has an input or an output in any dialect, other than
+// input.value and output.value, which all kinds of spans have.
+func (s *source) hasContent() bool {
+	for name := range s.attributes {
+		if !strings.HasPrefix(name, "gen_ai.") && !strings.HasPrefix(name, "llm.") {
+			continue
+		}
+		for _, wanted := range [...]string{"gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.prompt", "gen_ai.completion",
+			"llm.input_messages.", "llm.output_messages.", "llm.prompts.", "llm.completions."} {
+			if strings.HasPrefix(name, wanted) {
+				return true
+			}
+		}
+	}
+	return false
+}

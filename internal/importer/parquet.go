@@ -1,0 +1,187 @@
+package importer
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"reflect"
+	"time"
+	"unicode/utf8"
+
+	"github.com/parquet-go/parquet-go"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// isParquet reports whether a file is a Parquet file.
+func isParquet(name string) bool {
+	if name == "-" {
+		return false
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	start := make([]byte, len(parquetMagic))
+	_, err = io.ReadFull(f, start)
+	return err == nil && string(start) == string(parquetMagic)
+}
+
+// parquetRows yields each row of a Parquet file as an object.
+func (in *input) parquetRows(yield func(line, error) bool) {
+	at := line{file: in.name, element: true, number: 1}
+	more := true
+	err := in.eachParquetRow(func(text []byte, err error) bool {
+		one := at
+		one.text = text
+		more = yield(one, err)
+		at.number++
+		return more
+	})
+	if err != nil && more {
+		yield(at, fmt.Errorf("the Parquet file cannot be read beyond this row: %w", err))
+	}
+}
+
+func (in *input) eachParquetRow(visit func([]byte, error) bool) (err error) {
+	defer func() {
+		if r := recover(); r != nil { // the library panics if a file is malformed in some ways
+			err = fmt.Errorf("it is malformed: %v", r)
+		}
+	}()
+	f, err := os.Open(in.name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	file, err := parquet.OpenFile(f, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	if err != nil {
+		return err
+	}
+	reader := parquet.NewGenericReader[any](file)
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	rows := make([]any, 1)
+	for {
+		rows[0] = nil
+		n, err := reader.Read(rows)
+		if n > 0 {
+			w := new(pyjson.Builder)
+			appendParquet(w, reflect.ValueOf(rows[0]), 0)
+			if len(w.B) > in.maxLine {
+				if !visit(nil, fmt.Errorf("the row is longer than %d bytes and was not sent", in.maxLine)) {
+					return nil
+				}
+			} else if !visit(w.B, nil) {
+				return nil
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case n == 0:
+			return errors.New("the reader makes no progress")
+		}
+	}
+}
+
+// maxParquetDepth limits how deep the values of a Parquet file nest.
+const maxParquetDepth = 64
+
+// appendParquet appends a value as JSON.
+func appendParquet(w *pyjson.Builder, v reflect.Value, depth int) {
+	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			break
+		}
+		v = v.Elem()
+	}
+	if depth > maxParquetDepth || !v.IsValid() {
+		w.B = append(w.B, "null"...)
+		return
+	}
+	if at, is := v.Interface().(time.Time); is {
+		w.B = pyjson.AppendString(w.B, []byte(at.UTC().Format(time.RFC3339Nano)))
+		return
+	}
+	switch v.Kind() {
+	case reflect.Map:
+		if list, is := listOf(v); is {
+			appendParquet(w, list, depth+1)
+			return
+		}
+		w.Open()
+		for entries := v.MapRange(); entries.Next(); {
+			w.Name(fmt.Sprint(entries.Key().Interface()))
+			appendParquet(w, entries.Value(), depth+1)
+		}
+		w.Close()
+	case reflect.Slice, reflect.Array:
+		if bytes, is := v.Interface().([]byte); is {
+			w.B = appendBytes(w.B, bytes)
+			return
+		}
+		w.B = append(w.B, '[')
+		for i := range v.Len() {
+			w.Comma(i)
+			e := v.Index(i)
+			if inner, is := elementOf(e); is {
+				e = inner
+			}
+			appendParquet(w, e, depth+1)
+		}
+		w.B = append(w.B, ']')
+	case reflect.String:
+		text := v.String()
+		if !utf8.ValidString(text) {
+			w.B = appendBytes(w.B, []byte(text))
+			return
+		}
+		w.B = pyjson.AppendString(w.B, []byte(text))
+	case reflect.Bool:
+		w.B = fmt.Append(w.B, v.Bool())
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		w.B = fmt.Append(w.B, v.Int())
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		w.B = fmt.Append(w.B, v.Uint())
+	case reflect.Float32, reflect.Float64:
+		if f := v.Float(); !math.IsNaN(f) && !math.IsInf(f, 0) {
+			w.B = pyjson.AppendFloat(w.B, f)
+			return
+		}
+		w.B = append(w.B, "null"...) // how pandas writes a missing number
+	default:
+		w.B = append(w.B, "null"...)
+	}
+}
+
+// listOf returns the list in the group that stands for a list: {"list": […]}.
+func listOf(v reflect.Value) (reflect.Value, bool) { return onlyMember(v, "list", "bag") }
+
+// elementOf returns the element in the group that stands for an element: {"element": …}.
+func elementOf(v reflect.Value) (reflect.Value, bool) {
+	return onlyMember(v, "element", "item", "array_element")
+}
+
+func onlyMember(v reflect.Value, names ...string) (reflect.Value, bool) {
+	for v.Kind() == reflect.Interface && !v.IsNil() {
+		v = v.Elem()
+	}
+	if v.Kind() != reflect.Map || v.Len() != 1 || v.Type().Key().Kind() != reflect.String {
+		return v, false
+	}
+	for _, name := range names {
+		if inner := v.MapIndex(reflect.ValueOf(name).Convert(v.Type().Key())); inner.IsValid() {
+			return inner, true
+		}
+	}
+	return v, false
+}

@@ -1,0 +1,232 @@
+package importer
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// parquetMagic begins a Parquet file.
+var parquetMagic = []byte("PAR1")
+
+var errParquet = errors.New("it is a Parquet file; import spans of Phoenix by the name of their file, with --format phoenix, and write other tables as lines of JSON")
+
+// errEmpty reports a file without any value.
+var errEmpty = errors.New(`the file is empty; it should have one record per line: {"kind": "ipc_record", "record": {…}}`)
+
+// values yields the JSON values of a file: its lines, the elements of an array, or one value on
+// several lines. With table, it also takes a CSV file, and yields an object for each row. Like
+// lines, it yields an error together with the value that the error is about.
+func (in *input) values(table bool) iter.Seq2[line, error] {
+	return func(yield func(line, error) bool) {
+		at := line{file: in.name, number: 1}
+		plain, err := in.open()
+		if err != nil {
+			yield(at, err)
+			return
+		}
+		defer plain.Close()
+		buffer := bufio.NewReaderSize(plain, 256<<10)
+		start, err := firstBytes(buffer)
+		switch {
+		case err != nil && !errors.Is(err, io.EOF):
+			yield(at, fmt.Errorf("the file is truncated or damaged here, and nothing after this was sent: %w", err))
+		case len(start) == 0:
+			yield(at, errEmpty)
+		case bytes.HasPrefix(start, parquetMagic):
+			yield(at, errParquet)
+		case start[0] == '[':
+			in.elements(buffer, yield)
+		case start[0] == '{':
+			in.objects(buffer, yield)
+		case table:
+			in.rows(buffer, yield)
+		default:
+			in.linesOf(buffer, at, yield)
+		}
+	}
+}
+
+// byteOrderMark is what some programs put before a text.
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
+// firstBytes returns the first bytes that are not white space, without reading them. It skips a byte
+// order mark.
+func firstBytes(buffer *bufio.Reader) ([]byte, error) {
+	if start, _ := buffer.Peek(len(byteOrderMark)); bytes.Equal(start, byteOrderMark) {
+		_, _ = buffer.Discard(len(start))
+	}
+	for n := 64; ; n *= 2 {
+		start, err := buffer.Peek(n)
+		if trimmed := bytes.TrimLeft(start, " \t\r\n"); len(trimmed) >= len(parquetMagic) || err != nil {
+			if errors.Is(err, bufio.ErrBufferFull) {
+				err = nil
+			}
+			return trimmed, err
+		}
+	}
+}
+
+// boundedReader fails once a value has more bytes than allowed.
+type boundedReader struct {
+	io.Reader
+	left int
+}
+
+func (r *boundedReader) Read(p []byte) (int, error) {
+	if r.left <= 0 {
+		return 0, errTooLong
+	}
+	n, err := r.Reader.Read(p[:min(len(p), r.left)])
+	r.left -= n
+	return n, err
+}
+
+// elements yields the elements of an array.
+func (in *input) elements(buffer *bufio.Reader, yield func(line, error) bool) {
+	const ahead = 1 << 16 // bytes that the decoder can read beyond a value
+	bounded := &boundedReader{buffer, in.maxLine + ahead}
+	decoder := json.NewDecoder(bounded)
+	at := line{file: in.name, element: true, number: 1}
+	_, err := decoder.Token()
+	for ; err == nil && decoder.More(); at.number++ {
+		bounded.left = in.maxLine + ahead
+		var element json.RawMessage
+		if err = decoder.Decode(&element); err != nil {
+			break
+		}
+		var text bytes.Buffer
+		if err = json.Compact(&text, element); err != nil {
+			break
+		}
+		one := at
+		if one.text = text.Bytes(); !yield(one, nil) {
+			return
+		}
+	}
+	if err == nil {
+		_, err = decoder.Token() // the end of the array, or what is wrong with it
+	}
+	switch {
+	case errors.Is(err, errTooLong):
+		yield(at, fmt.Errorf("the element is longer than %d bytes, and nothing after it was sent", in.maxLine))
+	case err != nil:
+		yield(at, fmt.Errorf("the array is truncated or damaged here, and nothing after this was sent: %w", err))
+	}
+}
+
+// objects yields objects: one per line, or one on several lines.
+func (in *input) objects(buffer *bufio.Reader, yield func(line, error) bool) {
+	at := line{file: in.name, number: 1}
+	first, err := buffer.Peek(buffer.Size())
+	if end := bytes.IndexByte(bytes.TrimLeft(first, " \t\r\n"), '\n'); end >= 0 {
+		first = bytes.TrimLeft(first, " \t\r\n")[:end]
+	}
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) || json.Valid(first) || !isBeginning(first) {
+		in.linesOf(buffer, at, yield)
+		return
+	}
+	// The first line is the beginning of a value, or a damaged line.
+	text, err := io.ReadAll(io.LimitReader(buffer, maxFile))
+	var whole bytes.Buffer
+	if err == nil && json.Compact(&whole, text) == nil {
+		at.text = whole.Bytes()
+		yield(at, nil)
+		return
+	}
+	rest := io.MultiReader(bytes.NewReader(text), &failing{buffer, err})
+	in.linesOf(bufio.NewReaderSize(rest, 256<<10), at, yield)
+}
+
+// isBeginning reports whether a text is the beginning of a JSON value.
+func isBeginning(text []byte) bool {
+	return errors.Is(json.NewDecoder(bytes.NewReader(text)).Decode(new(json.RawMessage)), io.ErrUnexpectedEOF)
+}
+
+// failing returns an error, if there is one, in place of what follows.
+type failing struct {
+	io.Reader
+	err error
+}
+
+func (f *failing) Read(p []byte) (int, error) {
+	if f.err != nil {
+		return 0, f.err
+	}
+	return f.Reader.Read(p)
+}
+
+// rows yields the rows of a CSV file as objects. A cell that is a JSON array or object becomes that
+// value, an empty cell null, and any other cell a text.
+func (in *input) rows(buffer *bufio.Reader, yield func(line, error) bool) {
+	const ahead = 1 << 16
+	bounded := &boundedReader{buffer, in.maxLine + ahead}
+	reader := csv.NewReader(bounded)
+	reader.FieldsPerRecord = -1
+	at := line{file: in.name, number: 1}
+	names, err := reader.Read()
+	if err == nil && len(names) < 2 {
+		yield(at, errors.New("it is neither JSON nor CSV with a line of column names"))
+		return
+	}
+	for ; err == nil; at.number++ {
+		bounded.left = in.maxLine + ahead
+		var cells []string
+		if cells, err = reader.Read(); err != nil {
+			break
+		}
+		one := at
+		one.element = true
+		one.text = rowOf(names, cells)
+		if len(cells) != len(names) {
+			if !yield(one, fmt.Errorf("the row has %d cells, but there are %d columns", len(cells), len(names))) {
+				return
+			}
+			continue
+		}
+		if !yield(one, nil) {
+			return
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		yield(at, fmt.Errorf("the file is no CSV from here on, and nothing after this was sent: %w", err))
+	}
+}
+
+func rowOf(names, cells []string) []byte {
+	w := new(pyjson.Builder)
+	w.Open()
+	seen := make(map[string]bool)
+	for i, name := range names[:min(len(names), len(cells))] {
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		w.Name(name)
+		cell := []byte(cells[i])
+		switch trimmed := bytes.TrimSpace(cell); {
+		case len(cell) == 0:
+			w.B = append(w.B, "null"...)
+		case (firstByte(trimmed) == '[' || firstByte(trimmed) == '{') && json.Valid(trimmed):
+			w.B = append(w.B, trimmed...)
+		default:
+			w.B = appendBytes(w.B, cell)
+		}
+	}
+	w.Close()
+	return w.B
+}
+
+func firstByte(text []byte) byte {
+	if len(text) == 0 {
+		return 0
+	}
+	return text[0]
+}

@@ -1,0 +1,132 @@
+package table
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// writeCSV writes rows as CSV (RFC 4180) with a header. Empty cells are null or absent.
+func writeCSV(w io.Writer, columns []column, rows Rows) error {
+	out := csv.NewWriter(w)
+	names := make([]string, 0, len(columns)+1)
+	for _, c := range columns {
+		names = append(names, safeCell(c.name))
+	}
+	if err := out.Write(append(names, RowColumn)); err != nil {
+		return err
+	}
+	values, places := make([]pyjson.Value, len(columns)), placesOf(columns)
+	line := make([]string, len(columns)+1)
+	var document pyjson.Document
+	for row, err := range rows() {
+		if err != nil {
+			return err
+		}
+		if err := document.Parse(row); err != nil {
+			return fmt.Errorf("table: parsing a row: %w", err)
+		}
+		fill(values, places, document.Root())
+		for i, v := range values {
+			line[i] = csvCell(v)
+		}
+		line[len(columns)] = string(row)
+		if err := out.Write(line); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// csvCell returns the text of a cell.
+func csvCell(v pyjson.Value) string {
+	switch {
+	case !v.Given():
+		return ""
+	case v.Kind() == pyjson.String:
+		return safeCell(string(textOf(v)))
+	}
+	return string(v.Raw())
+}
+
+// safeCell puts an apostrophe before a text that a spreadsheet would run as a formula, and
+// before one that begins with an apostrophe.
+func safeCell(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r'", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}
+
+// readCSV yields the rows of a CSV file.
+func readCSV(r io.Reader) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		in := csv.NewReader(bufio.NewReaderSize(r, 64<<10))
+		in.ReuseRecord = true
+		head, err := in.Read()
+		if err != nil {
+			yield(nil, fmt.Errorf("the header of the CSV file: %w", err))
+			return
+		}
+		names := slices.Clone(head)
+		if names[len(names)-1] != RowColumn {
+			yield(nil, fmt.Errorf("the last column of the CSV file is not %s", RowColumn))
+			return
+		}
+		places := make(map[string]int)
+		for i, name := range names[:len(names)-1] {
+			places[strings.TrimPrefix(name, "'")] = i
+		}
+		var document pyjson.Document
+		values := make([]pyjson.Value, len(names)-1)
+		for {
+			line, err := in.Read()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(nil, fmt.Errorf("the CSV file: %w", err))
+				return
+			}
+			row := []byte(line[len(line)-1])
+			if document.Parse(row) != nil || document.Root().Kind() != pyjson.Object {
+				err = ErrCells
+			} else {
+				fill(values, places, document.Root())
+				for i, v := range values {
+					if strings.ReplaceAll(csvCell(v), "\r\n", "\n") != line[i] { // as the CSV reader does
+						err = fmt.Errorf("%w: column %q", ErrCells, names[i])
+						break
+					}
+				}
+			}
+			if !yield(row, err) {
+				return
+			}
+		}
+	}
+}
+
+// readNDJSON yields the lines of a file. A row can be as long as an answer.
+func readNDJSON(r io.Reader) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		lines := bufio.NewScanner(r)
+		lines.Buffer(make([]byte, 0, 64<<10), pyjson.MaxBytes)
+		for lines.Scan() {
+			if !yield(lines.Bytes(), nil) {
+				return
+			}
+		}
+		if err := lines.Err(); err != nil {
+			yield(nil, err)
+		}
+	}
+}

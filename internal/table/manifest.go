@@ -1,0 +1,71 @@
+package table
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"colophon/proofs"
+)
+
+// ManifestSuffix ends the name of the file with the manifest, after the name of the file with
+// the rows.
+const ManifestSuffix = ".manifest.json"
+
+// manifestVersion is the first member of a manifest file.
+const manifestVersion = "colophon-export/1"
+
+// Manifest is the file that proves the rows of an export.
+type Manifest struct {
+	Version  string `json:"version"`
+	Format   Format `json:"format"`   // of the file with the rows; not signed, because every format has the same rows
+	Manifest string `json:"manifest"` // signed note of a proofs.ExportManifest
+	Rest     string `json:"rest"`     // the answer without its rows: JSON, byte for byte
+	Leaves   []byte `json:"leaves"`   // RFC 6962 leaf hash of each row, 32 bytes each
+}
+
+// NewManifest returns a manifest file.
+func NewManifest(format Format, note string, rest []byte, leaves []proofs.Hash) *Manifest {
+	m := &Manifest{Version: manifestVersion, Format: format, Manifest: note, Rest: string(rest), Leaves: make([]byte, 0, len(leaves)*proofs.HashSize)}
+	for _, leaf := range leaves {
+		m.Leaves = append(m.Leaves, leaf[:]...)
+	}
+	return m
+}
+
+// ParseManifest parses a manifest file. ok is false if the text is something else.
+func ParseManifest(text []byte) (m *Manifest, ok bool, err error) {
+	m = new(Manifest)
+	if json.Unmarshal(text, m) != nil || m.Version == "" || m.Manifest == "" {
+		return nil, false, nil
+	}
+	switch {
+	case m.Version != manifestVersion:
+		return nil, true, fmt.Errorf("%w: the manifest file has the version %.60q, but this program reads %s", proofs.ErrMalformed, m.Version, manifestVersion)
+	case len(m.Leaves)%proofs.HashSize != 0:
+		return nil, true, fmt.Errorf("%w: the manifest file has %d bytes of hashes", proofs.ErrMalformed, len(m.Leaves))
+	}
+	for _, f := range Formats {
+		if m.Format == f {
+			return m, true, nil
+		}
+	}
+	return nil, true, fmt.Errorf("%w: the manifest file names the format %.60q", proofs.ErrMalformed, m.Format)
+}
+
+// Open verifies the manifest with trusted keys, and returns the leaf hashes of its rows. The
+// errors are those of proofs.OpenExport, and proofs.ErrInclusion if the file does not fit its
+// note.
+func (m *Manifest) Open(keys ...*proofs.Verifier) (*proofs.ExportManifest, []proofs.Hash, error) {
+	signed, err := proofs.OpenExport([]byte(m.Manifest), keys...)
+	if err != nil {
+		return nil, nil, err
+	}
+	leaves := make([]proofs.Hash, len(m.Leaves)/proofs.HashSize)
+	for i := range leaves {
+		leaves[i] = proofs.Hash(m.Leaves[i*proofs.HashSize:])
+	}
+	if err := signed.Covers(leaves, []byte(m.Rest)); err != nil {
+		return nil, nil, err
+	}
+	return signed, leaves, nil
+}

@@ -1,0 +1,212 @@
+package table
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strconv"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// node returns the Parquet type of a column. Every column is optional.
+func (k kind) node() parquet.Node {
+	switch k {
+	case boolean:
+		return parquet.Optional(parquet.Leaf(parquet.BooleanType))
+	case integer:
+		return parquet.Optional(parquet.Leaf(parquet.Int64Type))
+	case number:
+		return parquet.Optional(parquet.Leaf(parquet.DoubleType))
+	}
+	return parquet.Optional(parquet.String())
+}
+
+// parquetValue returns the value of a cell in a column of a type.
+func parquetValue(v pyjson.Value, k kind) parquet.Value {
+	switch {
+	case !v.Given():
+		return parquet.NullValue()
+	case k == boolean:
+		return parquet.BooleanValue(string(v.Raw()) == "true")
+	case k == integer:
+		n, _ := strconv.ParseInt(string(v.Raw()), 10, 64) // kindOf has parsed it
+		return parquet.Int64Value(n)
+	case k == number:
+		n, _ := v.Float()
+		return parquet.DoubleValue(n)
+	}
+	return parquet.ByteArrayValue(textOf(v))
+}
+
+// parquetBatch is the number of rows that are written or read at once.
+const parquetBatch = 256
+
+// writeParquet writes rows as Parquet. The columns are in the order of their names, as the
+// library requires.
+func writeParquet(w io.Writer, columns []column, rows Rows) error {
+	group := parquet.Group{RowColumn: parquet.Required(parquet.String())}
+	for _, c := range columns {
+		group[c.name] = c.kind.node()
+	}
+	schema := parquet.NewSchema("row", group)
+	// leaf[i] is the place of column i in the schema. The last one is RowColumn.
+	leaf := make([]int, len(columns)+1)
+	for i, path := range schema.Columns() {
+		if path[0] == RowColumn {
+			leaf[len(columns)] = i
+			continue
+		}
+		leaf[placesOf(columns)[path[0]]] = i
+	}
+	out := parquet.NewWriter(w, schema, parquet.Compression(&zstd.Codec{}))
+	values, places := make([]pyjson.Value, len(columns)), placesOf(columns)
+	var document pyjson.Document
+	var batch []parquet.Row
+	flush := func() error {
+		_, err := out.WriteRows(batch)
+		batch = batch[:0]
+		return err
+	}
+	for row, err := range rows() {
+		if err != nil {
+			return err
+		}
+		if err := document.Parse(row); err != nil {
+			return fmt.Errorf("table: parsing a row: %w", err)
+		}
+		fill(values, places, document.Root())
+		line := make(parquet.Row, len(columns)+1)
+		for i, v := range values {
+			defined := 1
+			if !v.Given() {
+				defined = 0
+			}
+			line[leaf[i]] = parquetValue(v, columns[i].kind).Clone().Level(0, defined, leaf[i])
+		}
+		line[leaf[len(columns)]] = parquet.ByteArrayValue(bytes.Clone(row)).Level(0, 0, leaf[len(columns)])
+		if batch = append(batch, line); len(batch) == parquetBatch {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+// readParquet yields the rows of a Parquet file.
+func readParquet(file io.ReaderAt, size int64) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		// A malformed file can make the library panic.
+		yielding := false
+		defer func() {
+			if broken := recover(); broken != nil {
+				if yielding {
+					panic(broken)
+				}
+				yield(nil, fmt.Errorf("the Parquet file is malformed: %v", broken))
+			}
+		}()
+		opened, err := parquet.OpenFile(file, size)
+		if err != nil {
+			yield(nil, fmt.Errorf("the Parquet file: %w", err))
+			return
+		}
+		columns, places, rowAt, err := parquetColumns(opened.Schema())
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		in := parquet.NewReader(opened)
+		defer in.Close()
+		var document pyjson.Document
+		values := make([]pyjson.Value, len(columns))
+		batch := make([]parquet.Row, parquetBatch)
+		for {
+			n, err := in.ReadRows(batch)
+			for _, line := range batch[:n] {
+				if len(line) != len(columns) {
+					yield(nil, errors.New("the Parquet file has repeated columns"))
+					return
+				}
+				row := bytes.Clone(line[rowAt].ByteArray())
+				var wrong error
+				if document.Parse(row) != nil || document.Root().Kind() != pyjson.Object {
+					wrong = ErrCells
+				} else {
+					fill(values, places, document.Root())
+					wrong = compareCells(columns, values, line, rowAt)
+				}
+				yielding = true
+				if !yield(row, wrong) {
+					return
+				}
+				yielding = false
+			}
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(nil, fmt.Errorf("the Parquet file: %w", err))
+				return
+			}
+		}
+	}
+}
+
+// parquetColumns returns the columns of a file, their places by name, and the place of
+// RowColumn.
+func parquetColumns(schema *parquet.Schema) (columns []column, places map[string]int, rowAt int, err error) {
+	rowAt = -1
+	places = make(map[string]int)
+	for i, field := range schema.Fields() {
+		if !field.Leaf() {
+			return nil, nil, 0, fmt.Errorf("the column %q of the Parquet file is nested", field.Name())
+		}
+		c := column{name: field.Name(), kind: text}
+		switch field.Type().Kind() {
+		case parquet.Boolean:
+			c.kind = boolean
+		case parquet.Int64:
+			c.kind = integer
+		case parquet.Double:
+			c.kind = number
+		case parquet.ByteArray:
+		default:
+			return nil, nil, 0, fmt.Errorf("the column %q of the Parquet file has the type %v", field.Name(), field.Type())
+		}
+		if columns = append(columns, c); c.name == RowColumn {
+			rowAt = i
+			continue
+		}
+		places[c.name] = i
+	}
+	if rowAt < 0 || columns[rowAt].kind != text {
+		return nil, nil, 0, fmt.Errorf("the Parquet file has no column %s, so it is not an export", RowColumn)
+	}
+	return columns, places, rowAt, nil
+}
+
+// compareCells compares the columns of a row with the values in its JSON text.
+func compareCells(columns []column, values []pyjson.Value, line parquet.Row, rowAt int) error {
+	for i, c := range columns {
+		if i == rowAt {
+			continue
+		}
+		if v := values[i]; v.Given() && join(kindOf(v), c.kind) != c.kind {
+			return fmt.Errorf("%w: column %q has another type", ErrCells, c.name)
+		}
+		if want := parquetValue(values[i], c.kind); want.IsNull() != line[i].IsNull() || !want.IsNull() && !parquet.Equal(want, line[i]) {
+			return fmt.Errorf("%w: column %q", ErrCells, c.name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,271 @@
+// Package table writes the rows of an export to a file in NDJSON, CSV, or Parquet, and reads
+// them back.
+//
+// In CSV and Parquet, each member of a row is a column, and the column RowColumn has the JSON text of
+// the row. Members of nested objects have names with dots. Arrays, and objects below three
+// levels, are columns with JSON text.
+package table
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strconv"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// Format is the format of a file.
+type Format string
+
+// The formats.
+const (
+	NDJSON  Format = "ndjson"
+	CSV     Format = "csv"
+	Parquet Format = "parquet"
+)
+
+// Formats lists the formats.
+var Formats = []Format{Parquet, CSV, NDJSON}
+
+// RowColumn is the name of the column with the JSON text of the row.
+const RowColumn = "_row"
+
+// Limits of the columns. Members beyond them are in the column RowColumn only.
+const (
+	maxColumns = 1000
+	maxDepth   = 3
+)
+
+// ErrCells means that the columns of a row do not match the JSON text of the row.
+var ErrCells = errors.New("the columns of the row do not match its JSON text")
+
+// Rows yields the JSON text of each row, which is valid until the next one. Every call starts
+// at the first row.
+type Rows func() iter.Seq2[[]byte, error]
+
+// Write writes rows to a file. It reads CSV and Parquet rows twice: first for their columns.
+func Write(w io.Writer, format Format, rows Rows) error {
+	switch format {
+	case NDJSON:
+		for row, err := range rows() {
+			if err != nil {
+				return err
+			}
+			if _, err := w.Write(append(bytes.Clone(row), '\n')); err != nil {
+				return err
+			}
+		}
+		return nil
+	case CSV, Parquet:
+		columns, err := columnsOf(rows)
+		if err != nil {
+			return err
+		}
+		if format == CSV {
+			return writeCSV(w, columns, rows)
+		}
+		return writeParquet(w, columns, rows)
+	}
+	return fmt.Errorf("table: %q is not a format; use parquet, csv, or ndjson", format)
+}
+
+// Read yields the JSON text of each row of a file with this number of bytes. If the columns of
+// a row do not match its text, it yields the text with ErrCells and goes on.
+func Read(file io.ReaderAt, size int64, format Format) iter.Seq2[[]byte, error] {
+	switch format {
+	case NDJSON:
+		return readNDJSON(io.NewSectionReader(file, 0, size))
+	case CSV:
+		return readCSV(io.NewSectionReader(file, 0, size))
+	}
+	return readParquet(file, size)
+}
+
+// kind is the type of a column.
+type kind uint8
+
+const (
+	boolean kind = iota
+	integer
+	number
+	text
+)
+
+// column is one column of a file.
+type column struct {
+	name string
+	kind kind
+}
+
+// cell is one member of a row.
+type cell struct {
+	name  string
+	value pyjson.Value
+}
+
+// cells yields the members of a row that have columns. Members that are null have none.
+func cells(row pyjson.Value) iter.Seq[cell] {
+	return func(yield func(cell) bool) { walk("", row, 1, yield) }
+}
+
+// walk yields the members of an object. prefix is the name of the object with a dot.
+func walk(prefix string, object pyjson.Value, depth int, yield func(cell) bool) bool {
+	for name, value := range object.Members() {
+		full := prefix + string(bytes.ToValidUTF8(name.Text(), []byte("\uFFFD")))
+		switch {
+		case !value.Given():
+		case value.Kind() == pyjson.Object && depth < maxDepth && value.Len() > 0:
+			if !walk(full+".", value, depth+1, yield) {
+				return false
+			}
+		default:
+			if !yield(cell{full, value}) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// kindOf returns the narrowest type for a value.
+func kindOf(v pyjson.Value) kind {
+	switch v.Kind() {
+	case pyjson.False, pyjson.True:
+		return boolean
+	case pyjson.Integer:
+		if _, err := strconv.ParseInt(string(v.Raw()), 10, 64); err == nil {
+			return integer
+		}
+		return text
+	case pyjson.Float:
+		return number
+	}
+	return text
+}
+
+// join returns the narrowest type for values of both types.
+func join(a, b kind) kind {
+	switch {
+	case a == b:
+		return a
+	case a != boolean && b != boolean && a != text && b != text:
+		return number
+	}
+	return text
+}
+
+// columnsOf returns the columns of all rows, in the order of their first occurrence.
+func columnsOf(rows Rows) ([]column, error) {
+	var list []column
+	places := make(map[string]int)
+	var document pyjson.Document
+	for row, err := range rows() {
+		if err != nil {
+			return nil, err
+		}
+		if err := document.Parse(row); err != nil {
+			return nil, fmt.Errorf("table: parsing a row: %w", err)
+		}
+		for c := range cells(document.Root()) {
+			place, known := places[c.name]
+			switch {
+			case known:
+				list[place].kind = join(list[place].kind, kindOf(c.value))
+			case len(list) < maxColumns && c.name != RowColumn:
+				places[c.name] = len(list)
+				list = append(list, column{c.name, kindOf(c.value)})
+			}
+		}
+	}
+	return list, nil
+}
+
+// fill sets values[i] to the value of column i in a row, or to an absent value. places maps the
+// names of columns to their numbers. If two members have the same name, the first counts.
+func fill(values []pyjson.Value, places map[string]int, row pyjson.Value) {
+	clear(values)
+	for c := range cells(row) {
+		if place, known := places[c.name]; known && !values[place].Given() {
+			values[place] = c.value
+		}
+	}
+}
+
+// placesOf maps the names of columns to their numbers.
+func placesOf(columns []column) map[string]int {
+	places := make(map[string]int, len(columns))
+	for i, c := range columns {
+		places[c.name] = i
+	}
+	return places
+}
+
+// textOf returns the text of a value in a column of texts: a string itself, or JSON.
+func textOf(v pyjson.Value) []byte {
+	if v.Kind() == pyjson.String {
+		return bytes.ToValidUTF8(v.Text(), []byte("\uFFFD"))
+	}
+	return v.Raw()
+}
+
+// Difference is a row of a file that is not as its manifest says.
+type Difference struct {
+	What string // changed, added, removed, or moved
+	File int    // number of the row in the file, from 1; 0 if it was removed
+	Was  int    // number of the row in the answer, from 1; 0 if it was added or moved
+}
+
+// Compare returns the first differences, at most the given number, between the rows of a file
+// and those of a manifest, in the order of the file. Rows are compared by their digests.
+func Compare[H comparable](file, manifest []H, most int) (list []Difference) {
+	inFile, inManifest := counts(file), counts(manifest) // rows that are still to come
+	moved := make(map[H]int)                             // rows of the manifest that were found earlier in the file
+	for i, j := 0, 0; (i < len(file) || j < len(manifest)) && len(list) < most; {
+		switch {
+		case j < len(manifest) && moved[manifest[j]] > 0:
+			moved[manifest[j]]--
+			inManifest[manifest[j]]--
+			j++
+			continue
+		case i < len(file) && j < len(manifest) && file[i] == manifest[j]:
+			inFile[file[i]]--
+			inManifest[manifest[j]]--
+			i, j = i+1, j+1
+			continue
+		}
+		added := i < len(file) && inManifest[file[i]] <= moved[file[i]] // occurs nowhere in the rest of the manifest
+		removed := j < len(manifest) && inFile[manifest[j]] == 0
+		if added || i < len(file) && !removed {
+			inFile[file[i]]--
+			i++
+		}
+		if removed {
+			inManifest[manifest[j]]--
+			j++
+		}
+		switch {
+		case added && removed:
+			list = append(list, Difference{"changed", i, j})
+		case added:
+			list = append(list, Difference{"added", i, 0})
+		case removed:
+			list = append(list, Difference{"removed", 0, j})
+		default:
+			moved[file[i-1]]++
+			list = append(list, Difference{"moved", i, 0})
+		}
+	}
+	return list
+}
+
+// counts returns how often each row occurs.
+func counts[H comparable](rows []H) map[H]int {
+	n := make(map[H]int, len(rows))
+	for _, h := range rows {
+		n[h]++
+	}
+	return n
+}

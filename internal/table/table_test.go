@@ -1,0 +1,185 @@
+package table
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// rowsOf returns rows that yield these texts.
+func rowsOf(texts ...string) Rows {
+	return func() iter.Seq2[[]byte, error] {
+		return func(yield func([]byte, error) bool) {
+			for _, text := range texts {
+				if !yield([]byte(text), nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// readAll returns the rows of a file, and the first error.
+func readAll(file []byte, format Format) (texts []string, first error) {
+	for row, err := range Read(bytes.NewReader(file), int64(len(file)), format) {
+		if err != nil && first == nil {
+			first = err
+		}
+		texts = append(texts, string(row))
+	}
+	return texts, first
+}
+
+var sample = []string{
+	`{"seq":1,"model":"claude-2","temperature":0,"labels":{"user":"ann","a.b":"c"},"checks":[{"name":"x"}],"stale":false}`,
+	`{"seq":2,"model":"=HYPERLINK(\"http://x\")","temperature":0.5,"output":"one\r\ntwo, \"three\"\n","deep":{"a":{"b":{"c":1}}}}`,
+	`{"seq":18446744073709551615,"model":null,"temperature":"hot","stale":true,"empty":{}}`,
+	`{}`,
+}
+
+func TestRoundTrip(t *testing.T) {
+	for _, format := range Formats {
+		t.Run(string(format), func(t *testing.T) {
+			var file bytes.Buffer
+			require.NoError(t, Write(&file, format, rowsOf(sample...)))
+			texts, err := readAll(file.Bytes(), format)
+			require.NoError(t, err)
+			require.Equal(t, sample, texts)
+		})
+	}
+}
+
+func TestRoundTripOfRandomRows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		scalar := rapid.SampledFrom([]string{`1`, `-0`, `1.5`, `true`, `"t"`, `"\ud800"`, `"\u0000"`, `null`, `[1,"a"]`, `{}`, `""`, `"'x"`, `"_row"`, `99999999999999999999`})
+		member := rapid.Custom(func(t *rapid.T) string {
+			name := rapid.SampledFrom([]string{"a", "b", "a.b", "=c", "", "_row", "é"}).Draw(t, "name")
+			value := scalar.Draw(t, "value")
+			if rapid.Bool().Draw(t, "nested") {
+				value = `{"b":` + value + `}`
+			}
+			return fmt.Sprintf("%q:%s", name, value)
+		})
+		var rows []string
+		for range rapid.IntRange(0, 600).Draw(t, "rows") / 2 {
+			members := rapid.SliceOfNDistinct(member, 0, 4, func(m string) string { return m[:strings.Index(m, ":")] }).Draw(t, "members")
+			rows = append(rows, "{"+strings.Join(members, ",")+"}")
+		}
+		format := rapid.SampledFrom(Formats).Draw(t, "format")
+		var file bytes.Buffer
+		require.NoError(t, Write(&file, format, rowsOf(rows...)))
+		texts, err := readAll(file.Bytes(), format)
+		require.NoError(t, err)
+		require.Equal(t, rows, texts)
+	})
+}
+
+// A spreadsheet runs cells that begin with these characters.
+func TestFormulasAreTexts(t *testing.T) {
+	var file bytes.Buffer
+	require.NoError(t, Write(&file, CSV, rowsOf(`{"a":"=1+1","b":"@x","c":-1,"=d":"-1"}`)))
+	lines, err := csv.NewReader(&file).ReadAll()
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "b", "c", "'=d", RowColumn}, lines[0])
+	require.Equal(t, []string{"'=1+1", "'@x", "-1", "'-1"}, lines[1][:4])
+}
+
+// A change in a column or in the row is found in every format.
+func TestChangedCells(t *testing.T) {
+	var file bytes.Buffer
+	require.NoError(t, Write(&file, CSV, rowsOf(sample...)))
+	text := file.String()
+	for _, change := range [][2]string{
+		{"\n1,claude-2,", "\n2,claude-2,"}, {",claude-2,", ",claude-3,"}, {"seq,model", "seq,colour"}, {"\n1,claude-2,", "\n,claude-2,"},
+	} {
+		require.Contains(t, text, change[0])
+		_, err := readAll([]byte(strings.Replace(text, change[0], change[1], 1)), CSV)
+		require.ErrorIs(t, err, ErrCells, change[1])
+	}
+}
+
+func TestColumnsAreBounded(t *testing.T) {
+	var row strings.Builder
+	for i := range 2 * maxColumns {
+		fmt.Fprintf(&row, `,"m%d":%d`, i, i)
+	}
+	text := "{" + row.String()[1:] + "}"
+	for _, format := range Formats {
+		var file bytes.Buffer
+		require.NoError(t, Write(&file, format, rowsOf(text)))
+		texts, err := readAll(file.Bytes(), format)
+		require.NoError(t, err)
+		require.Equal(t, []string{text}, texts)
+	}
+}
+
+func TestErrorsOfRowsEndTheFile(t *testing.T) {
+	broken := errors.New("broken")
+	rows := func() iter.Seq2[[]byte, error] {
+		return func(yield func([]byte, error) bool) { yield(nil, broken) }
+	}
+	for _, format := range Formats {
+		require.ErrorIs(t, Write(new(bytes.Buffer), format, rows), broken)
+	}
+	require.Error(t, Write(new(bytes.Buffer), "xml", rowsOf()))
+}
+
+func TestCompare(t *testing.T) {
+	for _, test := range []struct {
+		file, manifest string
+		want           []Difference
+	}{
+		{"abc", "abc", nil},
+		{"axc", "abc", []Difference{{"changed", 2, 2}}},
+		{"abxc", "abc", []Difference{{"added", 3, 0}}},
+		{"ac", "abc", []Difference{{"removed", 0, 2}}},
+		{"ab", "abc", []Difference{{"removed", 0, 3}}},
+		{"bc", "abc", []Difference{{"removed", 0, 1}}},
+		{"abcc", "abc", []Difference{{"added", 4, 0}}},
+		{"", "ab", []Difference{{"removed", 0, 1}, {"removed", 0, 2}}},
+		{"bac", "abc", []Difference{{"moved", 1, 0}}},
+		{"cab", "abc", []Difference{{"moved", 1, 0}}},
+		{"bxa", "ab", []Difference{{"moved", 1, 0}, {"added", 2, 0}}},
+		{"aab", "aab", nil},
+		{"ab", "aab", []Difference{{"removed", 0, 2}}},
+	} {
+		got := Compare([]byte(test.file), []byte(test.manifest), 10)
+		require.Equal(t, test.want, got, "%s against %s", test.file, test.manifest)
+	}
+}
+
+// Compare finds a difference exactly if there is one.
+func TestCompareFindsEveryDifference(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rows := rapid.SliceOfN(rapid.Byte(), 0, 20)
+		a, b := rows.Draw(t, "file"), rows.Draw(t, "manifest")
+		require.Equal(t, slices.Equal(a, b), len(Compare(a, b, 100)) == 0)
+	})
+}
+
+func FuzzRead(f *testing.F) {
+	for _, format := range Formats {
+		var file bytes.Buffer
+		require.NoError(f, Write(&file, format, rowsOf(sample...)))
+		f.Add(file.Bytes(), string(format))
+	}
+	f.Fuzz(func(t *testing.T, file []byte, format string) {
+		if !slices.Contains(Formats, Format(format)) || len(file) > 1<<16 {
+			return
+		}
+		rows := 0
+		for range Read(bytes.NewReader(file), int64(len(file)), Format(format)) {
+			if rows++; rows > 1<<16 {
+				break
+			}
+		}
+	})
+}

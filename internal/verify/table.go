@@ -1,0 +1,144 @@
+package verify
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"colophon/internal/cli"
+	"colophon/internal/table"
+	"colophon/proofs"
+)
+
+// ErrRows means that rows of an exported file are not those that the ledger signed.
+var ErrRows = errors.New("rows of the file are not those that the ledger signed")
+
+// acceptedTable is the report on a verified export.
+type acceptedTable struct {
+	Verified bool   `json:"verified"`
+	Code     int    `json:"code"`
+	Origin   string `json:"origin"`
+	TreeSize uint64 `json:"tree_size"`
+	Root     string `json:"root_hash"`
+	Question string `json:"question"`
+	Rows     uint64 `json:"rows"`
+	Digest   string `json:"digest"` // SHA-256 of the signed text
+	Key      string `json:"key_fingerprint"`
+	file     string
+}
+
+// manifestOf returns the manifest of an exported file: the file itself, or the file with the
+// same name and table.ManifestSuffix. It returns nil if there is none.
+func manifestOf(c *cli.Console, o Options) (m *table.Manifest, rows string, err error) {
+	rows, isManifest := strings.CutSuffix(o.File, table.ManifestSuffix)
+	if !isManifest {
+		if _, err := os.Stat(o.File + table.ManifestSuffix); err != nil {
+			return nil, "", nil
+		}
+	}
+	text, err := c.ReadFileUpTo(rows+table.ManifestSuffix, cli.MaxManifest)
+	if err != nil {
+		return nil, "", err
+	}
+	m, is, err := table.ParseManifest(text)
+	if err == nil && !is {
+		err = fmt.Errorf("%w: %s is not the manifest of an export", proofs.ErrMalformed, rows+table.ManifestSuffix)
+	}
+	return m, rows, err
+}
+
+// verifyTable verifies an exported file with its manifest.
+func verifyTable(o Options, m *table.Manifest, name string, keys []*proofs.Verifier) (verified, error) {
+	if err := o.only("an export"); err != nil {
+		return nil, err
+	}
+	if o.Copy != nil || o.Later != "" {
+		return nil, cli.Exitf(cli.ExitUsage, "--copy and --later cannot be used with an export")
+	}
+	signed, leaves, err := m.Open(keys...)
+	if errors.Is(err, proofs.ErrInclusion) {
+		return nil, fmt.Errorf("%w: the manifest file was changed: %v", ErrRows, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRows(table.Read(file, info.Size(), m.Format), leaves); err != nil {
+		return nil, err
+	}
+	digest := signed.Digest()
+	return &acceptedTable{Verified: true, Origin: signed.Origin, TreeSize: signed.Size, Root: fmt.Sprintf("%x", signed.Root), Question: signed.Question,
+		Rows: signed.Rows, Digest: fmt.Sprintf("%x", digest), Key: exportFingerprint(m.Manifest, keys), file: name}, nil
+}
+
+// mostRows is the number of rows that an error names.
+const mostRows = 10
+
+// checkRows compares the rows of a file with the leaf hashes of the manifest.
+func checkRows(rows func(func([]byte, error) bool), leaves []proofs.Hash) error {
+	var own []proofs.Hash
+	var seqs []string // of the rows of the file, for errors
+	var wrong []string
+	for row, err := range rows {
+		if err != nil && !errors.Is(err, table.ErrCells) {
+			return fmt.Errorf("%w: %w", ErrRows, err)
+		}
+		own, seqs = append(own, proofs.LeafHash(row)), append(seqs, seqIn(row))
+		if err != nil && len(wrong) < mostRows {
+			wrong = append(wrong, fmt.Sprintf("row %d%s: %v", len(own), seqIn(row), err))
+		}
+	}
+	for _, d := range table.Compare(own, leaves, mostRows) {
+		switch d.What {
+		case "added":
+			wrong = append(wrong, fmt.Sprintf("row %d%s was added", d.File, seqs[d.File-1]))
+		case "removed":
+			wrong = append(wrong, fmt.Sprintf("row %d of the answer was removed", d.Was))
+		case "moved":
+			wrong = append(wrong, fmt.Sprintf("row %d%s was moved up", d.File, seqs[d.File-1]))
+		default:
+			wrong = append(wrong, fmt.Sprintf("row %d%s was changed; it was row %d of the answer", d.File, seqs[d.File-1], d.Was))
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w:\n  %s", ErrRows, strings.Join(wrong[:min(mostRows, len(wrong))], "\n  "))
+}
+
+// seqIn returns the seq of a row for messages, or "".
+func seqIn(row []byte) string {
+	var r struct {
+		Seq *uint64 `json:"seq"`
+	}
+	if json.Unmarshal(row, &r) != nil || r.Seq == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (event %d)", *r.Seq)
+}
+
+// exportFingerprint returns the fingerprint of the key that signed a manifest.
+func exportFingerprint(note string, keys []*proofs.Verifier) (found string) {
+	for _, key := range keys {
+		if _, err := proofs.OpenExport([]byte(note), key); err == nil {
+			found = key.Fingerprint()
+		}
+	}
+	return found
+}
+
+func (t *acceptedTable) print(c *cli.Console) error {
+	_, err := fmt.Fprintf(c.Out, "VERIFIED: %s, %s\n  question    %s\n  in the log  %s, at tree size %d\n  signed by   key %s\n  digest      %s\n",
+		t.file, cli.Counted(t.Rows, "row"), t.Question, t.Origin, t.TreeSize, t.Key, t.Digest)
+	return err
+}

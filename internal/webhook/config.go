@@ -1,0 +1,163 @@
+// Package webhook tells other services about what a ledger records: mismatches, drift,
+// diverging run-DAGs, stale citations, gaps, and trouble of the index.
+//
+// Each hook follows each of its ledgers with a goroutine and a cursor that survives a restart.
+// A message is sent until its receiver accepts it, so a receiver gets it at least once, always
+// with the same id. Messages have the form and the signature of the Standard Webhooks
+// specification.
+package webhook
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"colophon/internal/safefile"
+)
+
+// Type is the type of a message.
+type Type string
+
+// The types.
+const (
+	Mismatch      Type = "mismatch"       // a record claims a hash that its content does not have
+	Inconsistent  Type = "inconsistent"   // the verdict of a run-DAG breaks a rule
+	Drift         Type = "drift"          // an IPC run has another output than the previous run of its input
+	Divergence    Type = "divergence"     // a run-DAG differs from the previous one of its question
+	StaleCitation Type = "stale_citation" // an event superseded chunks that citation sets rest on
+	Gap           Type = "gap"            // a producer has skipped numbers
+	Trouble       Type = "trouble"        // the index of a ledger stopped or fell behind
+)
+
+// Types lists the types.
+var Types = []Type{Mismatch, Inconsistent, Drift, Divergence, StaleCitation, Gap, Trouble}
+
+// Hook is one receiver of messages.
+type Hook struct {
+	Name string `yaml:"name"`
+	URL  string `yaml:"url"`
+	// SecretFile names a file with the secret that signs messages: at least 24 bytes of text,
+	// or whsec_ and base64. A relative name starts at the folder of the configuration.
+	SecretFile string   `yaml:"secret-file"`
+	Ledgers    []string `yaml:"ledgers"` // empty means all
+	Events     []Type   `yaml:"events"`  // empty means all
+	Causes     []string `yaml:"causes"`  // of drift and divergence; empty means all
+	// FromStart sends messages about all events of the log. By default, a new hook begins at
+	// the head.
+	FromStart bool `yaml:"from-start"`
+
+	secret []byte
+}
+
+const (
+	maxHooks     = 100
+	minSecret    = 24
+	secretPrefix = "whsec_"
+)
+
+var hookName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+
+// Load reads a configuration file: a list of hooks in YAML.
+func Load(path string) ([]Hook, error) {
+	text, err := safefile.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	var hooks []Hook
+	if err := decoder.Decode(&hooks); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(hooks) > maxHooks {
+		return nil, fmt.Errorf("%s: it has %d hooks; the limit is %d", path, len(hooks), maxHooks)
+	}
+	for i := range hooks {
+		h := &hooks[i]
+		if err := h.check(filepath.Dir(path)); err != nil {
+			return nil, fmt.Errorf("%s: hook %d, %q: %w", path, i+1, h.Name, err)
+		}
+		if slices.ContainsFunc(hooks[:i], func(other Hook) bool { return other.Name == h.Name }) {
+			return nil, fmt.Errorf("%s: two hooks have the name %q", path, h.Name)
+		}
+	}
+	return hooks, nil
+}
+
+// check checks a hook and reads its secret. dir is the folder of the configuration.
+func (h *Hook) check(dir string) error {
+	if !hookName.MatchString(h.Name) {
+		return errors.New("name: use 1 to 63 lower-case letters, digits, and the characters . _ -, beginning with a letter or digit")
+	}
+	u, err := url.Parse(h.URL)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return errors.New("url: give the URL of the receiver, like https://hooks.example.org/colophon")
+	}
+	if u.User != nil {
+		return errors.New("url: it must have no user and password; the receiver checks the signature instead")
+	}
+	for _, t := range h.Events {
+		if !slices.Contains(Types, t) {
+			return fmt.Errorf("events: %q is not a type of message; the types are %s", t, names(Types))
+		}
+	}
+	if h.SecretFile == "" {
+		return errors.New("secret-file: name a file with the secret that signs messages")
+	}
+	path := h.SecretFile
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	text, err := safefile.ReadPrivate(path)
+	if err != nil {
+		return fmt.Errorf("secret-file: %w", err)
+	}
+	h.secret, err = parseSecret(strings.TrimSpace(string(text)))
+	if err != nil {
+		return fmt.Errorf("secret-file: %w", err)
+	}
+	return nil
+}
+
+// parseSecret returns the key of a secret.
+func parseSecret(text string) ([]byte, error) {
+	key := []byte(text)
+	if encoded, is := strings.CutPrefix(text, secretPrefix); is {
+		var err error
+		if key, err = base64.StdEncoding.DecodeString(encoded); err != nil {
+			return nil, fmt.Errorf("after %s there must be base64: %w", secretPrefix, err)
+		}
+	}
+	if len(key) < minSecret {
+		return nil, fmt.Errorf("the secret has %d bytes, but at least %d are needed; make one with: openssl rand -base64 32", len(key), minSecret)
+	}
+	return key, nil
+}
+
+func names(types []Type) string {
+	list := make([]string, len(types))
+	for i, t := range types {
+		list[i] = string(t)
+	}
+	return strings.Join(list, ", ")
+}
+
+// wants reports whether the hook sends messages of a type. cause is "" for types without one.
+func (h *Hook) wants(t Type, cause string) bool {
+	return (len(h.Events) == 0 || slices.Contains(h.Events, t)) &&
+		(cause == "" || len(h.Causes) == 0 || slices.Contains(h.Causes, cause))
+}
+
+// covers reports whether the hook follows a ledger.
+func (h *Hook) covers(ledger string) bool {
+	return len(h.Ledgers) == 0 || slices.Contains(h.Ledgers, ledger)
+}

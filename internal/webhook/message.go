@@ -1,0 +1,234 @@
+package webhook
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"colophon/client/wire"
+	"colophon/ledger/event"
+	"colophon/ledger/index"
+	"colophon/ledger/index/citations"
+	"colophon/ledger/index/producers"
+	"colophon/ledger/query/facts"
+	"colophon/ledger/record"
+	"colophon/storage"
+)
+
+// Message is the body of a message.
+type Message struct {
+	Type      string `json:"type"`      // colophon. and a Type
+	Timestamp string `json:"timestamp"` // of the event; RFC 3339
+	Data      Data   `json:"data"`
+	id        string
+	kind      Type
+	cause     string
+}
+
+// Data says what happened. Members that do not apply are absent.
+type Data struct {
+	Ledger    string `json:"ledger"`
+	Seq       uint64 `json:"seq"` // the event; the tree size for trouble
+	Kind      string `json:"kind,omitempty"`
+	RunID     string `json:"run_id,omitempty"`
+	EventHash string `json:"event_hash,omitempty"`
+	Text      string `json:"text"` // one sentence for people
+
+	Fields    []string `json:"fields,omitempty"`    // checks that failed
+	Cause     string   `json:"cause,omitempty"`     // of drift or divergence
+	Against   uint64   `json:"against,omitempty"`   // the event that it was compared with
+	Variables []string `json:"variables,omitempty"` // that differ
+	Stage     string   `json:"stage,omitempty"`     // first diverging stage
+	Producer  string   `json:"producer,omitempty"`
+	Missing   []uint64 `json:"missing,omitempty"`    // first and last missing number
+	Source    string   `json:"source_id,omitempty"`  // whose chunks were superseded
+	Stale     []uint64 `json:"stale_sets,omitempty"` // citation sets that rest on them; at most 100
+	More      bool     `json:"more,omitempty"`       // there are more stale sets
+}
+
+// maxStale is the largest number of stale sets in a message.
+const maxStale = 100
+
+// newMessage returns a message about an event.
+func newMessage(e *event.Event, kind Type, text string) *Message {
+	m := &Message{
+		Type: "colophon." + string(kind), Timestamp: string(e.TimeText), kind: kind,
+		Data: Data{Ledger: string(e.Ledger), Seq: e.Seq, Kind: string(e.Kind), RunID: string(e.RunID()), EventHash: hex.EncodeToString(e.Hash[:]), Text: text},
+	}
+	m.id = messageID(string(kind), m.Data.EventHash)
+	return m
+}
+
+// messageID returns an id that is the same whenever the same message is sent.
+func messageID(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:%s", len(p), p)
+	}
+	return "msg_" + hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// messagesOf returns the messages about one event. view ends with the event.
+func messagesOf(ctx context.Context, view *index.View, e *event.Event) (list []*Message, err error) {
+	list = checkMessages(e)
+	switch e.Kind {
+	case record.IPCRecord, record.RunDAG:
+		m, err := driftMessage(ctx, view, e)
+		if err != nil {
+			return nil, err
+		}
+		if m != nil {
+			list = append(list, m)
+		}
+	case record.CitationSet, record.SourceRegistered:
+		stale, err := staleMessages(ctx, view, e)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, stale...)
+	}
+	gap, err := gapMessage(view, e)
+	if err != nil {
+		return nil, err
+	}
+	if gap != nil {
+		list = append(list, gap)
+	}
+	return list, nil
+}
+
+// checkMessages returns the messages about failed checks.
+func checkMessages(e *event.Event) (list []*Message) {
+	var mismatches, broken []string
+	for name, check := range e.Checks.Members() {
+		switch record.Result(check.Member("result").Text()) {
+		case record.Mismatch:
+			mismatches = append(mismatches, string(name.Text()))
+		case record.Inconsistent:
+			broken = append(broken, string(name.Text()))
+		}
+	}
+	if len(mismatches) > 0 {
+		verb := "was recorded"
+		if e.Kind == record.RecordRefused {
+			verb = "was refused"
+		}
+		m := newMessage(e, Mismatch, fmt.Sprintf("A record %s whose content does not have the claimed hash.", verb))
+		m.Data.Fields = mismatches
+		list = append(list, m)
+	}
+	if len(broken) > 0 {
+		m := newMessage(e, Inconsistent, "A run-DAG has a verdict that its own numbers rule out.")
+		m.Data.Fields = broken
+		list = append(list, m)
+	}
+	return list
+}
+
+// driftMessage returns the message about an output that differs from that of the previous run,
+// or about a run-DAG that diverges. It returns nil if there is nothing to tell.
+func driftMessage(ctx context.Context, view *index.View, e *event.Event) (*Message, error) {
+	facts, err := facts.Of(ctx, view, e.Seq, e.Kind)
+	if err != nil {
+		return nil, fmt.Errorf("deriving the facts of event %d: %w", e.Seq, err)
+	}
+	switch {
+	case facts.Drift != nil && facts.Drift.OutputChanged:
+		d := facts.Drift
+		m := newMessage(e, Drift, fmt.Sprintf("The output differs from that of event %d, the previous run of the same input; the cause is %s.", d.Against, d.Cause))
+		m.cause = string(d.Cause)
+		m.Data.Cause, m.Data.Against, m.Data.Variables = m.cause, d.Against, d.Variables
+		return m, nil
+	case facts.Divergence != nil && facts.Divergence.Cause != wire.RunIdentical:
+		d := facts.Divergence
+		stage := "outcome" // all stages agree
+		if d.FirstDivergingStage != nil {
+			stage = *d.FirstDivergingStage
+		}
+		m := newMessage(e, Divergence, fmt.Sprintf("The run differs from event %d, the previous run of the same question, from the stage %s on; the cause is %s.", d.Against, stage, d.Cause))
+		m.cause = string(d.Cause)
+		m.Data.Cause, m.Data.Against, m.Data.Stage, m.Data.Variables = m.cause, d.Against, stage, d.DifferingDimensions
+		return m, nil
+	}
+	return nil, nil
+}
+
+// staleMessages returns one message for each source of which an event superseded chunks.
+func staleMessages(ctx context.Context, view *index.View, e *event.Event) (list []*Message, err error) {
+	for _, source := range sourcesOf(e) {
+		// The latest superseded chunks come first.
+		rows, next, err := citations.Stale(ctx, view, source, index.Page{Limit: maxStale})
+		if err != nil {
+			return nil, fmt.Errorf("reading the stale citations of a source: %w", err)
+		}
+		var sets []uint64
+		more := next != nil
+		for _, row := range rows {
+			if row.SupersededBy != e.Seq {
+				more = false
+				break
+			}
+			sets = append(sets, row.Seq)
+		}
+		if len(sets) == 0 {
+			continue
+		}
+		m := newMessage(e, StaleCitation, fmt.Sprintf("Chunks of the source %.100q were superseded, and %d citation sets rest on them.", source, len(sets)))
+		if more {
+			m.Data.Text = fmt.Sprintf("Chunks of the source %.100q were superseded, and at least %d citation sets rest on them.", source, len(sets))
+		}
+		m.id = messageID(string(StaleCitation), m.Data.EventHash, source)
+		m.Data.Source, m.Data.Stale, m.Data.More = source, sets, more
+		list = append(list, m)
+	}
+	return list, nil
+}
+
+// sourcesOf returns the sources that an event cites or registers, each once.
+func sourcesOf(e *event.Event) (list []string) {
+	if e.Kind == record.SourceRegistered {
+		return []string{string(e.Detail.Member("source_id").Text())}
+	}
+	seen := make(map[string]bool)
+	for _, c := range e.CitationSet().Citations {
+		if id := string(c.SourceID); !seen[id] {
+			seen[id] = true
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+// gapMessage returns the message about numbers that the producer of a record has skipped, or
+// nil. A view for the size before the event must be possible.
+func gapMessage(view *index.View, e *event.Event) (*Message, error) {
+	id, number := e.Producer()
+	if id == nil || number < 2 || e.Seq == 0 {
+		return nil, nil
+	}
+	size := view.Size()
+	view.SetSize(e.Seq)
+	before, _, _, _, err := producers.Get(view, string(id), index.Page{Limit: 1})
+	view.SetSize(size)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return nil, fmt.Errorf("reading the numbers of a producer: %w", err)
+	}
+	first := before.Highest + 1
+	if number <= first {
+		return nil, nil
+	}
+	m := newMessage(e, Gap, fmt.Sprintf("The producer %.100q has skipped the numbers %d to %d.", id, first, number-1))
+	m.Data.Producer, m.Data.Missing = string(id), []uint64{first, number - 1}
+	return m, nil
+}
+
+// troubleMessage returns the message about an index that has stopped or fallen behind. since is
+// when that began.
+func troubleMessage(ledger string, size uint64, since time.Time, text string) *Message {
+	stamp := since.UTC().Format(time.RFC3339Nano)
+	return &Message{Type: "colophon." + string(Trouble), Timestamp: stamp, kind: Trouble, id: messageID(string(Trouble), ledger, stamp),
+		Data: Data{Ledger: ledger, Seq: size, Text: text}}
+}

@@ -1,0 +1,300 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"colophon/internal/safefile"
+	"colophon/ledger"
+	"colophon/ledger/event"
+	"colophon/ledger/index"
+)
+
+// Options configure a Sender.
+type Options struct {
+	Hooks []Hook
+	// Dir is the folder for the cursors. It is created if necessary.
+	Dir string
+	Log *slog.Logger
+	// Follower returns the index of a ledger.
+	Follower func(ledger string) *index.Follower
+	// Writes reports whether this server writes a ledger. Each server sends messages only about
+	// the ledgers that it writes. nil means that this server writes all ledgers.
+	Writes func(ledger string) bool
+	// Pause is the time after the first failed attempt. The default is 1 second.
+	Pause time.Duration
+}
+
+// Sender sends messages about the ledgers of a host.
+type Sender struct {
+	options Options
+	client  *http.Client
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	mu      sync.Mutex // guards workers
+	workers []*worker
+}
+
+// New returns a sender without ledgers.
+func New(o Options) (*Sender, error) {
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	if o.Pause == 0 {
+		o.Pause = firstPause
+	}
+	s := &Sender{options: o, client: newClient()}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Open starts to follow a ledger for each hook that covers it. It returns at once.
+func (s *Sender) Open(l *ledger.Ledger) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return nil // closed
+	}
+	for i := range s.options.Hooks {
+		hook := &s.options.Hooks[i]
+		if !hook.covers(l.Name()) {
+			continue
+		}
+		w := &worker{Sender: s, hook: hook, ledger: l, moved: make(chan struct{}, 1), pause: s.options.Pause,
+			log: s.options.Log.With("hook", hook.Name, "ledger", l.Name())}
+		next, known, err := w.readCursor()
+		if err != nil {
+			return fmt.Errorf("webhook %s: %w", hook.Name, err)
+		}
+		if !known {
+			if !hook.FromStart {
+				next = l.Head().Size
+			}
+			if err := w.storeCursor(next); err != nil {
+				return fmt.Errorf("webhook %s: %w", hook.Name, err)
+			}
+		}
+		w.next.Store(next)
+		l.OnCommit(func(ledger.Commit) { w.wake() })
+		s.workers = append(s.workers, w)
+		s.running.Go(func() { w.run(s.ctx) })
+	}
+	return nil
+}
+
+// Close stops all workers. Messages that were not accepted are sent after the next start.
+func (s *Sender) Close() {
+	s.cancel()
+	s.running.Wait()
+}
+
+// worker sends the messages of one hook about one ledger.
+type worker struct {
+	*Sender
+	hook   *Hook
+	ledger *ledger.Ledger
+	log    *slog.Logger
+	moved  chan struct{}
+	pause  time.Duration
+
+	next         atomic.Uint64 // seq of the next event
+	sent, failed atomic.Uint64
+	failing      atomic.Bool
+	troubled     time.Time // when the trouble began that was reported; owned by run
+}
+
+func (w *worker) wake() {
+	select {
+	case w.moved <- struct{}{}:
+	default:
+	}
+}
+
+// Times of the worker.
+const (
+	// checkPause is the time between two looks at the index of an idle ledger.
+	checkPause = 10 * time.Second
+	// behindTime is how long an index may be behind its log before that is trouble.
+	behindTime = time.Minute
+)
+
+// run sends messages until ctx is done.
+func (w *worker) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if w.options.Writes == nil || w.options.Writes(w.ledger.Name()) {
+			if err := w.catchUp(ctx); err != nil && ctx.Err() == nil {
+				w.log.Warn("webhook messages wait", "error", err)
+			}
+		}
+		select {
+		case <-w.moved:
+		case <-time.After(checkPause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// catchUp sends the messages about all events up to the head.
+func (w *worker) catchUp(ctx context.Context) error {
+	for head := w.ledger.Head().Size; w.next.Load() < head; {
+		if err := w.waitForIndex(ctx, head); err != nil {
+			return err
+		}
+		if err := w.sendUpTo(ctx, head); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waitForIndex waits until the index covers the head. It reports an index that does not.
+func (w *worker) waitForIndex(ctx context.Context, head uint64) error {
+	follower := w.options.Follower(w.ledger.Name())
+	waiting, cancel := context.WithTimeout(ctx, behindTime)
+	defer cancel()
+	err := follower.Wait(waiting, head)
+	if err == nil {
+		w.troubled = time.Time{}
+		return nil
+	}
+	if ctx.Err() != nil || errors.Is(err, index.ErrClosed) {
+		return err
+	}
+	if w.troubled.IsZero() && w.hook.wants(Trouble, "") {
+		began := time.Now()
+		text := fmt.Sprintf("The index has %d of %d events: %v", follower.Size(), head, err)
+		if err := w.deliver(ctx, troubleMessage(w.ledger.Name(), head, began, text)); err != nil {
+			return err
+		}
+		w.troubled = began
+	}
+	return err
+}
+
+// sendUpTo sends the messages about the events up to, but not including, to. It moves the cursor
+// after each event that has messages, and at the end.
+func (w *worker) sendUpTo(ctx context.Context, to uint64) error {
+	var decoder event.Decoder
+	for entry, err := range w.ledger.Published().Entries(ctx, w.next.Load()) {
+		if err != nil {
+			return fmt.Errorf("reading the log: %w", err)
+		}
+		if entry.Seq >= to {
+			break
+		}
+		e, err := decoder.Decode(entry.Bytes)
+		if err != nil {
+			return fmt.Errorf("decoding event %d: %w", entry.Seq, err)
+		}
+		e.Seq = entry.Seq
+		told, err := w.tell(ctx, &e)
+		if err != nil {
+			return err
+		}
+		w.next.Store(entry.Seq + 1)
+		if told {
+			if err := w.storeCursor(entry.Seq + 1); err != nil {
+				return err
+			}
+		}
+	}
+	return w.storeCursor(w.next.Load())
+}
+
+// tell sends the messages about one event.
+func (w *worker) tell(ctx context.Context, e *event.Event) (told bool, err error) {
+	view, err := w.options.Follower(w.ledger.Name()).View(e.Seq + 1)
+	if err != nil {
+		return false, err
+	}
+	list, err := messagesOf(ctx, view, e)
+	if err := errors.Join(err, view.Close()); err != nil {
+		return false, err
+	}
+	for _, m := range list {
+		if !w.hook.wants(m.kind, m.cause) {
+			continue
+		}
+		if err := w.deliver(ctx, m); err != nil {
+			return false, err
+		}
+		told = true
+	}
+	return told, nil
+}
+
+// cursor is the file that says which event is next.
+type cursor struct {
+	Next uint64 `json:"next"`
+}
+
+func (w *worker) cursorFile() string {
+	return filepath.Join(w.options.Dir, w.hook.Name+"@"+w.ledger.Name()+".json")
+}
+
+// readCursor returns the next event. known is false if the hook has not followed the ledger
+// before.
+func (w *worker) readCursor() (next uint64, known bool, err error) {
+	text, err := safefile.Read(w.cursorFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	var c cursor
+	if err := json.Unmarshal(text, &c); err != nil {
+		return 0, false, fmt.Errorf("%s: %w; remove the file to begin at the head", w.cursorFile(), err)
+	}
+	return c.Next, true, nil
+}
+
+func (w *worker) storeCursor(next uint64) error {
+	text, err := json.Marshal(cursor{next})
+	if err != nil {
+		return err
+	}
+	return safefile.Replace(w.cursorFile(), text)
+}
+
+var (
+	sentTotal   = prometheus.NewDesc("colophon_webhook_messages_total", "Webhook messages that the receiver has accepted.", []string{"hook", "ledger"}, nil)
+	failedTotal = prometheus.NewDesc("colophon_webhook_failures_total", "Attempts to send a webhook message that failed.", []string{"hook", "ledger"}, nil)
+	lagEvents   = prometheus.NewDesc("colophon_webhook_lag_events", "Events of the ledger that the hook has not yet looked at.", []string{"hook", "ledger"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (s *Sender) Describe(ch chan<- *prometheus.Desc) {
+	ch <- sentTotal
+	ch <- failedTotal
+	ch <- lagEvents
+}
+
+// Collect implements prometheus.Collector.
+func (s *Sender) Collect(ch chan<- prometheus.Metric) {
+	s.mu.Lock()
+	workers := s.workers
+	s.mu.Unlock()
+	for _, w := range workers {
+		labels := []string{w.hook.Name, w.ledger.Name()}
+		next := w.next.Load()
+		ch <- prometheus.MustNewConstMetric(sentTotal, prometheus.CounterValue, float64(w.sent.Load()), labels...)
+		ch <- prometheus.MustNewConstMetric(failedTotal, prometheus.CounterValue, float64(w.failed.Load()), labels...)
+		head := w.ledger.Head().Size // read after next, so that next is never larger
+		ch <- prometheus.MustNewConstMetric(lagEvents, prometheus.GaugeValue, float64(head-min(next, head)), labels...)
+	}
+}

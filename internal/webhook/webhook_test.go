@@ -1,0 +1,245 @@
+package webhook_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"colophon/api"
+	"colophon/internal/webhook"
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/ledger/keystore"
+	"colophon/ledger/query"
+	"colophon/storage/memory"
+)
+
+const secret = "a secret of at least 24 bytes"
+
+// receiver collects messages. While refuse is set, it refuses them.
+type receiver struct {
+	mu       sync.Mutex
+	messages []webhook.Message
+	ids      []string
+	refuse   int
+	tries    int
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	body, _ := io.ReadAll(q.Body)
+	id, timestamp := q.Header.Get("webhook-id"), q.Header.Get("webhook-timestamp")
+	mac := hmac.New(sha256.New, []byte(secret))
+	fmt.Fprintf(mac, "%s.%s.%s", id, timestamp, body)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tries++
+	var m webhook.Message
+	switch {
+	case q.Header.Get("webhook-signature") != "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)):
+		w.WriteHeader(http.StatusUnauthorized)
+	case r.refuse > 0:
+		r.refuse--
+		w.WriteHeader(http.StatusServiceUnavailable)
+	case json.Unmarshal(body, &m) != nil:
+		w.WriteHeader(http.StatusBadRequest)
+	default:
+		r.messages, r.ids = append(r.messages, m), append(r.ids, id)
+	}
+}
+
+func (r *receiver) types() (list []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.messages {
+		list = append(list, strings.TrimPrefix(m.Type, "colophon."))
+	}
+	return list
+}
+
+// world is a server whose ledger is followed.
+type world struct {
+	t     *testing.T
+	host  *ledger.Host
+	index *index.Store
+	url   string
+	dir   string
+}
+
+func newWorld(t *testing.T) *world {
+	host, err := ledger.OpenHost(t.Context(), memory.New(), keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	require.NoError(t, err)
+	_, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
+	require.NoError(t, err)
+	store, err := query.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	service, err := api.New(api.Config{Host: host, Index: store, SpoolDir: t.TempDir(), Version: "test"})
+	require.NoError(t, err)
+	server := httptest.NewServer(service)
+	t.Cleanup(func() {
+		server.Close()
+		require.NoError(t, store.Close())
+		require.NoError(t, host.Close())
+	})
+	return &world{t: t, host: host, index: store, url: server.URL + "/v1/ledgers/default", dir: t.TempDir()}
+}
+
+// send starts a sender that the caller must close.
+func (w *world) send(hooks string) *webhook.Sender {
+	w.t.Helper()
+	dir := w.t.TempDir()
+	require.NoError(w.t, os.WriteFile(filepath.Join(dir, "secret"), []byte(secret+"\n"), 0o600))
+	require.NoError(w.t, os.WriteFile(filepath.Join(dir, "hooks.yaml"), []byte(hooks), 0o600))
+	list, err := webhook.Load(filepath.Join(dir, "hooks.yaml"))
+	require.NoError(w.t, err)
+	s, err := webhook.New(webhook.Options{Hooks: list, Dir: filepath.Join(w.dir, "cursors"), Log: slog.New(slog.DiscardHandler), Follower: w.index.Follower, Pause: time.Millisecond})
+	require.NoError(w.t, err)
+	require.NoError(w.t, w.host.OnOpen(s.Open))
+	return s
+}
+
+func (w *world) post(method, path, body string) {
+	w.t.Helper()
+	q, err := http.NewRequestWithContext(w.t.Context(), method, w.url+path, strings.NewReader(body))
+	require.NoError(w.t, err)
+	q.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(q)
+	require.NoError(w.t, err)
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(w.t, err)
+	require.NoError(w.t, answer.Body.Close())
+	require.Equal(w.t, 2, answer.StatusCode/100, "%s", text)
+}
+
+func run(id, model, output, more string) string {
+	return fmt.Sprintf(`{"run_id":%q,"payload":{"q":"Who?"},"output":%q,"model":%q,"temperature":0,"max_tokens":9,"seed":1%s}`, id, output, model, more)
+}
+
+// events posts one event for each type of message but trouble.
+func (w *world) events() {
+	const hash = `"0000000000000000000000000000000000000000000000000000000000000000"`
+	w.post("POST", "/ipc-records", run("a", "m1", "Ana.", ""))
+	w.post("POST", "/ipc-records", run("b", "m2", "Ana Varga.", ""))
+	w.post("POST", "/ipc-records", run("c", "m2", "Ana Varga.", `,"output_hash":`+hash))
+	w.post("POST", "/ipc-records", run("d", "m2", "Ana Varga.", `,"producer":{"id":"web","seq":1}`))
+	w.post("POST", "/ipc-records", run("e", "m2", "Ana Varga.", `,"producer":{"id":"web","seq":4}`))
+	w.post("POST", "/citation-sets", `{"run_id":"a","subject":"s","citations":[{"source_id":"x","text":"Ana keeps it.","weight":1}]}`)
+	w.post("PUT", "/sources/x", `{"chunk_hashes":["sha256:`+strings.Trim(hash, `"`)+`"]}`)
+}
+
+func TestMessages(t *testing.T) {
+	w, r := newWorld(t), &receiver{}
+	server := httptest.NewServer(r)
+	defer server.Close()
+	s := w.send("- {name: all, url: " + server.URL + ", secret-file: secret}")
+	defer s.Close()
+	w.events()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		assert.Equal(c, []string{"drift", "mismatch", "gap", "stale_citation"}, r.types())
+	}, 30*time.Second, 10*time.Millisecond)
+
+	drift, gap, stale := r.messages[0].Data, r.messages[2].Data, r.messages[3].Data
+	require.Equal(t, uint64(2), drift.Seq)
+	require.Equal(t, uint64(1), drift.Against)
+	require.Equal(t, "b", drift.RunID)
+	require.Equal(t, []string{"model"}, drift.Variables)
+	require.Contains(t, drift.Text, "differs from that of event 1")
+	require.Equal(t, []uint64{2, 3}, gap.Missing)
+	require.Equal(t, "web", gap.Producer)
+	require.Equal(t, []uint64{6}, stale.Stale)
+	require.Equal(t, []string{"output_hash"}, r.messages[1].Data.Fields)
+}
+
+// A message is sent until it is accepted, and again after a restart, always with the same id.
+// Nothing is sent twice once the cursor is past it.
+func TestRetriesAndRestarts(t *testing.T) {
+	w, r := newWorld(t), &receiver{refuse: 5}
+	server := httptest.NewServer(r)
+	defer server.Close()
+	hooks := "- {name: all, url: " + server.URL + ", secret-file: secret, from-start: true, events: [drift, mismatch]}"
+	w.events()
+	s := w.send(hooks)
+	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Len(c, r.types(), 2) }, 30*time.Second, 10*time.Millisecond)
+	s.Close()
+	require.Equal(t, []string{"drift", "mismatch"}, r.types())
+	require.Equal(t, 7, r.tries)
+
+	// The process dies after the receiver has accepted and before the cursor is stored.
+	first := r.ids
+	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "cursors", "all@default.json"), []byte(`{"next":0}`), 0o600))
+	s = w.send(hooks)
+	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Len(c, r.types(), 4) }, 30*time.Second, 10*time.Millisecond)
+	s.Close()
+	require.Equal(t, append(first, first...), r.ids)
+
+	s = w.send(hooks)
+	w.post("POST", "/ipc-records", run("f", "m3", "Nobody.", ""))
+	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Len(c, r.types(), 5) }, 30*time.Second, 10*time.Millisecond)
+	s.Close()
+	require.Equal(t, uint64(8), r.messages[4].Data.Seq)
+}
+
+func TestFiltersAndMetrics(t *testing.T) {
+	w, r := newWorld(t), &receiver{}
+	server := httptest.NewServer(r)
+	defer server.Close()
+	s := w.send("- {name: none, url: " + server.URL + ", secret-file: secret, ledgers: [other]}\n" +
+		"- {name: causes, url: " + server.URL + ", secret-file: secret, causes: [unseeded], events: [drift, gap]}")
+	defer s.Close()
+	w.events()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		assert.Equal(c, []string{"gap"}, r.types())
+		registry := prometheus.NewPedanticRegistry()
+		require.NoError(t, registry.Register(s))
+		assert.NoError(c, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP colophon_webhook_lag_events Events of the ledger that the hook has not yet looked at.
+# TYPE colophon_webhook_lag_events gauge
+colophon_webhook_lag_events{hook="causes",ledger="default"} 0
+`), "colophon_webhook_lag_events"))
+	}, 30*time.Second, 10*time.Millisecond)
+}
+
+func TestBadConfigurations(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "secret"), []byte(secret), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "short"), []byte("short"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad"), []byte("whsec_!"), 0o600))
+	for text, want := range map[string]string{
+		"- {name: A, url: http://x, secret-file: secret}":                                                              "name: use",
+		"- {name: a, url: ftp://x, secret-file: secret}":                                                               "url: give",
+		"- {name: a, url: 'http://u:p@x', secret-file: secret}":                                                        "no user and password",
+		"- {name: a, url: http://x}":                                                                                   "secret-file: name a file",
+		"- {name: a, url: http://x, secret-file: none}":                                                                "no such file",
+		"- {name: a, url: http://x, secret-file: short}":                                                               "at least 24",
+		"- {name: a, url: http://x, secret-file: bad}":                                                                 "base64",
+		"- {name: a, url: http://x, secret-file: secret, events: [news]}":                                              `"news" is not a type`,
+		"- {name: a, url: http://x, secret-file: secret, color: red}":                                                  "color",
+		"- {name: a, url: http://x, secret-file: secret}\n- {name: a, url: http://y, secret-file: secret, events: []}": "two hooks",
+		"{": "hooks.yaml",
+	} {
+		path := filepath.Join(dir, "hooks.yaml")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		_, err := webhook.Load(path)
+		require.ErrorContains(t, err, want, text)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "hooks.yaml"), nil, 0o600))
+	hooks, err := webhook.Load(filepath.Join(dir, "hooks.yaml"))
+	require.NoError(t, err)
+	require.Empty(t, hooks)
+}

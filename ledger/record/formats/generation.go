@@ -1,0 +1,373 @@
+package formats
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	commonpb "go.opentelemetry.io/proto/slim/otlp/common/v1"
+	tracepb "go.opentelemetry.io/proto/slim/otlp/trace/v1"
+
+	"colophon/internal/genai"
+	"colophon/ledger/record"
+	"colophon/ledger/record/moment"
+	"colophon/ledger/record/pyjson"
+)
+
+// generation is a draft of a generation that an observability tool exported. It is read as the
+// span that the tool received, so that a record does not depend on the way by which it comes
+// (docs/otlp.md).
+type generation struct {
+	*draft
+	span       *tracepb.Span
+	accounts   []func() // note the members of the span; called once the record is known
+	record     pyjson.Value
+	payload    pyjson.Value
+	parameters bool // the parameters of the model are known
+}
+
+func newGeneration(f Format, v pyjson.Value, o Options, parts ...string) *generation {
+	return &generation{draft: newDraft(record.IPCRecord, key(f, v, nil, parts...), o), span: new(tracepb.Span)}
+}
+
+// notGeneration returns the entry of a native value that is something else.
+func notGeneration(pointer, pattern, what string) Entry {
+	return Entry{Members: []Member{{pointer, pattern, Left, "it is " + what + ", not a generation"}}}
+}
+
+// attribute sets an attribute of the span.
+func (g *generation) attribute(name string, v *commonpb.AnyValue) {
+	g.span.Attributes = append(g.span.Attributes, &commonpb.KeyValue{Key: name, Value: v})
+}
+
+func (g *generation) textAttribute(name string, text []byte) {
+	g.attribute(name, &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: string(text)}})
+}
+
+// valueAttribute sets an attribute to a text, or to the JSON of any other value.
+func (g *generation) valueAttribute(name string, v pyjson.Value) {
+	if v.Kind() == pyjson.String {
+		g.textAttribute(name, v.Text())
+		return
+	}
+	g.textAttribute(name, v.Raw())
+}
+
+// takeAs makes a member an attribute of the span. as says what becomes of it. A value that does not
+// pass form is kept.
+func (g *generation) takeAs(at place, m member, form func(pyjson.Value) bool, attribute, as string) {
+	if !m.value.Given() || !form(m.value) {
+		g.keepAt(at.pointer, at.pattern, m)
+		return
+	}
+	g.valueAttribute(attribute, m.value)
+	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "%s", as) })
+}
+
+// place is a pointer into the native value, and its pattern. An empty pattern is the pointer.
+type place struct{ pointer, pattern string }
+
+func (p place) below(name string) place {
+	at := pointerTo(name)
+	if p.pattern != "" {
+		return place{p.pointer + at, p.pattern + at}
+	}
+	return place{p.pointer + at, ""}
+}
+
+func top(name string) place { return place{pointerTo(name), ""} }
+
+// identify sets the ids of the span, if they are those of OpenTelemetry: 16 and 8 bytes in hex.
+func (g *generation) identify(at place, m member, id *[]byte, size int, label string) {
+	text := bytes.TrimPrefix(m.value.Text(), []byte("tr-"))
+	decoded, err := hex.DecodeString(string(text))
+	if err != nil || len(decoded) != size {
+		g.keepAt(at.pointer, at.pattern, member{label, m.value})
+		return
+	}
+	*id = decoded
+	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "labels/%s", label) })
+}
+
+// begin takes the time at which the generation began.
+func (g *generation) begin(at place, m member) {
+	if start, ok := nanoseconds(m.value); ok {
+		g.span.StartTimeUnixNano = start
+		g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "timestamp") })
+		return
+	}
+	g.keepAt(at.pointer, at.pattern, m)
+}
+
+// end takes the time at which the generation ended.
+func (g *generation) end(at place, m member) {
+	if end, ok := nanoseconds(m.value); ok {
+		g.span.EndTimeUnixNano = end
+		g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "usage/duration_ms, with the start") })
+		return
+	}
+	g.keepAt(at.pointer, at.pattern, m)
+}
+
+// nanoseconds reads a time: a text, or a number of seconds, milliseconds, microseconds, or
+// nanoseconds since 1970. A text without a zone is UTC, as these tools write it.
+func nanoseconds(v pyjson.Value) (uint64, bool) {
+	if number, ok := v.Float(); ok {
+		if number <= 0 {
+			return 0, false
+		}
+		for _, unit := range [...]uint64{1e9, 1e6, 1e3, 1} { // seconds until the year 5138, then the next unit
+			if number >= 1e20/float64(unit) {
+				continue
+			}
+			if whole, err := strconv.ParseUint(string(v.Raw()), 10, 64); err == nil {
+				return whole * unit, true
+			}
+			return uint64(math.Round(number * float64(unit))), true
+		}
+		return 0, false
+	}
+	text, _, ok := parseTime(v, time.UTC)
+	if !ok {
+		if number, err := strconv.ParseUint(string(v.Text()), 10, 63); err == nil && number > 1e17 {
+			return number, true // protobuf's JSON of nanoseconds
+		}
+		return 0, false
+	}
+	at, ok := moment.Parse([]byte(text))
+	if !ok || at.Unix() < 0 {
+		return 0, false
+	}
+	return uint64(at.UnixNano()), true
+}
+
+// input takes the input of the generation.
+func (g *generation) input(at place, m member) {
+	v, _ := jsonOf(m.value)
+	if !v.Given() {
+		v = m.value
+	}
+	switch {
+	case !m.value.Given():
+		g.keepAt(at.pointer, at.pattern, m)
+		return
+	case v.Kind() == pyjson.Object && v.Member("input").Given() && !v.Member("messages").Given(): // OpenAI's Responses
+		g.valueAttribute("input.value", asChat(v.Member("input")))
+		if instructions := v.Member("instructions"); instructions.Given() {
+			g.valueAttribute("gen_ai.system_instructions", instructions)
+		}
+	default:
+		g.valueAttribute("input.value", m.value)
+	}
+	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "%s", g.whereInput()) })
+}
+
+// asChat returns a text as the message of a user, because the input of a chat can be either.
+func asChat(v pyjson.Value) pyjson.Value {
+	if v.Kind() != pyjson.String {
+		return v
+	}
+	var w pyjson.Builder
+	w.B = append(w.B, '[')
+	w.Open()
+	w.Text("role", []byte("user"))
+	w.Text("content", v.Text())
+	w.Close()
+	return parseOwn(append(w.B, ']'))
+}
+
+// parseOwn parses JSON that this package wrote.
+func parseOwn(text []byte) pyjson.Value {
+	d := new(pyjson.Document)
+	if d.Parse(text) != nil {
+		return pyjson.Value{}
+	}
+	return d.Root()
+}
+
+// whereInput says where in the record the input is.
+func (g *generation) whereInput() string {
+	for _, name := range [...]string{"messages", "prompt", "input"} {
+		if g.payload.Member(name).Given() {
+			if g.record.Member("system_prompt").Given() {
+				return "payload/" + name + " and system_prompt"
+			}
+			return "payload/" + name
+		}
+	}
+	return "payload"
+}
+
+// output takes the output of the generation.
+func (g *generation) output(at place, m member) {
+	v, _ := jsonOf(m.value)
+	switch {
+	case !m.value.Given():
+		g.keepAt(at.pointer, at.pattern, m)
+		return
+	case v.Kind() == pyjson.Object && v.Member("role").Given(): // one message
+		g.textAttribute("output.value", append(append([]byte{'['}, v.Raw()...), ']'))
+	default:
+		g.valueAttribute("output.value", m.value)
+	}
+	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "output") })
+}
+
+// sampling are other names of the parameters that are fields of a record.
+var sampling = map[string]string{
+	"temperature": "temperature", "seed": "seed", "random_seed": "seed", "max_tokens": "max_tokens", "max_completion_tokens": "max_tokens",
+	"max_output_tokens": "max_tokens", "max_new_tokens": "max_tokens", "num_predict": "max_tokens", "model": "model", "stop_sequences": "payload/stop",
+}
+
+// modelParameters takes the parameters of the model. others is true if the object also has other
+// members than parameters, which are accounted for elsewhere.
+func (g *generation) modelParameters(at place, m member, others bool) {
+	v, _ := jsonOf(m.value)
+	if v.Kind() != pyjson.Object {
+		if !others {
+			g.keepAt(at.pointer, at.pattern, m)
+		}
+		return
+	}
+	if g.parameters {
+		if !others {
+			g.keepAt(at.pointer, at.pattern, m)
+		}
+		return
+	}
+	g.parameters = true
+	g.textAttribute("llm.invocation_parameters", v.Raw())
+	if others {
+		return
+	}
+	g.accounts = append(g.accounts, func() {
+		for name, value := range v.Members() {
+			n := string(name.Text())
+			below := at.below(n)
+			field := sampling[n]
+			if field == "" && g.payload.Member(n).Given() {
+				field = "payload/" + n
+			}
+			switch {
+			case !value.Given():
+				g.note(below.pointer, below.pattern, Left, LeftNull)
+			case field != "":
+				g.note(below.pointer, below.pattern, Taken, "%s", field)
+			default:
+				g.note(below.pointer, below.pattern, Left, "it is not known to shape the output, and can be a credential")
+			}
+		}
+	})
+}
+
+// counts are the names of the counts of tokens in usage, by the names that tools use.
+var tokenCounts = map[string]string{
+	"input": "input_tokens", "output": "output_tokens", "input_tokens": "input_tokens", "output_tokens": "output_tokens",
+	"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens",
+}
+
+// tokens takes counts of tokens, and keeps the others.
+func (g *generation) tokens(at place, m member) {
+	v, _ := jsonOf(m.value)
+	if v.Kind() != pyjson.Object {
+		g.keepAt(at.pointer, at.pattern, m)
+		return
+	}
+	for name, value := range v.Members() {
+		n := string(name.Text())
+		below := at.below(n)
+		if count := tokenCounts[n]; count != "" {
+			g.takeAs(below, member{m.name + "/" + n, value}, isCount, "gen_ai.usage."+count, "usage/"+count)
+			continue
+		}
+		g.keepAt(below.pointer, below.pattern, member{m.name + "/" + n, value})
+	}
+}
+
+// failed marks a generation that failed.
+func (g *generation) failed() {
+	g.span.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR}
+}
+
+// operation is the attribute that says that a span is a generation.
+const operation = "gen_ai.operation.name"
+
+// complete makes the record of the span.
+func (g *generation) complete() Entry {
+	limits := genai.Limits{Labels: max(0, g.options.Limits.Labels-reservedLabels-len(g.labels)), LabelBytes: g.options.Limits.LabelBytes}
+	one := []*tracepb.ResourceSpans{{ScopeSpans: []*tracepb.ScopeSpans{{Spans: []*tracepb.Span{g.span}}}}}
+	for item := range limits.Spans(one) {
+		if item.Err != nil {
+			return g.leave("%s", strings.TrimPrefix(item.Err.Error(), "it has "))
+		}
+		if g.record = parseOwn(item.Record); !g.record.Given() {
+			return g.leave("no generation can be read from it")
+		}
+	}
+	g.payload = g.record.Member("payload")
+	for name, value := range g.record.Members() {
+		switch field := string(name.Text()); field {
+		case "labels":
+			for label, text := range value.Members() {
+				if l := string(label.Text()); l != "operation" { // the same for all
+					g.addLabel(l, string(text.Text()))
+				}
+			}
+		case "usage":
+			g.usage = value
+		default:
+			g.raw(field, value.Raw())
+		}
+	}
+	for _, account := range g.accounts {
+		account()
+	}
+	return g.finish()
+}
+
+// snake returns a name in lower case with underscores: modelParameters becomes model_parameters.
+func snake(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if 'A' <= r && r <= 'Z' {
+			if i > 0 {
+				b.WriteByte('_')
+			}
+			r += 'a' - 'A'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func isAny(v pyjson.Value) bool { return v.Given() }
+
+// list returns the elements of a list, or the value itself as the only element.
+func list(v pyjson.Value) []pyjson.Value {
+	if !isArray(v) {
+		return []pyjson.Value{v}
+	}
+	var all []pyjson.Value
+	for e := range v.Elements() {
+		all = append(all, e)
+	}
+	return all
+}
+
+// elements converts each element of a list in the native value.
+func elements(v pyjson.Value, at place, convert func(pyjson.Value, place) []Entry) (entries []Entry) {
+	for i, e := range list(v) {
+		one := convert(e, place{at.pointer + "/" + strconv.Itoa(i), at.pointer + "/*"})
+		for j := range one {
+			if one[j].Name == "" {
+				one[j].Name = fmt.Sprintf("%s/%d", strings.TrimPrefix(at.pointer, "/"), i)
+			}
+		}
+		entries = append(entries, one...)
+	}
+	return entries
+}

@@ -1,0 +1,103 @@
+package formats
+
+import (
+	"strings"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// langfuse reads what the API or the user interface of Langfuse exports: an observation, a page of
+// observations, or a trace with its observations. Names are in camel case, or with underscores in
+// exports to blob storage.
+func langfuse(v pyjson.Value, o Options) []Entry {
+	for _, name := range [...]string{"data", "observations"} {
+		if page := v.Member(name); isArray(page) {
+			entries := elements(page, top(name), func(e pyjson.Value, at place) []Entry { return []Entry{observation(e, o, at)} })
+			return append(entries, others(v, name, "it is about the whole page or trace"))
+		}
+	}
+	return []Entry{observation(v, o, place{})}
+}
+
+// others returns an entry about the members of a native value that are not in one of its records.
+func others(v pyjson.Value, except, why string) Entry {
+	var e Entry
+	for name, value := range v.Members() {
+		n := string(name.Text())
+		if n == except {
+			continue
+		}
+		if !value.Given() {
+			why = LeftNull
+		}
+		e.Members = append(e.Members, Member{pointerTo(n), pointerTo(n), Left, why})
+	}
+	return e
+}
+
+// observation reads one observation.
+func observation(v pyjson.Value, o Options, at place) Entry {
+	kind := string(v.Member("type").Text())
+	switch {
+	case !isObject(v):
+		return notGeneration(at.pointer, at.pattern, "no object")
+	case kind == "" && !v.Member("model").Given() && !v.Member("providedModelName").Given() && !v.Member("provided_model_name").Given():
+		return notGeneration(at.pointer, at.pattern, "an observation without type and model")
+	case kind != "" && !strings.EqualFold(kind, "GENERATION"):
+		return notGeneration(at.pointer, at.pattern, "an observation of the type "+kind)
+	}
+	g := newGeneration(Langfuse, v, o)
+	g.prefix, g.pattern = at.pointer, at.pattern
+	if g.pattern == "" {
+		g.pattern = at.pointer
+	}
+	g.textAttribute(operation, []byte("chat"))
+	for name, value := range v.Members() {
+		g.observationMember(member{string(name.Text()), value})
+	}
+	return g.complete()
+}
+
+// observationMember takes one member of an observation.
+func (g *generation) observationMember(m member) {
+	at := top(m.name)
+	switch name := snake(m.name); name {
+	case "type":
+		g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "the kind of the record") })
+	case "trace_id":
+		g.identify(at, m, &g.span.TraceId, 16, "trace_id")
+	case "id":
+		g.identify(at, m, &g.span.SpanId, 8, "span_id")
+	case "parent_observation_id":
+		g.identify(at, m, &g.span.ParentSpanId, 8, "parent_span_id")
+	case "start_time":
+		g.begin(at, m)
+	case "end_time":
+		g.end(at, m)
+	case "input":
+		g.input(at, m)
+	case "output":
+		g.output(at, m)
+	case "model", "provided_model_name":
+		g.takeAs(at, m, isID, "gen_ai.request.model", "model")
+	case "model_parameters":
+		g.modelParameters(at, m, false)
+	case "usage_details":
+		g.tokens(at, m)
+	case "prompt_name":
+		g.takeAs(at, m, isID, "gen_ai.prompt.name", "labels/prompt_name")
+	case "prompt_version":
+		g.takeAs(at, m, isAny, "gen_ai.prompt.version", "labels/prompt_version")
+	case "session_id":
+		g.takeAs(at, m, isID, "session.id", "labels/conversation")
+	case "level":
+		if strings.EqualFold(string(m.value.Text()), "ERROR") {
+			g.failed()
+			g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "labels/error") })
+			return
+		}
+		g.keep(m)
+	default:
+		g.keep(m)
+	}
+}

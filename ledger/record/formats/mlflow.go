@@ -1,0 +1,203 @@
+package formats
+
+import (
+	"strings"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// mlflow reads a trace of MLflow: the JSON of a trace, or a row of mlflow.search_traces. Each span
+// of a model is a generation.
+func mlflow(v pyjson.Value, o Options) []Entry {
+	if page := v.Member("traces"); isArray(page) {
+		return elements(page, top("traces"), func(e pyjson.Value, at place) []Entry { return trace(e, o, at) })
+	}
+	return trace(v, o, place{})
+}
+
+// trace reads one trace, which has its spans in data, in spans, or in a trace as a text.
+func trace(v pyjson.Value, o Options, at place) []Entry {
+	if !isObject(v) {
+		return []Entry{notGeneration(at.pointer, at.pattern, "no object")}
+	}
+	root, from, used := v, at, ""
+	if inner, ok := jsonOf(v.Member("trace")); ok && isObject(inner) {
+		root, from, used = inner, at.below("trace"), "trace"
+	}
+	spans, data := root.Member("spans"), root.Member("data")
+	if inner, ok := jsonOf(data); ok && isArray(inner.Member("spans")) {
+		spans, from = inner.Member("spans"), from.below("data")
+		if used == "" {
+			used = "data"
+		}
+	} else if used == "" {
+		used = "spans"
+	}
+	if inner, ok := jsonOf(spans); ok {
+		spans = inner
+	}
+	if !isArray(spans) {
+		if v.Member("attributes").Given() { // a single span
+			return []Entry{mlflowSpan(v, pyjson.Value{}, o, at)}
+		}
+		return []Entry{notGeneration(at.pointer, at.pattern, "no trace with spans")}
+	}
+	entries := elements(spans, from.below("spans"), func(e pyjson.Value, at place) []Entry { return []Entry{mlflowSpan(e, session(v, root), o, at)} })
+	rest := others(v, used, "it is about the whole trace")
+	for i := range rest.Members {
+		rest.Members[i].Pointer, rest.Members[i].Pattern = at.pointer+rest.Members[i].Pointer, at.pattern+rest.Members[i].Pattern
+	}
+	return append(entries, rest)
+}
+
+// session returns the session that a trace belongs to.
+func session(layers ...pyjson.Value) pyjson.Value {
+	for _, layer := range layers {
+		for _, of := range [...]pyjson.Value{layer, layer.Member("info")} {
+			for _, name := range [...]string{"trace_metadata", "request_metadata"} {
+				metadata, _ := jsonOf(of.Member(name))
+				if id := metadata.Member("mlflow.trace.session"); isID(id) {
+					return id
+				}
+			}
+		}
+	}
+	return pyjson.Value{}
+}
+
+// mlflowSpan reads one span.
+func mlflowSpan(v, session pyjson.Value, o Options, at place) Entry {
+	attributes, _ := jsonOf(v.Member("attributes"))
+	kind := unquoted(attributes.Member("mlflow.spanType"))
+	if text := string(kind.Text()); text != "LLM" && text != "CHAT_MODEL" {
+		if text == "" {
+			text = "UNKNOWN"
+		}
+		return notGeneration(at.pointer, at.pattern, "a span of the type "+text)
+	}
+	g := newGeneration(MLflow, v, o)
+	if g.prefix, g.pattern = at.pointer, at.pattern; g.pattern == "" {
+		g.pattern = at.pointer
+	}
+	g.textAttribute(operation, []byte("chat"))
+	if session.Given() {
+		g.valueAttribute("session.id", session)
+	}
+	for name, value := range v.Members() {
+		g.mlflowMember(member{string(name.Text()), value})
+	}
+	for name, value := range attributes.Members() {
+		g.mlflowAttribute(member{string(name.Text()), unquoted(value)}, top("attributes").below(string(name.Text())))
+	}
+	return g.complete()
+}
+
+// unquoted returns the value of an attribute, which MLflow stores as a text with JSON.
+func unquoted(v pyjson.Value) pyjson.Value {
+	if inner, ok := jsonOf(v); ok {
+		return inner
+	}
+	return v
+}
+
+// mlflowMember takes a member of a span other than its attributes.
+func (g *generation) mlflowMember(m member) {
+	at := top(m.name)
+	switch m.name {
+	case "attributes":
+	case "context": // MLflow 2
+		for name, value := range m.value.Members() {
+			inner := member{string(name.Text()), value}
+			g.mlflowID(inner, at.below(inner.name))
+		}
+	case "otel_trace_id", "trace_id", "span_id", "parent_span_id", "parent_id":
+		g.mlflowID(m, at)
+	case "start_time_unix_nano", "start_time":
+		g.begin(at, m)
+	case "end_time_unix_nano", "end_time":
+		g.end(at, m)
+	case "status", "status_code":
+		code := m.value
+		if isObject(code) {
+			code = code.Member("code")
+		}
+		if text := strings.ToUpper(string(code.Text())); strings.HasSuffix(text, "ERROR") || string(code.Raw()) == "2" {
+			g.failed()
+			g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "labels/error") })
+			return
+		}
+		g.note(at.pointer, at.pattern, Left, "it is no error")
+	case "mlflow.span_dict_version", "span_dict_version":
+		g.note(at.pointer, at.pattern, Left, "it is about the format")
+	case "events":
+		if isArray(m.value) && m.value.Len() == 0 {
+			g.note(at.pointer, at.pattern, Left, "it is empty")
+			return
+		}
+		g.keep(m)
+	default:
+		g.keep(m)
+	}
+}
+
+// mlflowID takes an id of a span: in hex, or in base64 in MLflow 3.
+func (g *generation) mlflowID(m member, at place) {
+	if m.name == "trace_id" && g.span.TraceId != nil {
+		g.note(at.pointer, at.pattern, Left, "otel_trace_id is the same")
+		return
+	}
+	v := m.value
+	size, id, label := 8, &g.span.SpanId, "span_id"
+	switch m.name {
+	case "trace_id", "otel_trace_id":
+		size, id, label = 16, &g.span.TraceId, "trace_id"
+	case "parent_span_id", "parent_id":
+		id, label = &g.span.ParentSpanId, "parent_span_id"
+	}
+	if m.name == "otel_trace_id" {
+		g.span.TraceId = nil
+	}
+	if len(v.Text()) == 0 {
+		g.note(at.pointer, at.pattern, Left, "it is empty")
+		return
+	}
+	g.identify(at, member{m.name, hexOfBase64(v, size)}, id, size, label)
+}
+
+// mlflowAttribute takes an attribute of a span.
+func (g *generation) mlflowAttribute(m member, at place) {
+	switch m.name {
+	case "mlflow.spanType":
+		g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "the kind of the record") })
+	case "mlflow.traceRequestId", "mlflow.spanFunctionName", "mlflow.message.format", "mlflow.chat.messages":
+		g.note(at.pointer, at.pattern, Left, "other attributes say the same, or it is about MLflow")
+	case "mlflow.spanInputs":
+		g.modelParameters(at, m, true)
+		if definitions := m.value.Member("tools"); isArray(definitions) {
+			g.textAttribute("gen_ai.tool.definitions", definitions.Raw())
+		}
+		g.input(at, m)
+	case "mlflow.spanOutputs":
+		g.output(at, m)
+	case "mlflow.chat.tokenUsage":
+		g.tokens(at, m)
+	case "mlflow.chat.tools":
+		g.takeAs(at, m, isArray, "gen_ai.tool.definitions", "payload/tools")
+	case "mlflow.llm.model":
+		g.takeAs(at, m, isID, "llm.model_name", "model")
+	case "mlflow.llm.provider":
+		g.takeAs(at, m, isID, "gen_ai.provider.name", "labels/provider")
+	case "temperature", "max_tokens", "seed", "top_p", "top_k", "model": // as some of its integrations write them
+		g.takeAs(at, m, isAny, "gen_ai.request."+m.name, orPayload(m.name))
+	default:
+		g.keepAt(at.pointer, at.pattern, m)
+	}
+}
+
+// orPayload returns the field of a parameter.
+func orPayload(parameter string) string {
+	if field := sampling[parameter]; field != "" {
+		return field
+	}
+	return "payload/" + parameter
+}

@@ -1,0 +1,284 @@
+package formats
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"strings"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// hexOfBase64 returns an id in hex, if it is in base64.
+func hexOfBase64(v pyjson.Value, size int) pyjson.Value {
+	decoded, err := base64.StdEncoding.DecodeString(string(v.Text()))
+	if err != nil || len(decoded) != size || len(v.Text()) == 2*size {
+		return v
+	}
+	return parseOwn(pyjson.AppendString(nil, hex.AppendEncode(nil, decoded)))
+}
+
+// phoenix reads a span of Phoenix: a row of a dataframe of spans, whose columns have dots in their
+// names, or a span or a page of spans of its API.
+func phoenix(v pyjson.Value, o Options) []Entry {
+	if page := v.Member("data"); isArray(page) {
+		entries := elements(page, top("data"), func(e pyjson.Value, at place) []Entry { return []Entry{phoenixSpan(e, o, at)} })
+		return append(entries, others(v, "data", "it is about the whole page"))
+	}
+	return []Entry{phoenixSpan(v, o, place{})}
+}
+
+// phoenixSpan reads one span.
+func phoenixSpan(v pyjson.Value, o Options, at place) Entry {
+	kind := string(v.Member("span_kind").Text())
+	for _, name := range [...]string{"attributes.openinference.span.kind", "spanKind"} {
+		if kind == "" {
+			kind = string(v.Member(name).Text())
+		}
+	}
+	if !strings.EqualFold(kind, "LLM") {
+		if kind == "" {
+			kind = "unknown"
+		}
+		return notGeneration(at.pointer, at.pattern, "a span of the kind "+kind)
+	}
+	g := newGeneration(Phoenix, v, o)
+	if g.prefix, g.pattern = at.pointer, at.pattern; g.pattern == "" {
+		g.pattern = at.pointer
+	}
+	g.textAttribute("openinference.span.kind", []byte("LLM"))
+	p := &phoenixReader{generation: g}
+	for name, value := range v.Members() {
+		n := string(name.Text())
+		switch attribute, column := strings.CutPrefix(n, "attributes."); {
+		case column:
+			p.collect(attribute, value, top(n))
+		case n == "attributes":
+			inner, _ := jsonOf(value)
+			for name, value := range inner.Members() {
+				p.collect(string(name.Text()), value, top(n).below(string(name.Text())))
+			}
+		case n == "context":
+			for name, value := range value.Members() {
+				inner := string(name.Text())
+				p.member(member{"context." + inner, value}, top(n).below(inner))
+			}
+		default:
+			p.member(member{n, value}, top(n))
+		}
+	}
+	p.takeInputs()
+	return g.complete()
+}
+
+// phoenixReader takes the members of a span.
+type phoenixReader struct {
+	*generation
+	values [4]*collected // the values of inputAndOutput
+}
+
+// collected is an attribute and its place.
+type collected struct {
+	member
+	at place
+}
+
+// inputAndOutput are the attributes with the input, and those with the output. The messages take
+// precedence.
+var inputAndOutput = [4]string{"llm.input_messages", "input.value", "llm.output_messages", "output.value"}
+
+// member takes a member of a span other than its attributes.
+func (p *phoenixReader) member(m member, at place) {
+	switch m.name {
+	case "span_kind", "spanKind":
+		p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, Taken, "the kind of the record") })
+	case "context.trace_id":
+		p.identify(at, m, &p.span.TraceId, 16, "trace_id")
+	case "context.span_id":
+		p.identify(at, m, &p.span.SpanId, 8, "span_id")
+	case "parent_id":
+		p.identify(at, m, &p.span.ParentSpanId, 8, "parent_span_id")
+	case "start_time":
+		p.begin(at, m)
+	case "end_time":
+		p.end(at, m)
+	case "status_code":
+		if string(m.value.Text()) == "ERROR" {
+			p.failed()
+			p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, Taken, "labels/error") })
+			return
+		}
+		p.note(at.pointer, at.pattern, Left, "it is no error")
+	default:
+		p.keepAt(at.pointer, at.pattern, m)
+	}
+}
+
+// phoenixTokens are the counts of tokens that a record has.
+var phoenixTokens = map[string]string{"llm.token_count.prompt": "usage/input_tokens", "llm.token_count.completion": "usage/output_tokens"}
+
+// collect takes an attribute. The attributes of a name with dots can also be nested objects.
+func (p *phoenixReader) collect(name string, v pyjson.Value, at place) {
+	m := member{name, v}
+	for i, wanted := range inputAndOutput {
+		if name == wanted {
+			p.values[i] = &collected{m, at}
+			return
+		}
+	}
+	switch name {
+	case "llm.model_name":
+		p.takeAs(at, m, isID, name, "model")
+	case "llm.provider", "llm.system":
+		p.takeAs(at, m, isID, name, "labels/provider")
+	case "session.id":
+		p.takeAs(at, m, isID, name, "labels/conversation")
+	case "llm.prompt_template.version":
+		p.takeAs(at, m, isAny, name, "labels/prompt_version")
+	case "llm.invocation_parameters":
+		p.modelParameters(at, m, false)
+	case "llm.tools":
+		p.tools(m, at)
+	case "openinference.span.kind":
+		p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, Taken, "the kind of the record") })
+	case "input.mime_type", "output.mime_type":
+		p.note(at.pointer, at.pattern, Left, "the value itself shows it")
+	case "llm", "input", "output", "session", "openinference", "llm.token_count", "llm.prompt_template":
+		if !isObject(v) {
+			p.keepAt(at.pointer, at.pattern, m)
+			return
+		}
+		for inner, value := range v.Members() {
+			n := string(inner.Text())
+			p.collect(name+"."+n, value, at.below(n))
+		}
+	default:
+		if as := phoenixTokens[name]; as != "" {
+			if f, ok := v.Float(); ok && v.Kind() == pyjson.Float { // a column of a dataframe with gaps
+				m.value = parseOwn(pyjson.AppendFloat(nil, f))
+			}
+			p.takeAs(at, m, isNumber, name, as)
+			return
+		}
+		p.keepAt(at.pointer, at.pattern, m)
+	}
+}
+
+// tools takes the definitions of tools, which are texts with JSON.
+func (p *phoenixReader) tools(m member, at place) {
+	v, _ := jsonOf(m.value)
+	if !isArray(v) || v.Len() == 0 {
+		p.keepAt(at.pointer, at.pattern, m)
+		return
+	}
+	text := []byte{'['}
+	for e := range v.Elements() {
+		e = nested(e)
+		if schema := e.Member("tool").Member("json_schema"); schema.Given() {
+			e = unquoted(schema)
+		}
+		if len(text) > 1 {
+			text = append(text, ',')
+		}
+		text = append(text, e.Raw()...)
+	}
+	p.textAttribute("gen_ai.tool.definitions", append(text, ']'))
+	p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, Taken, "payload/tools") })
+}
+
+// takeInputs takes the input and the output.
+func (p *phoenixReader) takeInputs() {
+	for i, as := range [...]string{"gen_ai.input.messages", "", "gen_ai.output.messages", ""} {
+		c := p.values[i]
+		if c == nil {
+			continue
+		}
+		v, _ := jsonOf(c.value)
+		switch {
+		case as != "" && isArray(v) && v.Len() > 0:
+			text := []byte{'['}
+			for e := range v.Elements() {
+				if len(text) > 1 {
+					text = append(text, ',')
+				}
+				text = append(text, nested(e).Raw()...)
+			}
+			p.textAttribute(as, append(text, ']'))
+			p.accounts = append(p.accounts, func() {
+				where := "output"
+				if i == 0 {
+					where = p.whereInput()
+				}
+				p.note(c.at.pointer, c.at.pattern, Taken, "%s", where)
+			})
+			if other := p.values[i+1]; other != nil && other.value.Given() {
+				p.accounts = append(p.accounts, func() { p.note(other.at.pointer, other.at.pattern, Left, "the messages say the same") })
+				p.values[i+1] = nil
+			}
+		case as != "":
+			p.keepAt(c.at.pointer, c.at.pattern, c.member)
+		case i == 1:
+			p.input(c.at, c.member)
+		default:
+			p.output(c.at, c.member)
+		}
+	}
+}
+
+// nested returns an object whose names have dots as nested objects: message.role becomes the member
+// role of message. It also converts the elements of its lists.
+func nested(v pyjson.Value) pyjson.Value {
+	var w pyjson.Builder
+	appendNested(&w, v, 0)
+	return parseOwn(w.B)
+}
+
+// maxNested limits how deep lists in messages nest.
+const maxNested = 8
+
+func appendNested(w *pyjson.Builder, v pyjson.Value, depth int) {
+	switch {
+	case isArray(v) && depth < maxNested:
+		w.B = append(w.B, '[')
+		i := 0
+		for e := range v.Elements() {
+			w.Comma(i)
+			appendNested(w, e, depth+1)
+			i++
+		}
+		w.B = append(w.B, ']')
+	case isObject(v) && depth < maxNested:
+		var members []member
+		for name, value := range v.Members() {
+			members = append(members, member{string(name.Text()), value})
+		}
+		appendMembers(w, members, depth)
+	default:
+		w.B = append(w.B, v.Raw()...)
+	}
+}
+
+// appendMembers appends an object. Members whose names agree up to a dot become one member.
+func appendMembers(w *pyjson.Builder, members []member, depth int) {
+	var names []string
+	below := make(map[string][]member)
+	for _, m := range members {
+		first, rest, dotted := strings.Cut(m.name, ".")
+		if !dotted || depth >= maxNested {
+			first, rest = m.name, ""
+		}
+		if below[first] == nil {
+			names = append(names, first)
+		}
+		below[first] = append(below[first], member{rest, m.value})
+	}
+	w.Open()
+	for _, name := range names {
+		w.Name(name)
+		if own := below[name][0]; own.name == "" {
+			appendNested(w, own.value, depth+1)
+			continue
+		}
+		appendMembers(w, below[name], depth+1)
+	}
+	w.Close()
+}

@@ -1,0 +1,245 @@
+// The page. Everything that came with the pack is shown as text, never as markup.
+
+import { systemPromptForm, outputForm, textHash, words } from "../../../../clients/typescript/src/hashes/texts.js";
+import { sha256, toHex, utf8Text, wtf8 } from "../../../../clients/typescript/src/verify/bytes.js";
+import { VerificationError } from "../../../../clients/typescript/src/verify/errors.js";
+import { canonical, compact, parseJSON, quoted, spaced } from "../../../../clients/typescript/src/verify/json.js";
+import { parseVerifierKey } from "../../../../clients/typescript/src/verify/note.js";
+import { nodesRoot } from "../../../../clients/typescript/src/hashes/records.js";
+import { Verification, fails, unchecked, worst } from "./verify.js";
+
+// The rules as this page computes them, so that tests in a browser can compare them with CPython's.
+export { VerificationError, canonical, compact, nodesRoot, outputForm, parseJSON, sha256, spaced, systemPromptForm, textHash, toHex, words, wtf8 };
+
+// element makes an element with a class (or none) and children, which may be texts.
+function element(name, className, ...children) {
+  const made = document.createElement(name);
+  if (className) made.className = className;
+  made.append(...children.filter((child) => child !== null));
+  return made;
+}
+
+// foreign is text that came with the pack: it cannot turn the text around it.
+function foreign(text, className) {
+  return element("bdi", className, String(text));
+}
+
+function byId(id) {
+  return document.getElementById(id);
+}
+
+const marks = {
+  holds: ["✓", "holds: "],
+  fails: ["✗", "does not hold: "],
+  unchecked: ["?", "not checked: "],
+};
+
+// mark is a verdict for the eye, and in words for those who do not see it.
+function mark(verdict) {
+  const [sign, words] = marks[verdict], made = element("span", "mark", sign);
+  made.setAttribute("role", "img");
+  made.setAttribute("aria-label", words);
+  return made;
+}
+
+function stepsOf(steps) {
+  const list = element("ul", "steps");
+  for (const step of steps) {
+    list.append(element("li", step.verdict, mark(step.verdict), element("span", "", element("strong", "", foreign(step.name), ": "), foreign(step.says))));
+  }
+  return list;
+}
+
+function describe(list, rows) {
+  list.replaceChildren(...rows.filter(([, value]) => value).flatMap(([name, value]) => [element("dt", "", name), element("dd", "", foreign(value))]));
+  return list;
+}
+
+function table(label, heads, rows) {
+  const head = element("tr", "", ...heads.map((text) => {
+    const cell = element("th", "", text);
+    cell.scope = "col";
+    return cell;
+  }));
+  const body = rows.map((cells) => element("tr", "", ...cells.map((cell) => element("td", "", cell))));
+  const made = element("table", "", element("thead", "", head), element("tbody", "", ...body));
+  made.setAttribute("aria-label", label);
+  return made;
+}
+
+const kinds = {
+  ledger_created: "the ledger was created", ipc_record: "how one text was generated (IPC record)", run_dag: "the stages of a run (run-DAG)",
+  citation_set: "what an answer rests on (citation set)", path_fingerprint: "a path and its content (path fingerprint)",
+  record_state_changed: "a record’s state was changed", path_validated: "a path was validated", source_registered: "a source was registered",
+  source_revoked: "a source was revoked", content_redacted: "content was erased", record_refused: "a record was refused", key_rotated: "the signing key was changed",
+  note: "a note on a record",
+};
+
+const origins = {
+  match: "computed by the ledger, and claimed by the writer", mismatch: "computed by the ledger; the writer claimed another", computed: "computed by the ledger",
+  claimed: "claimed by the writer",
+};
+
+// indented is a value of JSON for reading.
+function indented(value, indent) {
+  const deeper = indent + "  ", between = ",\n" + deeper;
+  if (Array.isArray(value) && value.length > 0) return "[\n" + deeper + value.map((v) => indented(v, deeper)).join(between) + "\n" + indent + "]";
+  if (!(value instanceof Map) || value.size === 0) return canonical(value, spaced);
+  return "{\n" + deeper + [...value].map(([name, v]) => quoted(name) + ": " + indented(v, deeper)).join(between) + "\n" + indent + "}";
+}
+
+// plain is a member of the event for the table: texts without their quotes.
+function plain(value) {
+  return typeof value === "string" ? value : indented(value, "");
+}
+
+function hashTable(record) {
+  const rows = record.hashes.map((hash) => {
+    const by = hash.recomputed ? "computed here" : origins[hash.result] ?? "no check of its own";
+    return [foreign(hashLabel(hash.name, record.event)), foreign(hash.stated ?? "none", "hash"), hash.stated === null ? "" : (!hash.recomputed ? "" : hash.holds ? "✓ " : "✗ ") + by];
+  });
+  return rows.length ? [element("h3", "", "Hashes"), table("Hashes", ["of", "hash", "known from"], rows)] : [];
+}
+
+// claimTable lists the writer's claims that did not hold: that they are in the log is
+// what the ledger is for.
+function claimTable(record) {
+  const rows = record.refuted.map((claim) => [foreign(claim.name), foreign(claim.claimed ?? "none", "hash"), foreign(claim.computed ?? "none", "hash")]);
+  return rows.length ? [element("h3", "", "Claims of the writer that did not hold"), table("Claims that did not hold", ["of", "claimed", "computed by the ledger"], rows)] : [];
+}
+
+// hashLabel is what a hash is of.
+function hashLabel(name, event) {
+  const [list, i] = name.split("/"), members = event.get("record");
+  if (list === "nodes") return "stage " + members.get("nodes")[i].get("stage");
+  if (list === "citations") return "chunk of " + members.get("citations")[i].get("source_id");
+  return name;
+}
+
+function contentOf(record) {
+  return record.pieces.flatMap((piece) => {
+    const title = element("h3", "", "Content: ", foreign(piece.name), " (" + piece.size + " bytes)");
+    if (piece.bytes) {
+      const text = utf8Text(piece.bytes), shown = element("pre", "", text ?? toHex(piece.bytes));
+      shown.dir = "auto";
+      shown.tabIndex = 0;
+      return [title, text === null ? element("p", "", "Not valid UTF-8; its bytes in hexadecimal:") : null, shown];
+    }
+    const why = piece.erased ? "Erased. Its digest stays in the event: " : piece.changed ? "Changed, and therefore not shown. The event names the digest " : "Not in this file. Its digest is in the event: ";
+    return [title, element("p", "", why, foreign(piece.digest, "hash"))];
+  }).filter((part) => part !== null);
+}
+
+// shownElsewhere are members of an event's record that have a place of their own.
+const shownElsewhere = new Set(["content", "hashes", "nodes", "citations"]);
+
+function eventOf(record) {
+  const { event } = record, members = event.get("record");
+  const rows = [["recorded", event.get("time")], ["by", event.get("actor")]];
+  for (const [name, value] of members) {
+    if (!shownElsewhere.has(name)) rows.push([foreign(name), plain(value)]);
+  }
+  const whole = element("details", "", element("summary", "", "The event, word for word"), element("pre", "", indented(event, "")));
+  return [element("h3", "", "What the event says"), describe(element("dl"), rows), ...hashTable(record), ...claimTable(record), ...contentOf(record), whole];
+}
+
+function showRecord(record) {
+  const verdict = worst(record.steps), { event } = record;
+  const kind = event ? kinds[event.get("kind")] ?? event.get("kind") : "it could not be read";
+  const run = event?.get("record").get("run_id");
+  const title = element("summary", "", mark(verdict), " ", element("strong", "", "Event " + record.record.seq), ": ", foreign(kind), element("span", "quiet",
+    event ? ", recorded " + event.get("time") : "", run ? ", run " : "", run ? foreign(run) : "", refuted(record.refuted.length)));
+  const made = element("details", "record " + verdict, title, stepsOf(record.steps));
+  made.dataset.seq = record.record.seq;
+  // What it says is built when somebody wants to see it.
+  made.addEventListener("toggle", () => fill(made, record));
+  if (verdict === fails) made.open = true;
+  return made;
+}
+
+function refuted(n) {
+  return n === 0 ? "" : n === 1 ? "; one claim of the writer did not hold" : "; " + n + " claims of the writer did not hold";
+}
+
+function fill(shown, record) {
+  if (shown.dataset.filled || !record.event) return;
+  shown.dataset.filled = "yes";
+  shown.append(...eventOf(record));
+}
+
+const contentSays = {
+  included: "with their content as far as it is not erased", "left out": "without their content, which whoever made the file left out",
+  "no right": "without their content, which whoever made the file may not read",
+};
+
+function showVerdict(done) {
+  const n = done.records.length, all = n === 1 ? "The record" : "All " + n + " records";
+  const first = done.steps.find((s) => s.verdict === fails), bad = done.records.filter((record) => worst(record.steps) === fails);
+  const words = {
+    verified: ["✓ Verified", all + " in this file " + (n === 1 ? "is" : "are") + " in the log that the key you gave signs, unchanged."],
+    consistent: ["Consistent, but whose?", all + " in this file agree" + (n === 1 ? "s" : "") + " with the key that the file brings along. To know that it is the ledger’s, compare it with one that you trust: paste that below."],
+    unchecked: ["Not checked", "This browser cannot check all of it: " + (done.steps.find((s) => s.verdict === unchecked)?.says ?? "")],
+    failed: ["✗ Not verified", first ? first.name + ": " + first.says : bad.length + " of " + n + " records do not hold: event " + bad.map((r) => r.record.seq).slice(0, 10).join(", ") + "."],
+  }[done.verdict()];
+  document.documentElement.className = done.verdict();
+  document.documentElement.dataset.verdict = done.verdict();
+  byId("verdict-title").textContent = words[0];
+  byId("verdict-says").replaceChildren(foreign(words[1]));
+}
+
+function showAll(done) {
+  const { pack, checkpoint, signer } = done;
+  byId("whole").replaceChildren(...stepsOf(done.steps).children);
+  if (checkpoint) {
+    describe(byId("log"), [["log", checkpoint.origin], ["events in it", String(checkpoint.size)], ["signed with", signer?.text ?? ""],
+      ["this file’s key", signer && !done.key ? "" : (pack.verifier_keys ?? []).join(" ")]]);
+  }
+  if (done.records.length > 0) {
+    document.title = "Audit pack of " + pack.ledger;
+    byId("about").replaceChildren("Ledger ", foreign(pack.ledger), ", file made ", foreign(pack.exported), ", " + done.records.length + " records.");
+    byId("records-says").textContent = "In the order of the log, " + (contentSays[pack.content] ?? "") + ".";
+  }
+  byId("records").replaceChildren(...done.records.map(showRecord));
+  showVerdict(done);
+}
+
+// openAll fills and opens every record, for a print that shows all.
+export function openAll() {
+  for (const shown of document.querySelectorAll("details.record")) shown.dispatchEvent(new Event("toggle"));
+  for (const shown of document.querySelectorAll("details")) shown.open = true;
+}
+
+let latest = 0; // check that began last: only that is shown
+
+// check verifies the pack with the reader's key, or with the file's own where that is "".
+export async function check(key) {
+  const turn = ++latest;
+  let pack = null;
+  try {
+    pack = JSON.parse(byId("pack").textContent);
+  } catch {
+    // It is said below that the file is not complete.
+  }
+  const done = new Verification(pack ?? {}, key);
+  if (!globalThis.crypto?.subtle) {
+    done.steps.push({ name: "The browser", verdict: unchecked, says: "it offers no cryptography here; open the file from your disk, or over https" });
+  } else {
+    await done.run();
+  }
+  if (turn === latest) showAll(done);
+  return done.verdict();
+}
+
+byId("key-form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const key = byId("key").value.trim();
+  byId("key-says").textContent = "";
+  try {
+    if (key) await parseVerifierKey(key);
+    await check(key);
+  } catch (error) {
+    byId("key-says").textContent = error.message;
+  }
+});
+addEventListener("beforeprint", openAll);
+check("");

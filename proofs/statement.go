@@ -1,0 +1,205 @@
+package proofs
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/mod/sumdb/note"
+)
+
+// First lines of the statements that the keys of a ledger sign in addition to checkpoints.
+// Origins contain no spaces, so a statement cannot be mistaken for a checkpoint. A handover
+// begins with another title.
+const (
+	backupTitle = "colophon backup manifest v1\n"
+	exportTitle = "colophon export manifest v1\n"
+)
+
+func backupText(digest Hash) string { return backupTitle + hex.EncodeToString(digest[:]) + "\n" }
+
+// SignBackup returns a note about the manifest of a backup, signed with the keys of the
+// server's ledgers. digest is the manifest's SHA-256.
+func SignBackup(digest Hash, signers ...*Signer) ([]byte, error) {
+	signed, err := signStatement(backupText(digest), signers)
+	if err != nil {
+		return nil, fmt.Errorf("sign backup note: %w", err)
+	}
+	return signed, nil
+}
+
+// VerifyBackup returns the verifiers that signed the backup note of the manifest with this
+// digest. It returns ErrWrongKey if none of them signed, ErrSignature if a signature is
+// invalid or the note is about another manifest, or ErrMalformed. It ignores bounds and
+// conditions of the verifiers, since a backup has no size.
+func VerifyBackup(signed []byte, digest Hash, verifiers ...*Verifier) ([]*Verifier, error) {
+	text, by, err := openStatement("backup", signed, verifiers)
+	switch {
+	case err != nil:
+		return nil, err
+	case text != backupText(digest):
+		return nil, fmt.Errorf("%w: the backup note is about another manifest", ErrSignature)
+	}
+	return by, nil
+}
+
+// ExportManifest is a ledger's signed statement of the answer to a question at one tree size
+// (spec: Export manifests).
+type ExportManifest struct {
+	Checkpoint        // origin, tree size, and root of the log
+	Question   string // path below the ledger's, with its parameters sorted by name
+	Rows       uint64 // number of rows
+	// RowsRoot is the RFC 6962 root of the tree whose leaves are the rows, each in the JSON
+	// text of the answer.
+	RowsRoot Hash
+	// Rest is the SHA-256 of the answer without its rows: a JSON object with sorted members.
+	Rest Hash
+}
+
+// text returns the signed part of the note.
+func (m *ExportManifest) text() string {
+	line := base64.StdEncoding.EncodeToString
+	return exportTitle + m.Checkpoint.text() + m.Question + "\n" + strconv.FormatUint(m.Rows, 10) + "\n" + line(m.RowsRoot[:]) + "\n" + line(m.Rest[:]) + "\n"
+}
+
+// Digest returns the SHA-256 of the signed text. Two servers that give the same answer at the
+// same tree size have the same digest, even if their signatures differ.
+func (m *ExportManifest) Digest() Hash { return sum([]byte(m.text()), nil) }
+
+// SignExport returns the signed note of an export manifest. It returns ErrOrigin if a signer's
+// origin is not the manifest's, and ErrMalformed if the question has more than one line.
+func SignExport(m *ExportManifest, signers ...*Signer) ([]byte, error) {
+	if m.Question == "" || strings.ContainsAny(m.Question, "\n\r") {
+		return nil, fmt.Errorf("%w: the question %.100q is empty or has more than one line", ErrMalformed, m.Question)
+	}
+	for _, s := range signers {
+		if s.Origin() != m.Origin {
+			return nil, fmt.Errorf("%w: the manifest has the origin %.100q, but the signer has %.100q", ErrOrigin, m.Origin, s.Origin())
+		}
+	}
+	signed, err := signStatement(m.text(), signers)
+	if err != nil {
+		return nil, fmt.Errorf("sign export manifest: %w", err)
+	}
+	return signed, nil
+}
+
+// OpenExport reads and verifies the signed note of an export manifest. It returns ErrWrongKey
+// if none of the verifiers signed, ErrSignature if a signature is invalid, ErrOrigin if the
+// verifiers that signed belong to another origin, ErrMalformed if the text is not in the form
+// that SignExport writes, ErrRetired if the key was retired before the manifest's tree size,
+// or the error of the verifier's condition.
+func OpenExport(signed []byte, verifiers ...*Verifier) (*ExportManifest, error) {
+	text, by, err := openStatement("export manifest", signed, verifiers)
+	if err != nil {
+		return nil, err
+	}
+	m, err := parseExport(text)
+	if err != nil {
+		return nil, err
+	}
+	refusal := fmt.Errorf("%w: the export manifest has the origin %.100q, which is not that of its key", ErrOrigin, m.Origin)
+	for _, v := range by {
+		if v.Name() != m.Origin {
+			continue
+		}
+		if refusal = v.counts(m.Checkpoint); refusal == nil {
+			return m, nil
+		}
+	}
+	return nil, refusal
+}
+
+// parseExport parses the text of an export manifest.
+func parseExport(text string) (*ExportManifest, error) {
+	body, is := strings.CutPrefix(text, exportTitle)
+	lines := strings.Split(body, "\n")
+	if !is || len(lines) != 8 {
+		return nil, fmt.Errorf("%w: it is not an export manifest of 8 lines", ErrMalformed)
+	}
+	checkpoint, err := parseCheckpoint(strings.Join(lines[:3], "\n") + "\n")
+	if err != nil {
+		return nil, err
+	}
+	m := &ExportManifest{Checkpoint: checkpoint, Question: lines[3]}
+	if m.Rows, err = strconv.ParseUint(lines[4], 10, 64); err != nil {
+		return nil, fmt.Errorf("%w: number of rows: %w", ErrMalformed, err)
+	}
+	for i, to := range []*Hash{&m.RowsRoot, &m.Rest} {
+		h, err := base64.StdEncoding.DecodeString(lines[5+i])
+		if err != nil || len(h) != HashSize {
+			return nil, fmt.Errorf("%w: the export manifest has %.100q in place of a hash", ErrMalformed, lines[5+i])
+		}
+		*to = Hash(h)
+	}
+	if m.text() != text {
+		return nil, fmt.Errorf("%w: the export manifest is not in canonical form", ErrMalformed)
+	}
+	return m, nil
+}
+
+// Covers returns ErrInclusion unless the manifest is about the rows with these leaf hashes and
+// about the rest of the answer.
+func (m *ExportManifest) Covers(leaves []Hash, rest []byte) error {
+	switch {
+	case uint64(len(leaves)) != m.Rows:
+		return fmt.Errorf("%w: there are %d rows, but the signed manifest is about %d", ErrInclusion, len(leaves), m.Rows)
+	case RowsRoot(leaves) != m.RowsRoot:
+		return fmt.Errorf("%w: the rows are not those of the signed manifest", ErrInclusion)
+	case sum(rest, nil) != m.Rest:
+		return fmt.Errorf("%w: the rest of the answer is not that of the signed manifest", ErrInclusion)
+	}
+	return nil
+}
+
+// RowsRoot returns the RFC 6962 root of the tree with these leaf hashes.
+func RowsRoot(leaves []Hash) Hash {
+	tree, err := OpenTree(0, nil, nil)
+	if err != nil {
+		panic(err) // an empty tree reads nothing
+	}
+	for _, leaf := range leaves {
+		tree.Append(leaf)
+		tree.TakeDirty() // completed tiles are not needed
+	}
+	return tree.Root()
+}
+
+// signStatement returns a signed note with this text.
+func signStatement(text string, signers []*Signer) ([]byte, error) {
+	keys := make([]note.Signer, len(signers))
+	for i, s := range signers {
+		keys[i] = s.signer
+	}
+	return note.Sign(&note.Note{Text: text}, keys...)
+}
+
+// openStatement returns the text of a signed note, and the verifiers that signed it. what names the
+// note in errors.
+func openStatement(what string, signed []byte, verifiers []*Verifier) (text string, by []*Verifier, err error) {
+	if len(signed) > maxCheckpoint {
+		return "", nil, fmt.Errorf("%w: the %s has %d bytes, which is too long", ErrMalformed, what, len(signed))
+	}
+	known := knownKeys(verifiers)
+	opened, err := note.Open(signed, known)
+	var unverified *note.UnverifiedNoteError
+	switch {
+	case errors.As(err, &unverified):
+		return "", nil, fmt.Errorf("%w: the %s is signed by %s, not by %s", ErrWrongKey, what, signatureNames(unverified.Note.UnverifiedSigs), known)
+	case errors.As(err, new(*note.InvalidSignatureError)):
+		return "", nil, fmt.Errorf("%w: the %s was changed after it was signed", ErrSignature, what)
+	case err != nil:
+		return "", nil, fmt.Errorf("%w: %s: %w", ErrMalformed, what, err)
+	}
+	for _, s := range opened.Sigs {
+		for _, v := range known {
+			if v.Name() == s.Name && v.KeyHash() == s.Hash {
+				by = append(by, v)
+			}
+		}
+	}
+	return opened.Text, by, nil
+}
