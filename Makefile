@@ -29,7 +29,7 @@ GOSECFLAGS  := -quiet -exclude=G115,G304,G104 -exclude-dir=deploy/release -exclu
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race fuzz hostile faults ha drill gate manifests lint security bench growth e2e interop rapidoc release
+.PHONY: help run build test race fuzz hostile faults ha drill gate manifests lint security bench growth e2e interop rapidoc console release
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -111,6 +111,9 @@ rapidoc: ## Update RapiDoc, which renders /docs, from npm (RAPIDOC is its versio
 	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT; \
 	npm pack --silent --pack-destination "$$scratch" rapidoc@$(RAPIDOC) && tar xzf "$$scratch/rapidoc-$(RAPIDOC).tgz" -C "$$scratch" && \
 	cp "$$scratch/package/LICENSE.txt" "$$scratch/package/dist/rapidoc-min.js" "$$scratch/package/dist/rapidoc-min.js.LICENSE.txt" api/reference/rapidoc
+
+console: ## Check and rebuild the web page in console/dist (needs Node 20; Go needs only the result)
+	cd console && npm ci --silent --ignore-scripts --no-audit --no-fund && npm run --silent all
 
 release: export CGO_ENABLED = 0
 release: ## Build dist/: static binaries for all PLATFORMS, a bill of materials for each, and checksums

@@ -2,6 +2,8 @@ module colophon
 
 go 1.26.0
 
+ignore ./console/node_modules
+
 require (
 	github.com/Azure/azure-sdk-for-go/sdk/azcore v1.23.1
 	github.com/Azure/azure-sdk-for-go/sdk/azidentity v1.14.1

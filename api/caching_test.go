@@ -23,6 +23,8 @@ func TestEveryAnswerStatesItsCaching(t *testing.T) {
 				require.Contains(t, []string{"private, no-cache", "no-store"}, kept, "%s %d", e.route, a.status)
 			case strings.Contains(path, "/log/tile/"):
 				require.Equal(t, "private, max-age=31536000, immutable", kept)
+			case strings.HasPrefix(path, "/ui/"):
+				require.Equal(t, "public, max-age=31536000, immutable", kept)
 			case strings.Contains(path, "/content/"), strings.HasSuffix(path, "/document"), strings.HasSuffix(path, "/diff"), strings.HasSuffix(path, "/member-secret"), strings.HasSuffix(path, "/run-dags/lookup"):
 				require.Equal(t, "no-store", kept, e.route)
 			default:

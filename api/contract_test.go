@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -256,6 +257,12 @@ func TestReadsOfWhatWasWritten(t *testing.T) {
 		s.do(t, k, http.StatusOK)
 	}
 	s.do(t, call{method: http.MethodGet, route: "/"}, http.StatusFound)
+	page := s.do(t, call{method: http.MethodGet, route: "/", header: map[string]string{"Accept": "text/html,*/*;q=0.8"}}, http.StatusOK)
+	version := regexp.MustCompile(`"ui/([^/]+)/app.js"`).FindStringSubmatch(string(page.body))[1]
+	for _, file := range []string{"app.js", "style.css", "icon.svg", "licences.txt"} {
+		s.do(t, call{method: http.MethodGet, route: "/ui/{version}/{file}", path: map[string]string{"version": version, "file": file}}, http.StatusOK)
+	}
+	s.do(t, call{method: http.MethodGet, route: "/ui/{version}/{file}", path: map[string]string{"version": "other", "file": "app.js"}}, http.StatusNotFound)
 }
 
 func TestExamplesOfReceiptsVerify(t *testing.T) {

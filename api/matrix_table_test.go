@@ -39,6 +39,7 @@ func expectations() []expectation {
 func expectedOfServer() []expectation {
 	return []expectation{
 		{"GET /", nothing, 302, "/", ""},
+		{"GET /ui/{version}/{file}", nothing, 200, consoleScript(), ""},
 		{"GET /healthz", nothing, 200, "/healthz", ""},
 		{"GET /readyz", nothing, 200, "/readyz", ""},
 		{"GET /version", nothing, 200, "/version", ""},

@@ -11,11 +11,27 @@ import (
 	"colophon/api/call"
 	"colophon/api/problem"
 	"colophon/api/reference"
+	"colophon/console"
 	"colophon/storage"
 )
 
-// home redirects to the documentation.
-func (s *Server) home(c *call.Call) error { return c.Redirect(http.StatusFound, "/docs") }
+// home sends the console to browsers, and redirects other clients to the documentation.
+func (s *Server) home(c *call.Call) error {
+	c.Response().Header().Add(echo.HeaderVary, echo.HeaderAccept)
+	if call.PreferredType(c.Request()) != echo.MIMETextHTML {
+		return c.Redirect(http.StatusFound, "/docs")
+	}
+	console.Page(c.Response(), c.Request(), call.AcceptsGzip(c.Request()))
+	return nil
+}
+
+// consoleFile sends a file of the console.
+func (s *Server) consoleFile(c *call.Call) error {
+	if !console.File(c.Response(), c.Request(), call.AcceptsGzip(c.Request()), c.Param("version"), c.Param("file")) {
+		return echo.ErrNotFound
+	}
+	return nil
+}
 
 // healthz reports that the process answers. The text names a fault of the index.
 func (s *Server) healthz(c *call.Call) error {

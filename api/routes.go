@@ -36,6 +36,7 @@ func (s *Server) serverRoutes() []route {
 	nothing := call.Needs{On: call.NoLedger}
 	list := []route{
 		{http.MethodGet, "/", nothing, s.home},
+		{http.MethodGet, "/ui/:version/:file", nothing, s.consoleFile},
 		{http.MethodGet, "/healthz", nothing, s.healthz},
 		{http.MethodGet, "/readyz", nothing, s.readyz},
 		{http.MethodGet, "/version", nothing, s.version},

@@ -48,7 +48,13 @@ func startServers(t *testing.T) []*server {
 // startServer starts a server with these variables.
 func startServer(t *testing.T, environ ...string) *server {
 	t.Helper()
-	command := exec.Command(colophon, "serve", "--listen", "127.0.0.1:0", "--publish", "file://"+t.TempDir(), "--publish-ledgers", "default")
+	return startWith(t, []string{"--publish", "file://" + t.TempDir(), "--publish-ledgers", "default"}, environ...)
+}
+
+// startWith starts a server with these flags and variables.
+func startWith(t *testing.T, flags []string, environ ...string) *server {
+	t.Helper()
+	command := exec.Command(colophon, append([]string{"serve", "--listen", "127.0.0.1:0"}, flags...)...)
 	command.Env = append(append(os.Environ(), "GOMEMLIMIT=1GiB", "COLOPHON_DATA="+t.TempDir()), environ...)
 	log := new(bytes.Buffer)
 	command.Stderr = log

@@ -57,3 +57,17 @@ func Quality(parameters string) float64 {
 	}
 	return 1
 }
+
+// AcceptsGzip reports whether the request names gzip with a quality above 0 (RFC 9110, section
+// 12.5.3).
+func AcceptsGzip(r *http.Request) bool {
+	for _, header := range r.Header.Values(echo.HeaderAcceptEncoding) {
+		for part := range strings.SplitSeq(strings.ToLower(header), ",") {
+			name, parameters, _ := strings.Cut(part, ";")
+			if strings.TrimSpace(name) == "gzip" && Quality(parameters) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}

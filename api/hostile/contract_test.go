@@ -49,6 +49,8 @@ func loadContract() (*contract, error) {
 	openapi3filter.RegisterBodyDecoder(linesType, decodeLines)
 	openapi3filter.RegisterBodyDecoder("text/html", openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("text/javascript", openapi3filter.PlainBodyDecoder)
+	openapi3filter.RegisterBodyDecoder("text/css", openapi3filter.PlainBodyDecoder)
+	openapi3filter.RegisterBodyDecoder("image/svg+xml", openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder(streamType, openapi3filter.PlainBodyDecoder)
 	document, err := openapi3.NewLoader().LoadFromData(colophon.OpenAPI)
 	if err != nil {

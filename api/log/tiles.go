@@ -83,7 +83,7 @@ func (h *Handlers) Tile(c *call.Call) error {
 		return answerBytes(c, body[:path.Width*proofs.HashSize])
 	}
 	c.Response().Header().Add(echo.HeaderVary, echo.HeaderAcceptEncoding)
-	if acceptsGzip(c.Request()) {
+	if call.AcceptsGzip(c.Request()) {
 		return answerGzip(c, body)
 	}
 	return answerBytes(c, body)
@@ -169,20 +169,6 @@ func (h *Handlers) bundle(c *call.Call, l *ledger.Ledger, path proofs.TilePath) 
 		}
 	}
 	return body, nil
-}
-
-// acceptsGzip reports whether the request names gzip with a quality above 0 (RFC 9110, section
-// 12.5.3).
-func acceptsGzip(r *http.Request) bool {
-	for _, header := range r.Header.Values(echo.HeaderAcceptEncoding) {
-		for part := range strings.SplitSeq(strings.ToLower(header), ",") {
-			name, parameters, _ := strings.Cut(part, ";")
-			if strings.TrimSpace(name) == "gzip" && call.Quality(parameters) > 0 {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // Key sends the current verifier key of the log and its predecessors, in the format that

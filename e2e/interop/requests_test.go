@@ -81,6 +81,7 @@ var writes = []request{
 
 var reads = []request{
 	{route: "GET /", path: "/", status: 200, past: "Prism follows redirects"},
+	{route: "GET /ui/{version}/{file}", path: "/ui/none/app.js", status: 404},
 	{route: "GET /openapi.yaml", path: "/openapi.yaml", status: 200, past: "Prism does not read answers in YAML"},
 	{route: "GET " + ofLedger + "/log/tile/{path}", path: "~/log/tile/0/000.p/1", status: 200, past: "Prism does not support parameters with slashes"},
 	{route: "GET /healthz", path: "/healthz", status: 200},

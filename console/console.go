@@ -1,0 +1,156 @@
+// Package console sends the web page at /, which shows what a ledger knows. The page is built
+// from src by `make console`, and the built files are embedded.
+package console
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"io/fs"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+//go:embed dist
+var dist embed.FS
+
+// page is the name of the page itself. All its other files are in the folder /ui/VERSION.
+const page = "index.html"
+
+// policy allows the page nothing but its own files and requests to this server, and no way to
+// turn a text into markup or a script. connect-src comes last; Page can add to it.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; " +
+	"frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'; connect-src 'self'"
+
+// built is one file as it is sent, plain and compressed.
+type built struct {
+	mediaType    string
+	plain, gzip  []byte
+	tag, gzipTag string // entity tags of the two forms
+}
+
+// bundle is what was built. Its version is a digest of all its files, so that an address that
+// contains the version never changes its content.
+type bundle struct {
+	version string
+	files   map[string]built
+}
+
+var load = sync.OnceValue(func() bundle {
+	entries, err := fs.ReadDir(dist, "dist")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	b, all := bundle{files: make(map[string]built)}, sha256.New()
+	texts := make(map[string][]byte)
+	for _, entry := range entries { // sorted by name
+		text, err := dist.ReadFile("dist/" + entry.Name())
+		if err != nil {
+			panic(err)
+		}
+		texts[entry.Name()] = text
+		sum := sha256.Sum256(text)
+		_, _ = all.Write(append(sum[:], entry.Name()...)) // a hash never returns an error
+	}
+	b.version = short(all.Sum(nil))
+	for name, text := range texts {
+		if name == page {
+			text = bytes.ReplaceAll(text, []byte("ui/VERSION/"), []byte("ui/"+b.version+"/"))
+		}
+		sum := sha256.Sum256(text)
+		b.files[name] = built{mediaTypeOf(name), text, compressed(text), `"` + short(sum[:]) + `"`, `"` + short(sum[:]) + `-gzip"`}
+	}
+	return b
+})
+
+func short(sum []byte) string { return base64.RawURLEncoding.EncodeToString(sum[:16]) }
+
+// mediaTypeOf does not depend on the media types that the machine has configured.
+func mediaTypeOf(name string) string {
+	switch path.Ext(name) {
+	case ".html":
+		return "text/html; charset=utf-8"
+	case ".js":
+		return "text/javascript; charset=utf-8"
+	case ".css":
+		return "text/css; charset=utf-8"
+	case ".svg":
+		return "image/svg+xml"
+	}
+	return "text/plain; charset=utf-8"
+}
+
+func compressed(text []byte) []byte {
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err == nil {
+		_, err = z.Write(text)
+	}
+	if err == nil {
+		err = z.Close()
+	}
+	if err != nil {
+		panic(err) // the level is valid, and a buffer takes everything
+	}
+	return b.Bytes()
+}
+
+// Page sends the page, compressed if gzip is true. connect lists the origins, other than this
+// server, to which the page may send requests: those of identity providers.
+func Page(w http.ResponseWriter, r *http.Request, gzip bool, connect ...string) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", strings.Join(append([]string{policy}, connect...), " "))
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	load().files[page].send(w, r, gzip)
+}
+
+// File sends a file of the page, compressed if gzip is true. It reports whether that version
+// of the page has the file; if not, it has sent nothing.
+func File(w http.ResponseWriter, r *http.Request, gzip bool, version, name string) bool {
+	b := load()
+	f, found := b.files[name]
+	if !found || name == page || version != b.version {
+		return false
+	}
+	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	f.send(w, r, gzip)
+	return true
+}
+
+// send answers a request with the file, or with 304 if the client has it.
+func (f built) send(w http.ResponseWriter, r *http.Request, gzip bool) {
+	h := w.Header()
+	h.Set("Content-Type", f.mediaType)
+	h.Add("Vary", "Accept-Encoding")
+	text, tag := f.plain, f.tag
+	if gzip {
+		h.Set("Content-Encoding", "gzip")
+		text, tag = f.gzip, f.gzipTag
+	}
+	h.Set("ETag", tag)
+	if hasTag(r, tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	_, _ = w.Write(text) // the client is gone if this fails
+}
+
+// hasTag reports whether the client has the content with this entity tag (RFC 9110, section
+// 13.1.2).
+func hasTag(r *http.Request, tag string) bool {
+	for _, header := range r.Header.Values("If-None-Match") {
+		for had := range strings.SplitSeq(header, ",") {
+			if had = strings.TrimPrefix(strings.TrimSpace(had), "W/"); had == tag || had == "*" {
+				return true
+			}
+		}
+	}
+	return false
+}

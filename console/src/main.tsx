@@ -1,0 +1,66 @@
+// The console: finds the page of the current address, and shows it in the layout.
+import { render } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { complete } from "./api/signin.ts";
+import { Problem } from "./api/client.ts";
+import { problemOf } from "./api/load.ts";
+import { SignInPage } from "./pages/signin.tsx";
+import { pages } from "./pages/index.ts";
+import { applyScheme, Layout, useLedgers, type Ledger } from "./parts/layout.tsx";
+import { Empty, Failed, Loads } from "./parts/states.tsx";
+import { go, Here, href, noLedger, useAddress, type Place } from "./router.ts";
+
+/** useFreshPage moves the focus and the title when the page changes, as a browser does for a new document. */
+function useFreshPage(place: Place, title: string): void {
+  const at = `${place.ledger}/${place.page}/${place.rest.join("/")}`;
+  const [first] = useState(at);
+  useEffect(() => {
+    document.title = `${title} · ${place.ledger} · Colophon`;
+    if (at === first) return;
+    scrollTo(0, 0);
+    document.getElementById("main")?.focus({ preventScroll: true });
+  }, [at]);
+}
+
+function Content({ place, ledgers }: { place: Place; ledgers: readonly Ledger[] }) {
+  const page = pages.find((one) => one.name === place.page);
+  useFreshPage(place, page?.title ?? "Colophon");
+  const first = ledgers.find((ledger) => ledger.name === "default") ?? ledgers[0];
+  useEffect(() => {
+    if (place.ledger === "" && first) go(href(first.name), true);
+  }, [place.ledger, first?.name]);
+  if (place.ledger === "") return first ? null : <Empty title="There is no ledger that you may see">Ask the operator for a token with the scope read.</Empty>;
+  if (!page) return <Empty title="There is no such page">Choose one from the navigation.</Empty>;
+  const Component = page.component;
+  return <Component key={`${place.ledger}/${place.rest.join("/")}`} />;
+}
+
+function Console({ problem }: { problem: Problem | undefined }) {
+  const place = useAddress();
+  const ledgers = useLedgers();
+  const known = ledgers.state === "ready" ? ledgers.value : [];
+  const signingIn = place.ledger === noLedger && place.page === "sign-in";
+  return (
+    <Here.Provider value={place}>
+      <Layout ledgers={known}>
+        {problem && <Failed problem={problem} />}
+        {signingIn ? <SignInPage /> : <Loads of={ledgers} lines={8}>{(list) => <Content place={place} ledgers={list} />}</Loads>}
+      </Layout>
+    </Here.Provider>
+  );
+}
+
+async function start(): Promise<void> {
+  applyScheme();
+  let problem: Problem | undefined;
+  try {
+    const back = await complete(location.search);
+    if (back !== undefined) location.hash = back;
+  } catch (error) {
+    problem = problemOf(error);
+  }
+  const root = document.getElementById("app");
+  if (root) render(<Console problem={problem} />, root);
+}
+
+void start();

@@ -1,0 +1,23 @@
+// The list of pages. A new page is a file in this folder and a line here.
+import type { FunctionComponent } from "preact";
+import { OverviewPage } from "./overview.tsx";
+import { RecordPage } from "./record.tsx";
+import { RunPage } from "./run.tsx";
+import { SearchPage } from "./search.tsx";
+
+export interface Page {
+  name: string; // the second element of its address
+  title: string; // of the browser's tab, and in the navigation
+  component: FunctionComponent;
+  shown?: boolean; // in the navigation
+  covers?: string[]; // names of pages for which the navigation marks this one
+}
+
+export const pages: Page[] = [
+  { name: "", title: "Overview", component: OverviewPage, shown: true },
+  { name: "record", title: "Record", component: RecordPage },
+  { name: "run", title: "Run", component: RunPage },
+  { name: "search", title: "Search", component: SearchPage },
+];
+
+export const navigation = pages.filter((page) => page.shown);

@@ -1,0 +1,77 @@
+import { useState } from "preact/hooks";
+import { request, setToken } from "../api/client.ts";
+import { problemOf, useLoad } from "../api/load.ts";
+import { begin, signInSettings } from "../api/signin.ts";
+import { Loads } from "../parts/states.tsx";
+import { usePlace } from "../router.ts";
+
+/** SignInPage takes a token, or leads to the identity provider. */
+export function SignInPage() {
+  const back = usePlace().query.get("back") ?? "";
+  const settings = useLoad("settings", signInSettings);
+  return (
+    <>
+      <h1>Sign in</h1>
+      <Loads of={settings}>
+        {(known) => (
+          <>
+            {!known.credentials && <p>This server asks for no credentials. <a href="#/">Open the ledger</a></p>}
+            {known.oidc && <Provider provider={known.oidc} back={back} />}
+            <TokenForm back={back} />
+          </>
+        )}
+      </Loads>
+    </>
+  );
+}
+
+function Provider({ provider, back }: { provider: { issuer: string; client_id: string }; back: string }) {
+  const [says, setSays] = useState("");
+  const start = () => {
+    setSays("Opening the identity provider…");
+    begin(provider, back).catch((error: unknown) => setSays(`The identity provider cannot be reached: ${problemOf(error).message}`));
+  };
+  return (
+    <section>
+      <h2>With your organisation’s account</h2>
+      <p><button type="button" class="primary" onClick={start}>Sign in at <bdi>{provider.issuer.replace(/^https?:\/\//, "")}</bdi></button></p>
+      <p role="status">{says}</p>
+    </section>
+  );
+}
+
+function TokenForm({ back }: { back: string }) {
+  const [text, setText] = useState("");
+  const [says, setSays] = useState("");
+  const enter = async () => {
+    setToken(text.trim());
+    setSays("Checking the token…");
+    try {
+      await request("v1/ledgers");
+    } catch (error) {
+      setToken(null);
+      const problem = problemOf(error);
+      setSays(problem.status === 401 ? "The server does not know this token. Check that it is complete, and that it has not expired." : problem.message);
+      return;
+    }
+    // A new start forgets every answer that was for another caller.
+    location.hash = back.startsWith("#/") ? back : "#/";
+    location.reload();
+  };
+  return (
+    <section>
+      <h2>With a token</h2>
+      <form class="stacked" onSubmit={(event) => {
+        event.preventDefault();
+        if (text.trim()) void enter();
+      }}>
+        <label for="token">Token</label>
+        <input id="token" type="password" autocomplete="off" spellcheck={false} value={text} onInput={(event) => setText(event.currentTarget.value)} />
+        <button type="submit" class="primary">Sign in</button>
+      </form>
+      <p role="status">{says}</p>
+      <p class="quiet">The operator makes a token with <code>colophon token create</code>. Reading texts needs the scopes <code>read</code> and <code>content</code>.
+        The token stays in this tab, and is gone when you close it.</p>
+    </section>
+  );
+}

@@ -1,0 +1,72 @@
+// The states of a view: loading, failed, not permitted, empty. Each says what to do.
+import type { ComponentChildren } from "preact";
+import { token, type Problem } from "../api/client.ts";
+import type { Loading } from "../api/load.ts";
+import { href, noLedger } from "../router.ts";
+import { count } from "../words.ts";
+
+/** Loads shows a value when it is there, and its state until then. `lines` is about how many lines the value will take. */
+export function Loads<T>({ of, lines = 3, children }: { of: Loading<T>; lines?: number; children: (value: T) => ComponentChildren }) {
+  if (of.state === "ready") return <>{children(of.value)}</>;
+  if (of.state === "failed") return <Failed problem={of.problem} again={of.again} />;
+  return (
+    <div class="loading" role="status">
+      <span class="unseen">Loading…</span>
+      {Array.from({ length: lines }, (_, i) => <span key={i} class="bar" />)}
+    </div>
+  );
+}
+
+interface Advice {
+  title: string;
+  todo: ComponentChildren;
+  again?: boolean;
+}
+
+/** adviceFor says what a person can do about a problem. */
+export function adviceFor(problem: Problem): Advice {
+  const signIn = <a href={href(noLedger, "sign-in", [], { back: typeof location === "undefined" ? "" : location.hash })}>Sign in</a>;
+  switch (problem.status) {
+    case 0:
+      return { title: "The server does not answer", todo: "Start it, or check the connection. Then try again.", again: true };
+    case 400:
+      return { title: "The server does not understand this question", todo: "Correct the address of this page, or start from the overview." };
+    case 401:
+      return token() ? { title: "This token is not valid here", todo: <>It may have expired or been withdrawn. {signIn} with another one.</> }
+        : { title: "This ledger asks who you are", todo: <>{signIn} with a token, or with your organisation’s account.</> };
+    case 403:
+      return { title: "You may not read this", todo: <>Your token lacks a scope. Ask the operator for it, or {signIn} with another token.</> };
+    case 404:
+      return { title: "There is nothing here", todo: "Check the number or the name. If others can see it, your token may not include this ledger." };
+    case 410:
+      return { title: "This content was erased", todo: "The record and its hashes remain in the log; the text is gone for good." };
+    case 429:
+      return { title: "Too many questions at once", todo: problem.retryAfter ? `Try again in ${count(problem.retryAfter, "second")}.` : "Wait a moment, then try again.", again: true };
+    case 503:
+      return { title: "The server is busy", todo: problem.retryAfter ? `Try again in ${count(problem.retryAfter, "second")}.` : "Wait a moment, then try again.", again: true };
+  }
+  if (problem.status >= 500) return { title: "The server failed", todo: "Try again. If it fails again, tell the operator the time and the address of this page.", again: true };
+  return { title: problem.title, todo: "Try again.", again: true };
+}
+
+export function Failed({ problem, again }: { problem: Problem; again?: () => void }) {
+  const advice = adviceFor(problem);
+  return (
+    <div class={`state ${problem.status === 410 ? "calm" : "failed"}`} role="alert">
+      <p class="state-title">{advice.title}</p>
+      <p>{advice.todo}</p>
+      {problem.message && <p class="quiet small"><bdi>{problem.message}</bdi>{problem.places.map((place, i) => <span key={i}> <code>{place.pointer}</code> <bdi>{place.detail}</bdi></span>)}</p>}
+      {advice.again && again && <button type="button" onClick={again}>Try again</button>}
+    </div>
+  );
+}
+
+/** Empty says that there is nothing, and how there could be something. */
+export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+  return (
+    <div class="state calm">
+      <p class="state-title">{title}</p>
+      {children !== undefined && <p>{children}</p>}
+    </div>
+  );
+}
