@@ -56,6 +56,8 @@ var ipcHints = func() map[string]string {
 	add("write it as output, as a text", "completion", "response", "answer", "text", "outputs", "choices")
 	add("write it as timestamp, in RFC 3339", "created", "created_at", "time", "start_time")
 	add("write it as run_id", "id", "request_id")
+	add("it belongs to a line of /batch; send the record alone, or the line to /batch", "kind", "record")
+	add("send it as the header Idempotency-Key", "idempotency_key")
 	return hints
 }()
 

@@ -51,6 +51,12 @@ type SyntaxError struct {
 	Msg     string // phrase in lower case
 }
 
+// Empty reports whether the source has no bytes.
+func (e *SyntaxError) Empty() bool { return e.Offset == 0 && e.Msg == unexpectedEnd }
+
+// unexpectedEnd is the message about a source that ends too early.
+const unexpectedEnd = "unexpected end"
+
 // Error includes the offset and, if known, the pointer.
 func (e *SyntaxError) Error() string {
 	if e.Pointer == "" {

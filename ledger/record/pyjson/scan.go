@@ -13,7 +13,7 @@ import (
 
 func (d *Document) value(pos, depth int) (int, error) {
 	if pos == len(d.src) {
-		return 0, fail(pos, "unexpected end")
+		return 0, fail(pos, unexpectedEnd)
 	}
 	if len(d.nodes) >= d.most {
 		return 0, fail(pos, fmt.Sprintf("more than %d values and member names", d.most))

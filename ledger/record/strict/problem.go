@@ -43,6 +43,9 @@ func SyntaxError(err error) *Error {
 	if syntax := (*pyjson.SyntaxError)(nil); errors.As(err, &syntax) {
 		p.Pointer = boundedPointer(syntax.Pointer)
 		p.Detail = fmt.Sprintf("invalid JSON at byte %d: %s", syntax.Offset, syntax.Msg)
+		if syntax.Empty() {
+			p.Detail = "nothing was sent; send a JSON object"
+		}
 	}
 	return &Error{Malformed: true, Problems: []Problem{p}}
 }
