@@ -88,7 +88,7 @@ func (w *worker) deliver(ctx context.Context, m *Message) error {
 			w.log.Warn("a webhook message was not accepted; it is sent again until it is", "id", m.id, "error", err)
 		}
 		pause := min(longestWait, w.pause<<min(failures, 20))
-		pause = max(wait, pause/2+rand.N(pause/2+1))
+		pause = max(wait, pause/2+rand.N(pause/2+1)) // #nosec G404 -- only spreads retries
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():

@@ -318,7 +318,8 @@ func (g *gateFlags) write(r *gate.Report) error {
 		if err := file.write(&text); err != nil {
 			return err
 		}
-		if err := os.WriteFile(file.name, text.Bytes(), 0o644); err != nil { // #nosec G306 -- a report that other steps of a build read
+		err := os.WriteFile(file.name, text.Bytes(), 0o644) // #nosec G306 -- a report that other steps of a build read
+		if err != nil {
 			return cli.Exitf(cli.ExitUsage, "--%s: %w", file.flag, err)
 		}
 	}
