@@ -72,7 +72,7 @@ async function runTests() {
     const tests = filesBelow(source).filter((file) => /\.test\.tsx?$/.test(file));
     await build({ ...options, entryPoints: tests, outdir: scratch, outExtension: { ".js": ".mjs" }, platform: "node", target: "node20", sourcemap: "inline" });
     const built = filesBelow(scratch).filter((file) => file.endsWith(".mjs"));
-    return spawnSync(process.execPath, ["--enable-source-maps", "--test", ...built], { stdio: "inherit" }).status ?? 1;
+    return spawnSync(process.execPath, ["--enable-source-maps", "--test", ...built], { stdio: "inherit", cwd: here }).status ?? 1;
   } finally {
     rmSync(scratch, { recursive: true, force: true });
   }

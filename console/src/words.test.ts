@@ -20,7 +20,7 @@ test("a share is never rounded to none or all", () => {
 });
 
 test("every cause of the contract has words and a colour of its own", () => {
-  const contract = readFileSync("../openapi.yaml", "utf8"), style = readFileSync("src/style.css", "utf8");
+  const contract = readFileSync("../openapi.yaml", "utf8"), style = readFileSync("src/base.css", "utf8");
   const listedCauses = /\n {4}DriftCause:[\s\S]*?\n {6}enum:\n((?: {8}- \w+\n)+)/.exec(contract)?.[1]?.match(/\w+/g);
   assert.ok(listedCauses && listedCauses.length > 10, "the contract lists causes");
   assert.deepEqual([...listedCauses].sort(), [...causeOrder].sort());

@@ -62,38 +62,43 @@ export function kinds(n: number, kind: string): string {
   return count(n, one, many);
 }
 
-/** Cause is how the console names and colours a cause of drift. The class gives the colour, which is the same everywhere. */
+/**
+ * Cause is how the console names and colours a cause of drift. The class gives the colour, which is
+ * the same everywhere. The sign is a letter that stands with the colour where there is no place for
+ * the name.
+ */
 export interface Cause {
+  sign: string;
   name: string;
   means: string;
   class: string;
 }
 
 const causes: Record<string, Omit<Cause, "class">> = {
-  identical: { name: "identical", means: "The two runs have the same conditions and the same output." },
-  input: { name: "input", means: "Only the input differs." },
-  system_prompt: { name: "prompt", means: "Only the system prompt differs." },
-  model: { name: "model", means: "Only the model differs." },
-  temperature: { name: "temperature", means: "Only the temperature differs." },
-  max_tokens: { name: "max_tokens", means: "Only max_tokens differs." },
-  seed: { name: "seed", means: "Only the seed differs." },
-  ollama_build_hash: { name: "build of Ollama", means: "Only the build of Ollama differs." },
-  host_platform: { name: "platform", means: "Only the platform of the host differs." },
-  evidence: { name: "evidence", means: "Only the citations of the two runs differ." },
-  confounded: { name: "several at once", means: "Several conditions differ, so no single one is the cause." },
-  no_effect: { name: "no effect", means: "Conditions differ, but the output is the same." },
-  model_internal: { name: "model build", means: "The model has the same name, but its files differ." },
-  unseeded: { name: "chance, no seed", means: "Nothing differs, and no seed was given." },
-  stochastic: { name: "chance", means: "Nothing differs, and the model's files are the same: the output is left to chance." },
-  stochastic_or_model_internal: { name: "chance or model build", means: "Nothing differs, but the records do not say which files the model had." },
-  incomplete: { name: "cannot tell", means: "One of the records has no input or no output." },
+  identical: { sign: "=", name: "identical", means: "The two runs have the same conditions and the same output." },
+  input: { sign: "I", name: "input", means: "Only the input differs." },
+  system_prompt: { sign: "P", name: "prompt", means: "Only the system prompt differs." },
+  model: { sign: "M", name: "model", means: "Only the model differs." },
+  temperature: { sign: "T", name: "temperature", means: "Only the temperature differs." },
+  max_tokens: { sign: "L", name: "max_tokens", means: "Only max_tokens differs." },
+  seed: { sign: "S", name: "seed", means: "Only the seed differs." },
+  ollama_build_hash: { sign: "O", name: "build of Ollama", means: "Only the build of Ollama differs." },
+  host_platform: { sign: "H", name: "platform", means: "Only the platform of the host differs." },
+  evidence: { sign: "C", name: "evidence", means: "Only the citations of the two runs differ." },
+  confounded: { sign: "+", name: "several at once", means: "Several conditions differ, so no single one is the cause." },
+  no_effect: { sign: "0", name: "no effect", means: "Conditions differ, but the output is the same." },
+  model_internal: { sign: "B", name: "model build", means: "The model has the same name, but its files differ." },
+  unseeded: { sign: "U", name: "chance, no seed", means: "Nothing differs, and no seed was given." },
+  stochastic: { sign: "~", name: "chance", means: "Nothing differs, and the model's files are the same: the output is left to chance." },
+  stochastic_or_model_internal: { sign: "≈", name: "chance or model build", means: "Nothing differs, but the records do not say which files the model had." },
+  incomplete: { sign: "?", name: "cannot tell", means: "One of the records has no input or no output." },
 };
 
 export const causeOrder = Object.keys(causes);
 
 export function causeOf(cause: string): Cause {
   const known = causes[cause];
-  return known ? { ...known, class: `cause-${cause}` } : { name: cause.replaceAll("_", " "), means: "", class: "cause-other" };
+  return known ? { ...known, class: `cause-${cause}` } : { sign: "·", name: cause.replaceAll("_", " "), means: "", class: "cause-other" };
 }
 
 const variables: Record<string, string> = {

@@ -66,6 +66,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/example.ndjson": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a small example of records
+         * @description Lines for `POST …/batch`, with which an empty ledger has something to show: about a hundred records of all kinds.
+         *     Each line has an idempotency key, so that a repeated post adds nothing. `colophon demo` posts the same lines.
+         */
+        get: operations["getExample"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/healthz": {
         parameters: {
             query?: never;
@@ -132,6 +153,27 @@ export interface paths {
         };
         /** Check whether the server accepts writes */
         get: operations["getReadiness"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sign-in": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Say how callers sign in
+         * @description What a web page needs before it can send a request with credentials. The answer names no ledger. `oidc` lists the
+         *     issuers for which the operator has set `console_client_id`.
+         */
+        get: operations["getSignIn"];
         put?: never;
         post?: never;
         delete?: never;
@@ -837,6 +879,35 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/ledgers/{ledger}/drift/values": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Name of the ledger.
+                 * @example default
+                 */
+                ledger: components["parameters"]["Ledger"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the temperatures or the limits of tokens that runs have, or the names of their labels
+         * @description The values of runs of any state, the latest new one first. They are values to compare with `/drift/effects`.
+         *     `/drift/groups` lists models, prompts, and the values of one label, with their numbers of runs.
+         *
+         *     Needs the scope `read` on the ledger.
+         */
+        get: operations["listValues"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/ledgers/{ledger}/events": {
         parameters: {
             query?: never;
@@ -1082,6 +1153,41 @@ export interface paths {
          *     Needs the scope `admin` on the ledger.
          */
         post: operations["changeKeys"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/ledgers/{ledger}/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Name of the ledger.
+                 * @example default
+                 */
+                ledger: components["parameters"]["Ledger"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Read or follow the size, the counters and the newest events of a ledger
+         * @description A `LiveSummary` of the ledger now. With `Accept: text/event-stream`, the server follows the ledger with server-sent
+         *     events. The event `head` comes at once, and then when the ledger has grown, at most once a second. Its `id`
+         *     is the tree size, and its `data` is a `LiveSummary`. The counters are totals: the difference of two is what happened
+         *     in between. They cover the events that the index covers; another `head` follows when it has covered the rest. A
+         *     comment every 15 seconds shows that the connection is alive. The stream ends with an event `frozen`, `closing` or
+         *     `refused`, like that of `/events`, and counts as one of the clients that follow events.
+         *
+         *         curl -N -H 'Accept: text/event-stream' http://127.0.0.1:8080/v1/ledgers/default/live
+         *
+         *     Needs the scope `read` on the ledger.
+         */
+        get: operations["getLive"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1694,6 +1800,37 @@ export interface paths {
          *     Needs the scope `read` or `log` on the ledger.
          */
         get: operations["getInclusionProof"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/ledgers/{ledger}/rates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Name of the ledger.
+                 * @example default
+                 */
+                ledger: components["parameters"]["Ledger"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Count records over time by how they turned out
+         * @description Counts events, records with a wrong claim, IPC records without an output, and causes of drift, in consecutive
+         *     periods of one length by the time at which they were recorded. A period begins at a multiple of its length after
+         *     1970, in UTC. A run counts for the cause of its change from the previous live run with the same input, as in the
+         *     metric `colophon_ledger_drift_total`.
+         *
+         *     Needs the scope `read` on the ledger.
+         */
+        get: operations["listRates"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2382,6 +2519,41 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/ledgers/{ledger}/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Name of the ledger.
+                 * @example default
+                 */
+                ledger: components["parameters"]["Ledger"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Find what a text can mean
+         * @description Finds an event by its `seq` or its `event_hash`; a record by a hash, a `run_id`, subject, project, source, producer,
+         *     model, id of a path, topic of a note, or label (`name=value`, or the value alone); models, projects, sources, producers,
+         *     and names of labels that contain the text, in any case; and prompts, inputs, and questions that have the words
+         *     at the beginning of their text, if the caller has the scope `content`. The first 8 or more digits stand for an `event_hash`
+         *     and, in a ledger of at most 20,000 events, for any hash.
+         *
+         *     A search costs about the same in every ledger: it looks through the newest 250 prompts, inputs, and questions,
+         *     and 200 models, projects, sources, and producers. `complete` is false if there are more.
+         *
+         *     Needs the scope `read` on the ledger.
+         */
+        get: operations["search"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/ledgers/{ledger}/sources": {
         parameters: {
             query?: never;
@@ -2653,6 +2825,7 @@ export interface components {
             ipc_id: components["schemas"]["NullableHash"];
             /** @description The fields whose check is `mismatch`. The comparison uses the computed hash. */
             mismatches: string[];
+            names?: components["schemas"]["RunNames"];
             output_hash: components["schemas"]["NullableHash"];
             /** @description The run of the record; null if it names none. */
             run_id: string | null;
@@ -2756,6 +2929,7 @@ export interface components {
             a: components["schemas"]["Count"];
             b: components["schemas"]["Count"];
             length_change?: components["schemas"]["LengthChange"];
+            name?: components["schemas"]["Name"];
             similarity: components["schemas"]["Similarity"];
         };
         Check: {
@@ -3167,10 +3341,14 @@ export interface components {
              */
             sample: boolean;
             similarity: components["schemas"]["Quartiles"];
+            /** @description Number of pairs in ten equal parts of the similarity from 0 to 1; 1 is in the last part. */
+            similarity_histogram: components["schemas"]["Count"][];
             /** @description Number of further pairs in the sample whose texts are redacted or were not posted. */
             unavailable: components["schemas"]["Count"];
             words_a: components["schemas"]["Quartiles"];
             words_b: components["schemas"]["Quartiles"];
+            /** @description Number of outputs by their length in words, in parts of one width from 0 on. */
+            words_histogram: components["schemas"]["WordsPart"][];
         };
         /**
          * @description A variable of a run, a label, or a member of the payload: `input`, `input_hash`, `system_prompt_hash`, `model`,
@@ -3288,6 +3466,7 @@ export interface components {
         Generation: {
             inclusion?: components["schemas"]["Inclusion"];
             ipc_id: components["schemas"]["NullableHash"];
+            names?: components["schemas"]["RunNames"];
             output_hash: components["schemas"]["NullableHash"];
             /** @description The run of the record; null if it names none. */
             run_id: string | null;
@@ -3323,6 +3502,7 @@ export interface components {
         GroupMember: {
             inclusion?: components["schemas"]["Inclusion"];
             ipc_id: components["schemas"]["NullableHash"];
+            names?: components["schemas"]["RunNames"];
             output_hash: components["schemas"]["NullableHash"];
             /** @description The run of the record; null if it names none. */
             run_id: string | null;
@@ -3344,6 +3524,7 @@ export interface components {
             inclusion?: components["schemas"]["Inclusion"];
             last_seq: components["schemas"]["Count"];
             last_time: components["schemas"]["Time"];
+            name?: components["schemas"]["Name"];
             runs: number;
             /** @description The last run. */
             seq: components["schemas"]["Count"];
@@ -3660,6 +3841,7 @@ export interface components {
             };
             /** @description The fields with a wrong claim. */
             mismatches: string[];
+            name?: components["schemas"]["Name"];
             redacted_by?: components["schemas"]["RedactedBy"];
             run_id?: components["schemas"]["RunID"];
             seq: components["schemas"]["Count"];
@@ -3678,6 +3860,7 @@ export interface components {
             /** @description The rules that its verdict breaks. */
             inconsistent: components["schemas"]["VerdictRule"][];
             model_profile_hash: components["schemas"]["HashOrNull"];
+            name?: components["schemas"]["Name"];
             question_hash: components["schemas"]["HashOrNull"];
             root: components["schemas"]["Hash"];
             /** @description The run of the record; null if it names none. */
@@ -3689,6 +3872,39 @@ export interface components {
             time: components["schemas"]["Time"];
             /** @description As stated in the run-DAG. */
             verifier_method: string | null;
+        };
+        /** @description One of the newest events. */
+        LiveEvent: {
+            kind: components["schemas"]["Kind"];
+            /** @description Checks that failed. */
+            mismatches?: number;
+            run_id?: components["schemas"]["RunID"];
+            seq: components["schemas"]["Count"];
+            time: components["schemas"]["Time"];
+        };
+        /** @description A ledger at one size; the data of an event `head` of `/live`. */
+        LiveSummary: {
+            /** @description Runs by cause, as in the metric `colophon_ledger_drift_total`. Causes without runs are left out. */
+            drift: {
+                [key: string]: number;
+            };
+            /** @description IPC records by the part that they lack. One without an output cannot be compared. */
+            incomplete: {
+                [key: string]: number;
+            };
+            /** @description Number of events that the counters cover. */
+            index_size: components["schemas"]["Count"];
+            /** @description Checks that failed. */
+            mismatches: components["schemas"]["Count"];
+            /** @description The newest events, the newest first. */
+            newest: components["schemas"]["LiveEvent"][];
+            /** @description Records by kind. */
+            records: {
+                [key: string]: number;
+            };
+            /** @description Time of the last event; its commit signed the checkpoint. */
+            time: components["schemas"]["Time"];
+            tree_size: components["schemas"]["TreeSize"];
         };
         LogKey: {
             origin: components["schemas"]["LedgerOrigin"];
@@ -3802,6 +4018,27 @@ export interface components {
             /** @description Whether the path's content counts as validated; with `derive=true`. */
             validated?: boolean;
             validated_before?: components["schemas"]["ValidatedBefore"];
+        };
+        /**
+         * @description What people call a value that is given as a hash; only with `names=true`. It is absent if nothing is known: the
+         *     text was not posted, is redacted, has more than 256 KiB, or the caller may not read content.
+         */
+        Name: {
+            /**
+             * @description The text continues.
+             * @enum {boolean}
+             */
+            cut?: true;
+            /**
+             * @description For a system prompt, the value of the label `prompt`, `system_prompt` or `config`, if the first and the last
+             *     run with that prompt both have it.
+             */
+            label?: string;
+            /**
+             * @description The first words of the text on one line. Of a JSON object, they are the words of a member with a usual name
+             *     (`instruction`, `question`, `prompt`, …), of the user's last message, or of its longest text.
+             */
+            words?: string;
         };
         /**
          * @description A record of another system, unchanged. It becomes one record; its hashes become claims. A state or a validation
@@ -3940,6 +4177,7 @@ export interface components {
         /** @description One of the outputs of a group. */
         OutputRow: {
             inclusion?: components["schemas"]["Inclusion"];
+            name?: components["schemas"]["Name"];
             output_hash: components["schemas"]["Hash"];
             runs: number;
             /** @description The first run of the group, whatever its state, that had it. */
@@ -4441,6 +4679,32 @@ export interface components {
              */
             question_mode: "equivalence_class" | "strict" | null;
         };
+        /** @description What was recorded in one period. */
+        Rate: {
+            /** @description Runs by cause. Causes without runs are left out. */
+            drift: {
+                [key: string]: number;
+            };
+            events: components["schemas"]["Count"];
+            /** @description The first event; absent if there is none. */
+            first_seq?: components["schemas"]["Count"];
+            /** @description Records with a wrong claim. */
+            mismatches: components["schemas"]["Count"];
+            /** @description IPC records without an output. They cannot be compared. */
+            no_output: components["schemas"]["Count"];
+            since: components["schemas"]["Time"];
+            /** @description The end, which is not part of the period. */
+            until: components["schemas"]["Time"];
+        };
+        /** @description Counts over time. */
+        Rates: {
+            as_of: components["schemas"]["AsOf"];
+            checkpoint?: components["schemas"]["Checkpoint"];
+            /** @description The periods, the oldest first. */
+            rows: components["schemas"]["Rate"][];
+            /** @description Length of a period in seconds. */
+            step: number;
+        };
         /** @description The reason, at most 4,096 bytes. The event contains it. */
         Reason: string | null;
         /**
@@ -4886,6 +5150,7 @@ export interface components {
             inclusion?: components["schemas"]["Inclusion"];
             last_seq: components["schemas"]["Count"];
             last_time: components["schemas"]["Time"];
+            name?: components["schemas"]["Name"];
             runs: components["schemas"]["Count"];
             seq: components["schemas"]["Count"];
             value: components["schemas"]["Hash"];
@@ -4957,6 +5222,14 @@ export interface components {
             /** @description The rules that were violated. */
             violations?: components["schemas"]["Free"][] | null;
         } | null;
+        /** @description From what a run was made and what came out, for people; only with `names=true`. */
+        RunNames: {
+            input?: components["schemas"]["Name"];
+            model: string;
+            output?: components["schemas"]["Name"];
+            system_prompt?: components["schemas"]["Name"];
+            temperature?: number;
+        };
         /** @description A run, and which of its records are compared. Null means that the run has no record of this kind. */
         RunRecords: {
             /** @description The latest citation set, by seq. */
@@ -5005,6 +5278,14 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        /** @description A value that runs have. */
+        RunValue: {
+            inclusion?: components["schemas"]["Inclusion"];
+            /** @description The first run with the value. */
+            seq: components["schemas"]["Count"];
+            /** @description A number as JSON, or the name of a label. */
+            value: string;
+        };
         /** @description How many run-DAGs of a group ended in one way. */
         RunVerdict: {
             /** @enum {string|null} */
@@ -5020,6 +5301,25 @@ export interface components {
             /** @description The share of the group's run-DAGs. */
             share: components["schemas"]["Fraction"];
         };
+        /** @description What a text can mean. */
+        SearchAnswer: {
+            as_of: components["schemas"]["AsOf"];
+            checkpoint?: components["schemas"]["Checkpoint"];
+            /** @description Whether nothing was left out of the search. */
+            complete: boolean;
+            /** @description Exact values come first. */
+            rows: components["schemas"]["SearchHit"][];
+        };
+        /** @description A value that records have. */
+        SearchHit: {
+            inclusion?: components["schemas"]["Inclusion"];
+            name?: components["schemas"]["Name"];
+            /** @description A record with the value. */
+            seq: components["schemas"]["Count"];
+            /** @description `event`, `event_hash`, `label` (the name of a label), or the name of the value as a filter of `/records`, such as `run_id` or `label:config`. */
+            type: string;
+            value: string;
+        };
         /**
          * @description The records, in ascending order and at most 4,096: `7` is one record, `[9, 12]` a range of two or more
          *     consecutive records, both ends included.
@@ -5030,6 +5330,27 @@ export interface components {
          * @enum {string}
          */
         Shape: "quote" | "pointer" | "reject" | "unrecognised";
+        /** @description How callers sign in. */
+        SignIn: {
+            /** @description It accepts client certificates. */
+            certificates: boolean;
+            /** @description Issuers with which a browser can sign in, by the authorization code flow with PKCE. */
+            oidc: components["schemas"]["SignInIssuer"][];
+            /** @description It refuses all writes. */
+            read_only: boolean;
+            /** @description The server answers nothing about ledgers without credentials. */
+            required: boolean;
+            /** @description It accepts API tokens. */
+            tokens: boolean;
+            /** @description Of the server. */
+            version: string;
+        };
+        /** @description An OpenID Connect issuer. */
+        SignInIssuer: {
+            /** @description A public client; it has no secret. */
+            client_id: string;
+            issuer: string;
+        };
         /** @description The share of words and punctuation marks that stay, with six decimals. */
         Similarity: number;
         Snapshot: {
@@ -5318,6 +5639,7 @@ export interface components {
             differences: components["schemas"]["Differences"];
             inclusion?: components["schemas"]["Inclusion"];
             ipc_id: components["schemas"]["NullableHash"];
+            names?: components["schemas"]["RunNames"];
             /** @description Null for the first run. */
             output_changed: boolean | null;
             output_hash: components["schemas"]["NullableHash"];
@@ -5380,6 +5702,13 @@ export interface components {
             /** @description Whether the text along the route is as it should be. */
             validated: boolean;
         };
+        /** @description Values that runs have. */
+        ValueList: {
+            as_of: components["schemas"]["AsOf"];
+            checkpoint?: components["schemas"]["Checkpoint"];
+            next?: components["schemas"]["Next"];
+            rows: components["schemas"]["RunValue"][];
+        };
         /**
          * @description A rule that every possible verdict obeys. A verdict breaks it as follows. `strict_without_sources`: `STRICT`
          *     without sources. `strict_without_verified_quotes`: `STRICT` with quotes, none of which is verified.
@@ -5408,6 +5737,13 @@ export interface components {
          *     more than 50,000 such hashes, the whole hash might be required.
          */
         WantedHash: string;
+        /** @description The outputs with `from` words or more, but fewer than `below`. */
+        WordsPart: {
+            a: components["schemas"]["Count"];
+            b: components["schemas"]["Count"];
+            below: components["schemas"]["Count"];
+            from: components["schemas"]["Count"];
+        };
     };
     responses: {
         /**
@@ -5707,6 +6043,12 @@ export interface components {
         /** @description `live` leaves out records that are failed, stale or quarantined at the size `as_of`; `any` includes all. */
         LiveOrAny: "live" | "any";
         /**
+         * @description With `true`, the answer has names for people: the first words of texts, and labels. Words of content are there
+         *     if the caller has the scope `content` and the record is not redacted. Like figures of texts, names follow from
+         *     the current content, and are not part of the answer at the size `as_of`.
+         */
+        Names: "false" | "true";
+        /**
          * @description What to do with a record that claims a wrong hash. `accept` records it, with both values. `reject` refuses it
          *     with 422; the refusal is an event, and the 422 contains its receipt. The default is the ledger's setting.
          */
@@ -5895,6 +6237,29 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    getExample: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The lines. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": Record<string, never>[];
+                };
+            };
+            414: components["responses"]["LongURL"];
+            429: components["responses"]["TooManyRequests"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     getHealth: {
         parameters: {
             query?: never;
@@ -5998,6 +6363,44 @@ export interface operations {
                 };
             };
             500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getSignIn: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The credentials that the server accepts. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "version": "v0.1.0",
+                     *       "required": true,
+                     *       "tokens": true,
+                     *       "certificates": false,
+                     *       "read_only": false,
+                     *       "oidc": [
+                     *         {
+                     *           "issuer": "https://id.example.org",
+                     *           "client_id": "colophon-console"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SignIn"];
+                };
+            };
+            414: components["responses"]["LongURL"];
+            429: components["responses"]["TooManyRequests"];
             503: components["responses"]["Unavailable"];
         };
     };
@@ -6890,6 +7293,12 @@ export interface operations {
                  */
                 b: components["schemas"]["Count"];
                 /**
+                 * @description With `true`, the answer has names for people: the first words of texts, and labels. Words of content are there
+                 *     if the caller has the scope `content` and the record is not redacted. Like figures of texts, names follow from
+                 *     the current content, and are not part of the answer at the size `as_of`.
+                 */
+                names?: components["parameters"]["Names"];
+                /**
                  * @description With `true`, each row has its inclusion proof in the tree of size `as_of`, and the answer has the checkpoint for
                  *     that size.
                  */
@@ -6965,6 +7374,12 @@ export interface operations {
                  *     that a filter rejects. `next` leads to the next page.
                  */
                 limit?: components["parameters"]["PageLimit"];
+                /**
+                 * @description With `true`, the answer has names for people: the first words of texts, and labels. Words of content are there
+                 *     if the caller has the scope `content` and the record is not redacted. Like figures of texts, names follow from
+                 *     the current content, and are not part of the answer at the size `as_of`.
+                 */
+                names?: components["parameters"]["Names"];
                 /**
                  * @description With `true`, each row has its inclusion proof in the tree of size `as_of`, and the answer has the checkpoint for
                  *     that size.
@@ -7048,6 +7463,12 @@ export interface operations {
                 /** @description Only groups with at least this number of runs. */
                 min_runs?: components["schemas"]["Count"];
                 /**
+                 * @description With `true`, the answer has names for people: the first words of texts, and labels. Words of content are there
+                 *     if the caller has the scope `content` and the record is not redacted. Like figures of texts, names follow from
+                 *     the current content, and are not part of the answer at the size `as_of`.
+                 */
+                names?: components["parameters"]["Names"];
+                /**
                  * @description With `true`, each row has its inclusion proof in the tree of size `as_of`, and the answer has the checkpoint for
                  *     that size.
                  */
@@ -7116,6 +7537,12 @@ export interface operations {
                  *     that a filter rejects. `next` leads to the next page.
                  */
                 limit?: components["parameters"]["PageLimit"];
+                /**
+                 * @description With `true`, the answer has names for people: the first words of texts, and labels. Words of content are there
+                 *     if the caller has the scope `content` and the record is not redacted. Like figures of texts, names follow from
+                 *     the current content, and are not part of the answer at the size `as_of`.
+                 */
+                names?: components["parameters"]["Names"];
                 /** @description The `outputs_next` of the previous page; the page is for the same tree size. */
                 outputs_cursor?: string;
                 /**
@@ -7263,6 +7690,12 @@ export interface operations {
                 limit?: components["parameters"]["PageLimit"];
                 /** @description The runs of a model. */
                 model?: string;
+                /**
+                 * @description With `true`, the answer has names for people: the first words of texts, and labels. Words of content are there
+                 *     if the caller has the scope `content` and the record is not redacted. Like figures of texts, names follow from
+                 *     the current content, and are not part of the answer at the size `as_of`.
+                 */
+                names?: components["parameters"]["Names"];
                 /** @description The runs with one output. */
                 output_hash?: components["schemas"]["WantedHash"];
                 /**
@@ -7303,6 +7736,83 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TimelineList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["LongURL"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listValues: {
+        parameters: {
+            query: {
+                /**
+                 * @description Wait until the index has this event, by `seq`. A client that has the event's receipt then finds the event in the
+                 *     answer. If the index lags far behind, the answer is 503 after a few seconds.
+                 */
+                after?: components["parameters"]["After"];
+                /**
+                 * @description The tree size for which to answer. The answer shows nothing of later events, so the same request always gets the
+                 *     same answer. Not beyond the head. The default is the size of the index or, with a cursor, that of the cursor.
+                 */
+                as_of?: components["parameters"]["AsOf"];
+                /** @description The `next` of the previous page, with the same filters; the page is for the same tree size. */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Largest number of rows. A page also ends after the server has read much of the log for it: 4 MiB, or many events
+                 *     that a filter rejects. `next` leads to the next page.
+                 */
+                limit?: components["parameters"]["PageLimit"];
+                /**
+                 * @description What to list; `label` lists the names of labels.
+                 * @example temperature
+                 */
+                of: "temperature" | "max_tokens" | "label";
+                /**
+                 * @description With `true`, each row has its inclusion proof in the tree of size `as_of`, and the answer has the checkpoint for
+                 *     that size.
+                 */
+                proofs?: components["parameters"]["Proofs"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description Name of the ledger.
+                 * @example default
+                 */
+                ledger: components["parameters"]["Ledger"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of the list. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "as_of": 301,
+                     *       "rows": [
+                     *         {
+                     *           "seq": 41,
+                     *           "value": "0.7"
+                     *         },
+                     *         {
+                     *           "seq": 1,
+                     *           "value": "0"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ValueList"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -7661,6 +8171,75 @@ export interface operations {
             414: components["responses"]["LongURL"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getLive: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Name of the ledger.
+                 * @example default
+                 */
+                ledger: components["parameters"]["Ledger"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The summary, or all that come. */
+            200: {
+                headers: {
+                    /**
+                     * @description The tree size at which a stream began.
+                     * @example 57
+                     */
+                    "Colophon-As-Of"?: number;
+                    /** @description Accept determines the form of the answer. */
+                    Vary: string;
+                    /** @description Tells a proxy not to buffer a stream. */
+                    "X-Accel-Buffering"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "tree_size": 2,
+                     *       "time": "2026-01-02T15:04:05.000000Z",
+                     *       "index_size": 2,
+                     *       "records": {
+                     *         "ipc_record": 1
+                     *       },
+                     *       "mismatches": 0,
+                     *       "incomplete": {},
+                     *       "drift": {},
+                     *       "newest": [
+                     *         {
+                     *           "seq": 1,
+                     *           "kind": "ipc_record",
+                     *           "time": "2026-01-02T15:04:05.000000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LiveSummary"];
+                    /**
+                     * @example id: 2
+                     *     event: head
+                     *     data: {"tree_size":2,"time":"2026-01-02T15:04:05.000000Z","index_size":2,"records":{"ipc_record":1},"mismatches":0,"incomplete":{},"drift":{},"newest":[{"seq":1,"kind":"ipc_record","time":"2026-01-02T15:04:05.000000Z"}]}
+                     */
+                    "text/event-stream": string;
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["LongURL"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Failed"];
             503: components["responses"]["Unavailable"];
@@ -8685,6 +9264,80 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listRates: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Wait until the index has this event, by `seq`. A client that has the event's receipt then finds the event in the
+                 *     answer. If the index lags far behind, the answer is 503 after a few seconds.
+                 */
+                after?: components["parameters"]["After"];
+                /**
+                 * @description The tree size for which to answer. The answer shows nothing of later events, so the same request always gets the
+                 *     same answer. Not beyond the head. The default is the size of the index or, with a cursor, that of the cursor.
+                 */
+                as_of?: components["parameters"]["AsOf"];
+                /** @description The first period has this time; by default that of the first event. Write `+` as `%2B`. */
+                since?: string;
+                /**
+                 * @description Length of a period in seconds; by default the shortest of some usual lengths that gives at most 60 periods. An
+                 *     answer has at most 500 periods.
+                 */
+                step?: number;
+                /** @description The last period begins before this time; by default it has the last event. */
+                until?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description Name of the ledger.
+                 * @example default
+                 */
+                ledger: components["parameters"]["Ledger"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The counts. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "as_of": 301,
+                     *       "step": 3600,
+                     *       "rows": [
+                     *         {
+                     *           "since": "2026-01-02T15:00:00.000000Z",
+                     *           "until": "2026-01-02T16:00:00.000000Z",
+                     *           "first_seq": 0,
+                     *           "events": 301,
+                     *           "mismatches": 1,
+                     *           "no_output": 0,
+                     *           "drift": {
+                     *             "model": 12,
+                     *             "stochastic": 3
+                     *           }
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Rates"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["LongURL"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listRecords: {
         parameters: {
             query?: {
@@ -8764,6 +9417,12 @@ export interface operations {
                 /** @description The model of an IPC record. */
                 model?: string;
                 model_profile_hash?: components["schemas"]["WantedHash"];
+                /**
+                 * @description With `true`, the answer has names for people: the first words of texts, and labels. Words of content are there
+                 *     if the caller has the scope `content` and the record is not redacted. Like figures of texts, names follow from
+                 *     the current content, and are not part of the answer at the size `as_of`.
+                 */
+                names?: components["parameters"]["Names"];
                 output_hash?: components["schemas"]["WantedHash"];
                 path_id?: string;
                 preflight_hash?: components["schemas"]["WantedHash"];
@@ -9352,6 +10011,12 @@ export interface operations {
                 mismatch?: string;
                 model_profile_hash?: components["schemas"]["WantedHash"];
                 /**
+                 * @description With `true`, the answer has names for people: the first words of texts, and labels. Words of content are there
+                 *     if the caller has the scope `content` and the record is not redacted. Like figures of texts, names follow from
+                 *     the current content, and are not part of the answer at the size `as_of`.
+                 */
+                names?: components["parameters"]["Names"];
+                /**
                  * @description With `true`, each row has its inclusion proof in the tree of size `as_of`, and the answer has the checkpoint for
                  *     that size.
                  */
@@ -9788,6 +10453,12 @@ export interface operations {
                  */
                 limit?: components["parameters"]["PageLimit"];
                 /**
+                 * @description With `true`, the answer has names for people: the first words of texts, and labels. Words of content are there
+                 *     if the caller has the scope `content` and the record is not redacted. Like figures of texts, names follow from
+                 *     the current content, and are not part of the answer at the size `as_of`.
+                 */
+                names?: components["parameters"]["Names"];
+                /**
                  * @description With `true`, each row has its inclusion proof in the tree of size `as_of`, and the answer has the checkpoint for
                  *     that size.
                  */
@@ -9909,6 +10580,12 @@ export interface operations {
                  */
                 limit?: components["parameters"]["PageLimit"];
                 /**
+                 * @description With `true`, the answer has names for people: the first words of texts, and labels. Words of content are there
+                 *     if the caller has the scope `content` and the record is not redacted. Like figures of texts, names follow from
+                 *     the current content, and are not part of the answer at the size `as_of`.
+                 */
+                names?: components["parameters"]["Names"];
+                /**
                  * @description With `true`, each row has its inclusion proof in the tree of size `as_of`, and the answer has the checkpoint for
                  *     that size.
                  */
@@ -10002,6 +10679,77 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RunsComparison"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["LongURL"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    search: {
+        parameters: {
+            query: {
+                /**
+                 * @description Wait until the index has this event, by `seq`. A client that has the event's receipt then finds the event in the
+                 *     answer. If the index lags far behind, the answer is 503 after a few seconds.
+                 */
+                after?: components["parameters"]["After"];
+                /**
+                 * @description The tree size for which to answer. The answer shows nothing of later events, so the same request always gets the
+                 *     same answer. Not beyond the head. The default is the size of the index or, with a cursor, that of the cursor.
+                 */
+                as_of?: components["parameters"]["AsOf"];
+                /**
+                 * @description With `true`, each row has its inclusion proof in the tree of size `as_of`, and the answer has the checkpoint for
+                 *     that size.
+                 */
+                proofs?: components["parameters"]["Proofs"];
+                /**
+                 * @description The text; at most 256 bytes.
+                 * @example verbose
+                 */
+                q: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description Name of the ledger.
+                 * @example default
+                 */
+                ledger: components["parameters"]["Ledger"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was found. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "as_of": 301,
+                     *       "complete": true,
+                     *       "rows": [
+                     *         {
+                     *           "seq": 41,
+                     *           "type": "label:config",
+                     *           "value": "verbose",
+                     *           "name": {
+                     *             "words": "Name one Broadway actor."
+                     *           }
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SearchAnswer"];
                 };
             };
             400: components["responses"]["BadRequest"];

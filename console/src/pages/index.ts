@@ -1,9 +1,13 @@
 // The list of pages. A new page is a file in this folder and a line here.
 import type { FunctionComponent } from "preact";
+import { ChangedPage } from "./changed.tsx";
+import { CitationsPage } from "./citations.tsx";
 import { OverviewPage } from "./overview.tsx";
 import { RecordPage } from "./record.tsx";
 import { RunPage } from "./run.tsx";
+import { RunsPage } from "./runs.tsx";
 import { SearchPage } from "./search.tsx";
+import { StoriesPage } from "./stories.tsx";
 
 export interface Page {
   name: string; // the second element of its address
@@ -15,9 +19,13 @@ export interface Page {
 
 export const pages: Page[] = [
   { name: "", title: "Overview", component: OverviewPage, shown: true },
+  { name: "changed", title: "What changed", component: ChangedPage, shown: true },
+  { name: "runs", title: "Runs", component: RunsPage, shown: true, covers: ["run"] },
+  { name: "citations", title: "Citations", component: CitationsPage, shown: true },
+  { name: "stories", title: "Stories", component: StoriesPage, shown: true },
+  { name: "search", title: "Search", component: SearchPage, shown: true },
   { name: "record", title: "Record", component: RecordPage },
   { name: "run", title: "Run", component: RunPage },
-  { name: "search", title: "Search", component: SearchPage },
 ];
 
 export const navigation = pages.filter((page) => page.shown);

@@ -5,7 +5,13 @@ import { causeOf, number, verdictOf } from "../words.ts";
 /** CauseChip names a cause in its colour. */
 export function CauseChip({ cause, quiet = false }: { cause: string; quiet?: boolean }) {
   const known = causeOf(cause);
-  return <span class={`chip ${known.class} ${quiet ? "chip-quiet" : ""}`} title={known.means}>{known.name}</span>;
+  return <span class={`chip ${known.class} ${quiet ? "chip-quiet" : ""}`} data-sign={known.sign} title={known.means}>{known.name}</span>;
+}
+
+/** CauseSign stands for a cause where its name has no place: its letter in its colour, with its name for everyone who does not see it. */
+export function CauseSign({ cause }: { cause: string }) {
+  const known = causeOf(cause);
+  return <span class={`sign ${known.class}`} role="img" aria-label={known.name} title={`${known.name}. ${known.means}`}>{known.sign}</span>;
 }
 
 const stateNames: Record<string, string> = { live: "live", failed: "failed", stale: "stale", quarantined: "quarantined" };
