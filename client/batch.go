@@ -53,8 +53,8 @@ type BatchOptions struct {
 	// Undecoded returns receipts as Text. It is for programs that need few of the receipt's members, because decoding
 	// costs more than sending. It has no effect if the client verifies receipts.
 	Undecoded bool
-	// MaxLines and MaxBytes limit the lines that are sent and not yet answered, and so the memory that the batch
-	// needs. The defaults are 8,192 lines and 16 MiB. A single line can always be sent, whatever its length.
+	// MaxLines and MaxBytes limit the lines that are sent and not yet answered, and therefore the memory that the
+	// batch needs. The defaults are 8,192 lines and 16 MiB. A single line can always be sent, whatever its length.
 	MaxLines, MaxBytes int
 }
 
@@ -65,11 +65,11 @@ type BatchOptions struct {
 // A receipt means that its record is durable. Lines that fail do not affect other lines, and the loop continues. If
 // the connection fails, if it makes no progress for the time of [WithTimeout], or if the server has no space for a
 // line, Batch reconnects and sends the unanswered lines again. This is safe because each line has a key or a run_id.
-// A non-nil error of the sequence ends the batch; records of lines without a result might have been recorded.
+// The sequence ends after the first non-nil error. The records of lines without a result might have been recorded.
 //
-// If MaxLines or MaxBytes are sent before the first answer arrives, Batch ends the request's body, and begins the
-// next request when all lines are answered. In this way a batch also works through a proxy that reads a whole request
-// before it forwards it.
+// If the limit MaxLines or MaxBytes is reached before the first answer arrives, Batch ends the request's body, and
+// begins the next request when all lines are answered. A batch therefore also works through a proxy that reads a
+// whole request before forwarding it.
 func (s *RecordsService) Batch(ctx context.Context, lines iter.Seq[Line], o *BatchOptions) iter.Seq2[*LineResult, error] {
 	return func(yield func(*LineResult, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -96,12 +96,12 @@ func (s *RecordsService) Batch(ctx context.Context, lines iter.Seq[Line], o *Bat
 type batch struct {
 	ledger   *Ledger
 	options  BatchOptions
-	moves    atomic.Uint64 // counts lines taken, lines answered, and reads of bodies; watch checks that it grows
+	moves    atomic.Uint64 // counts steps of the sender, lines answered, and reads of bodies; watch checks that it increases
 	yielding atomic.Bool   // the caller is processing a result and has not requested the next
 
 	mu        sync.Mutex // guards the fields below
 	arrived   sync.Cond  // wakes the sender, and the caller while it has no connection
-	room      sync.Cond  // wakes the reader
+	room      sync.Cond  // wakes the reader when the queue has room
 	queue     []*batchLine
 	bytes     int  // total size of the lines in the queue
 	sent      int  // lines of the queue that the current connection has sent, or is about to send
@@ -109,7 +109,7 @@ type batch struct {
 	ended     bool // there is no more input
 	stopped   bool // the batch has ended
 	connected bool
-	streaming bool // the current connection answers while lines are sent
+	streaming bool // the server has begun to answer while lines are still being sent
 	bodyEnded bool // the current connection has sent all of its lines
 }
 
@@ -256,8 +256,8 @@ func (b *batch) giveUp() {
 	}
 }
 
-// connect makes one request. It returns nil if the body ended and all its lines were answered, but there might be
-// more lines, and errComplete if there are no more lines.
+// connect makes one request. It returns errComplete if all lines of the input were answered, and nil if all lines of
+// this request were answered but the input might have more.
 func (b *batch) connect(ctx context.Context, yield func(*LineResult, error) bool) (answered bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	body, pipe := io.Pipe()
@@ -268,7 +268,7 @@ func (b *batch) connect(ctx context.Context, yield func(*LineResult, error) bool
 	running.Go(func() { b.send(pipe) })
 	defer running.Wait()
 	defer b.change(func() { b.connected, b.sent = false, 0 })
-	defer body.Close() // ends the sender in any case
+	defer body.Close() // stops the sender
 	defer cancel(nil)
 	defer b.watch(b.ledger.client.timeout, cancel).Stop()
 	answered, err = b.receive(ctx, watched{body, &b.moves}, yield)
@@ -278,12 +278,12 @@ func (b *batch) connect(ctx context.Context, yield func(*LineResult, error) bool
 	return answered, err
 }
 
-// errSilent ends a connection that makes no progress.
+// errSilent is the cause with which watch cancels a connection that makes no progress.
 var errSilent = fmt.Errorf("%w: the server has neither taken nor answered a line", ErrUnreachable)
 
 // watch cancels a connection that makes no progress for between limit and twice limit, while lines are unanswered and
-// the caller waits for results. Progress means that the server takes bytes or answers. If limit is 0, watch never
-// cancels. The caller must stop the timer.
+// the caller waits for results. Progress means that the server reads from the request or answers. If limit is 0,
+// watch never cancels. The caller must stop the timer.
 func (b *batch) watch(limit time.Duration, cancel context.CancelCauseFunc) *time.Timer {
 	var timer *time.Timer
 	seen := uint64(0) // moves when the timer last fired
@@ -316,14 +316,14 @@ func (r watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end returns the error that the end of an answer means.
+// end returns what receive returns when the server ends its answer.
 func (b *batch) end() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case b.sent > 0:
 		return fmt.Errorf("%w: the answer ended before %d lines were answered", ErrUnreachable, b.sent)
-	case !b.bodyEnded: // otherwise, Batch would immediately repeat the request for ever if the server answers no line
+	case !b.bodyEnded: // returning nil would make Batch reconnect in a tight loop if the server answers no line
 		return fmt.Errorf("%w: the answer ended before all lines were sent", ErrUnreachable)
 	case b.ended && len(b.queue) == 0:
 		return errComplete
@@ -457,11 +457,11 @@ func (w *batchWriter) close() error {
 	return w.gzip.Close()
 }
 
-// batchAnswer is the answer to a line. Exactly one field is set.
+// batchAnswer is the server's answer to one line. Exactly one field is set.
 type batchAnswer struct {
 	receipt *wire.Receipt
 	problem *Error
-	text    []byte // the receipt, if it is not decoded
+	text    []byte // the receipt as sent, if the caller wants undecoded receipts
 }
 
 // receive makes the request and yields a result for each answer.
@@ -492,7 +492,7 @@ func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*LineRes
 		case line == nil && answered && a.problem != nil && a.problem.Status == http.StatusRequestTimeout:
 			return answered, nil // the input has paused for longer than the server waits
 		case line == nil && a.problem != nil:
-			return answered, a.problem // it is about the body, not about a line
+			return answered, a.problem // the problem concerns the whole body, not one line
 		case line == nil:
 			return answered, fmt.Errorf("%w: the server has answered more lines than were sent", ErrAnswer)
 		case a.problem != nil && a.problem.Temporary() && line.repeat:
@@ -516,9 +516,9 @@ func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*LineRes
 // decode parses one line of the answer. If the caller wants undecoded receipts, it returns a receipt as text.
 func (b *batch) decode(text []byte) (a batchAnswer, err error) {
 	if b.options.Undecoded && !b.ledger.verifies() && bytes.HasPrefix(text, []byte(`{"ledger":`)) {
-		return batchAnswer{text: text}, nil // problems have no such member
+		return batchAnswer{text: text}, nil // a problem has no member "ledger"
 	}
-	// Either a receipt or a problem. They have no member in common.
+	// The line is either a receipt or a problem. The two have no member in common.
 	var line struct {
 		wire.Receipt
 		wire.Problem

@@ -19,9 +19,9 @@ import (
 	"colophon/client/wire"
 )
 
-// cutter cuts off the first answers after a number of bytes.
+// cutter is a transport that cuts off the first answers after a number of bytes.
 type cutter struct {
-	after func(attempt int) int // bytes; negative: never
+	after func(attempt int) int // number of bytes; negative: the answer is not cut off
 	begun func()                // called after the first request
 	n     atomic.Int32
 }
@@ -158,12 +158,12 @@ func TestBatchFailures(t *testing.T) {
 	}
 }
 
-// A server that ends its answer before it gets a line gets no more requests than one that
-// cannot be reached.
+// A server that ends its answer before it receives a line gets no more requests than an
+// unreachable server.
 func TestBatchAgainstAnswersBeforeTheLines(t *testing.T) {
 	for name, answer := range map[string]string{"nothing": "", "a timeout": strings.Replace(busyLine, "503", "408", 1)} {
 		t.Run(name, func(t *testing.T) {
-			for range 200 { // because the answer and the first line race
+			for range 200 { // repeated because the answer and the first line race
 				requests := 0
 				server := &http.Client{Transport: roundTrip(func(q *http.Request) (*http.Response, error) {
 					requests++
@@ -180,8 +180,8 @@ func TestBatchAgainstAnswersBeforeTheLines(t *testing.T) {
 	}
 }
 
-// answersLines starts a server that answers at most the first lines of a body. It ends its
-// answer only if it has answered all lines.
+// answersLines starts a server that answers at most the first most lines of a request. It ends
+// its answer only if it has answered all lines.
 func answersLines(most int) (server *http.Client, requests *atomic.Int32) {
 	requests = new(atomic.Int32)
 	return &http.Client{Transport: roundTrip(func(q *http.Request) (*http.Response, error) {
@@ -224,8 +224,8 @@ func TestBatchEndsIfTheServerIsSilent(t *testing.T) {
 	})
 }
 
-// Batch connects again if the connection breaks before the first answer, while there is nothing
-// to send.
+// Batch reconnects if the connection breaks before the first answer, while there is nothing to
+// send.
 func TestBatchResumesAfterAConnectionThatBreaksBeforeTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var connections atomic.Int32

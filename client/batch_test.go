@@ -34,7 +34,7 @@ func numbered(n int) iter.Seq[client.Line] {
 	}
 }
 
-// outputs checks that the ledger has each of the n numbered generations exactly once.
+// outputs requires that the ledger has each of the n generations from numbered exactly once.
 func outputs(t *testing.T, l *client.Ledger, n int) {
 	t.Helper()
 	events := 0
@@ -106,7 +106,7 @@ func TestBatchAnswersEachLineInOrder(t *testing.T) {
 	}
 }
 
-// A line that depends on the result of the previous line is sent at once.
+// Batch sends each line at once, so a line can depend on the result of the previous one.
 func TestBatchSendsEachLineAtOnce(t *testing.T) {
 	for _, gzip := range []bool{false, true} {
 		l := connect(t, serve(t).URL).Ledger("default")
@@ -241,8 +241,8 @@ func TestBatchWorksThroughBufferingProxies(t *testing.T) {
 	require.Equal(t, int32(10), requests.Load())
 }
 
-// However slowly the results are read, the number of lines that are sent but not answered is
-// limited.
+// The number of lines that are sent but not answered is limited, even if the caller reads the
+// results slowly.
 func TestBatchIsBounded(t *testing.T) {
 	var taken atomic.Int64
 	lines := func(yield func(client.Line) bool) {
@@ -256,7 +256,7 @@ func TestBatchIsBounded(t *testing.T) {
 	for _, err := range connect(t, serve(t).URL).Ledger("default").Records.Batch(t.Context(), lines, &client.BatchOptions{MaxLines: 20}) {
 		require.NoError(t, err)
 		n++
-		require.LessOrEqual(t, taken.Load()-n, int64(20+2)) // and two that are being encoded or queued
+		require.LessOrEqual(t, taken.Load()-n, int64(20+2)) // 2: one line is being encoded, and one is being queued
 	}
 	require.Equal(t, int64(2000), n)
 }
@@ -285,7 +285,7 @@ func TestBatchStopsWithItsLoop(t *testing.T) {
 	<-ended
 }
 
-// answering starts a server that answers each request with the next handler; the last handler
+// answering starts a server that answers each request with the next handler. The last handler
 // answers all further requests.
 func answering(t *testing.T, handlers ...http.HandlerFunc) (server *httptest.Server, requests *atomic.Int32) {
 	t.Helper()

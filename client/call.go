@@ -18,14 +18,14 @@ import (
 	"colophon/client/wire"
 )
 
-// request is one call. path is escaped and relative to the server's URL.
+// request is one call of the API. path is escaped and relative to the server's URL.
 type request struct {
 	method, path string
 	query        url.Values
 	header       map[string]string
 	body         []byte // JSON; nil means no body
-	repeat       bool   // repeating it is safe
-	slow         bool   // only the context limits the time of the call
+	repeat       bool   // whether the call can be repeated without a second effect
+	slow         bool   // only the context limits the duration of the call
 	maxAnswer    int64  // bytes; 0 means the client's limit
 }
 
@@ -33,7 +33,7 @@ func get(path string, query url.Values) request {
 	return request{method: http.MethodGet, path: path, query: query, repeat: true}
 }
 
-// send makes a request whose answer, or body, is a stream. It returns an error unless the answer has a success
+// send makes one request without reading the answer's body. It returns an error unless the answer has a success
 // status.
 func (c *Client) send(ctx context.Context, r request, body io.Reader) (*http.Response, error) {
 	target := c.base + r.path
@@ -66,7 +66,7 @@ func (c *Client) send(ctx context.Context, r request, body io.Reader) (*http.Res
 		defer response.Body.Close()
 		text, err := io.ReadAll(io.LimitReader(response.Body, c.maxAnswer))
 		if err != nil {
-			text = nil // the status says enough
+			text = nil // the status alone is enough for the error
 		}
 		return nil, c.problem(r.method+" "+r.path, response, text)
 	}
@@ -75,7 +75,7 @@ func (c *Client) send(ctx context.Context, r request, body io.Reader) (*http.Res
 
 func (c *Client) unreachable(err error) error {
 	if errors.Is(err, ErrAnswer) {
-		return err // the caller's own transport rejected the answer
+		return err // the caller's own transport has rejected the answer
 	}
 	if cause := (*url.Error)(nil); errors.As(err, &cause) {
 		err = cause.Err
@@ -208,8 +208,8 @@ func decode(text []byte, value any) error {
 // bytes of memory.
 const maxElements = 1 << 20
 
-// elements counts the elements of all arrays of a JSON text. It stops a little above maxElements. If the text is not
-// JSON, the number means nothing.
+// elements counts the elements of all arrays of a JSON text. It stops counting shortly after maxElements. The result
+// is meaningless if the text is not JSON.
 func elements(text []byte) int {
 	n, inText := 0, false
 	var arrays []bool // for each enclosing value, whether it is an array or an object; innermost last
@@ -253,15 +253,15 @@ func exchange[T any](ctx context.Context, c *Client, r request, body any) (*T, e
 	return answer[T](ctx, c, r)
 }
 
-// QueryOptions are options of queries: at which size the server answers, and how much it returns at a time. A nil
-// pointer means the defaults. The server refuses an option that the query does not have.
+// QueryOptions are options of queries. They set the tree size for which the server answers, and what each answer
+// contains. A nil pointer means the defaults. The server refuses an option that the query does not have.
 type QueryOptions struct {
-	AsOf   uint64 // answer at this tree size; 0 means the size of the index
-	After  uint64 // seq of an event; the server waits until the index has it; 0 means no wait
-	Proofs bool   // add an inclusion proof to each row, and the checkpoint
-	Limit  int    // rows per page, 1 to 1,000; 0 means 100. For lists only
-	Text   bool   // add figures about texts, if the token has the scope content. For Attribution, Timeline and Effects only
-	Names  bool   // add names for people. For groups, Attribution, Timeline, Effects, and lists of records and run-DAGs only
+	AsOf   uint64 // tree size for which the server answers; 0 means the size of the index
+	After  uint64 // seq of an event; the server answers once the index has it; 0 means no wait
+	Proofs bool   // add an inclusion proof to each row, and the checkpoint to the answer
+	Limit  int    // rows per page, 1 to 1,000; 0 means 100; for lists only
+	Text   bool   // add figures about texts if the token has the scope content; for Attribution, Timeline and Effects only
+	Names  bool   // add readable names for hashes; for groups, Attribution, Timeline, Effects, and lists of records and run-DAGs only
 }
 
 func (o *QueryOptions) values() url.Values {
@@ -338,8 +338,8 @@ func setTime(q url.Values, name string, value time.Time) {
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// List is a list that is read page by page. It sends no request before it is read. All pages are for the tree size of
-// the first page.
+// List is a list that is read page by page. Creating one sends no request. All pages are for the tree size of the
+// first page.
 type List[T any] struct {
 	client *Client
 	path   string
@@ -373,8 +373,8 @@ func withCursor(query url.Values, name, cursor string) url.Values {
 	return q
 }
 
-// A CursorTrail detects cursors that form a cycle, so that the pages would never end. It remembers one cursor at a
-// time, at distances that double (Brent's algorithm). The zero value is ready for use.
+// A CursorTrail detects a list whose pages never end because their cursors form a cycle. It remembers one cursor at a
+// time, at doubling distances (Brent's algorithm). The zero value is ready for use.
 type CursorTrail struct {
 	mark            string
 	steps, distance int

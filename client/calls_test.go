@@ -66,7 +66,7 @@ func newWorld(t *testing.T, l *client.Ledger) *world {
 	}
 	dag := w.post("dag", run("dag", "Ana.", zeroHash))
 	w.dag, w.q = dag.Hashes.Get("cache_key"), dag.Hashes.Get("question_hash")
-	w.post("dag2", run("dag2", "Ana \xed\xa0\x80.", strings.Repeat("1", 64))) // with a lone surrogate
+	w.post("dag2", run("dag2", "Ana \xed\xa0\x80.", strings.Repeat("1", 64))) // the text has a lone surrogate
 
 	set := func(source string) *wire.CitationSet {
 		return &wire.CitationSet{Subject: "s", Citations: []wire.Citation{{SourceID: source, Text: new("Ana  Varga."), Weight: 1, Section: new("a")},
@@ -96,7 +96,7 @@ func newWorld(t *testing.T, l *client.Ledger) *world {
 	return w
 }
 
-// first returns the first page of a list that has rows. It reads the list to its end.
+// first returns the first page that has rows. It reads the list to its end.
 func first[T any](t *testing.T, list *client.List[T]) (any, error) {
 	page, err := list.Page(t.Context(), "")
 	if err != nil {
@@ -105,7 +105,7 @@ func first[T any](t *testing.T, list *client.List[T]) (any, error) {
 	return page, nil
 }
 
-// full requires that an iterator yields something without an error.
+// full requires that an iterator yields at least one row and no error.
 func full[T any](t *testing.T, what string, all iter.Seq2[*T, error]) {
 	t.Helper()
 	n := 0
@@ -132,7 +132,8 @@ func TestEveryCall(t *testing.T) {
 	point := &client.QueryOptions{After: w.at["path"], Proofs: true}
 	bare := &client.QueryOptions{After: w.at["path"]}
 
-	// A call returns the typed answer, or nil if the call itself checks it.
+	// call notes that an operation was called and checks its typed answer. A nil value
+	// needs no further check.
 	called := make(map[string]bool)
 	call := func(operation string, value any, err error) {
 		t.Helper()
@@ -477,13 +478,13 @@ func TestEveryCall(t *testing.T) {
 
 	contract, err := openapi3.NewLoader().LoadFromData(colophon.OpenAPI)
 	require.NoError(t, err)
-	notCalled := []string{"home", "getDocs", "getDocsFile", "getExample"} // for people and their pages
+	notCalled := []string{"home", "getDocs", "getDocsFile", "getExample"} // operations for people and their pages
 	for _, item := range contract.Paths.Map() {
 		for _, operation := range item.Operations() {
 			require.True(t, called[operation.OperationID] != slices.Contains(notCalled, operation.OperationID), operation.OperationID)
 			for _, parameter := range operation.Parameters {
 				name := strings.Replace(parameter.Value.Name, "{name}", "step", 1)
-				free := operation.OperationID == "listRecords" || operation.OperationID == "listRunDAGs" || operation.OperationID == "listTimeline" // these calls take any name, in Where or as by
+				free := operation.OperationID == "listRecords" || operation.OperationID == "listRunDAGs" || operation.OperationID == "listTimeline" // these calls accept any parameter name, in Where or as by
 				require.True(t, parameter.Value.In != "query" || free || seen.query[name], "%s: parameter %s", operation.OperationID, name)
 			}
 		}

@@ -16,7 +16,7 @@ import (
 	"colophon/proofs"
 )
 
-// Client calls the API of one server. It is safe for concurrent use.
+// Client calls the API of a single server. It is safe for concurrent use.
 type Client struct {
 	base      string // without a trailing slash
 	http      *http.Client
@@ -39,13 +39,13 @@ type Client struct {
 }
 
 // Retries controls how calls are repeated. A call is repeated after a failed connection and after the statuses 408,
-// 429, 502, 503 and 504 if this is safe: if it only reads, or has an idempotency key. The pause doubles with each
-// attempt, is varied at random, and is never shorter than the server's Retry-After. If Retry-After is longer than
-// Longest, the call returns the error at once.
+// 429, 502, 503 and 504 if repeating it is safe, because it only reads or has an idempotency key. The pause between
+// attempts doubles, is varied at random, and is never shorter than the server's Retry-After. If Retry-After is longer
+// than Longest, the call returns the error at once.
 type Retries struct {
-	Attempts int           // including the first; 1 or less means that calls are never repeated. Default 5
-	First    time.Duration // the pause before the second attempt. Default 250 ms
-	Longest  time.Duration // the longest pause. Default 30 s
+	Attempts int           // maximum number of attempts; 1 or less means that calls are never repeated; default 5
+	First    time.Duration // the pause before the second attempt; default 250 ms
+	Longest  time.Duration // the longest pause; default 30 s
 	// Notify, if it is not nil, is called before each pause. It gets the error, the number of failures in a row, and
 	// the length of the pause.
 	Notify func(err error, failures int, pause time.Duration)
@@ -67,8 +67,8 @@ func WithToken(token string) Option {
 }
 
 // WithHTTPClient uses the transport, cookie jar and timeout of h. The client does not follow redirects, whatever
-// h.CheckRedirect says. A timeout of h also ends batches and followers. If the transport, or a body that it returns,
-// fails with an error that wraps [ErrAnswer], the call returns that error and is not repeated.
+// h.CheckRedirect says. A timeout in h also limits batches and streams of events. If the transport, or a body that it
+// returns, fails with an error that wraps [ErrAnswer], the call returns that error and is not repeated.
 func WithHTTPClient(h *http.Client) Option {
 	return func(c *Client) error {
 		c.http = new(*h)
@@ -196,14 +196,14 @@ func New(server string, options ...Option) (*Client, error) {
 	if c.http.Transport == nil {
 		c.http.Transport = transport(nil)
 	}
-	// A redirect must not give the token, or a record a second time, to another server.
+	// Following a redirect could send the token, or a record a second time, to another server.
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	c.Ledgers, c.Server = &LedgersService{c}, &ServerService{c}
 	return c, nil
 }
 
 // transport returns a transport that keeps up to 100 idle connections to the server, so that many goroutines can
-// reuse them. net/http keeps two by default.
+// reuse them. By default, net/http keeps only two.
 func transport(config *tls.Config) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig, t.MaxIdleConnsPerHost = config, 100
@@ -239,8 +239,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// pause waits before the next attempt after a number of failures in a row. If there must be no further attempt, it
-// returns an error that wraps the last failure.
+// pause waits before the next attempt. failures is the number of consecutive failures. If there must be no further
+// attempt, it returns an error that wraps the last failure.
 func (c *Client) pause(ctx context.Context, failures int, last error) error {
 	if failures >= c.retries.Attempts {
 		return last

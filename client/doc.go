@@ -26,8 +26,8 @@
 //
 // Reads, and writes that have a key or a run_id, are repeated after a failed connection and after the statuses 408,
 // 429, 502, 503 and 504. [Retries] sets how often. The first pause is 250 ms, and each further pause is twice as
-// long, varied at random. The client respects the server's Retry-After, in seconds or as a date. The comment of a
-// call says if the call is never repeated. The context limits the whole call; [WithTimeout] limits each attempt.
+// long, varied at random. The client respects the server's Retry-After, in seconds or as a date. The documentation of
+// a call states if it is never repeated. The context limits the whole call; [WithTimeout] limits each attempt.
 //
 // # Many records
 //

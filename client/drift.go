@@ -37,7 +37,7 @@ func (s *DriftService) Groups(by string, f *GroupFilter) *List[wire.Group] {
 	return list[wire.Group](s.ledger, "/drift/groups", q)
 }
 
-// Group is one group. It sends no request before it is read.
+// Group is one group of runs. Creating one sends no request.
 type Group struct {
 	client *Client
 	path   string
@@ -52,7 +52,7 @@ func (s *DriftService) Group(by, value string, o *GenerationOptions) *Group {
 // Get reads the group with the first page of its outputs and of its runs: GET /drift/groups/{by}/{value}.
 func (g *Group) Get(ctx context.Context) (*wire.GroupAnswer, error) { return g.page(ctx, "cursor", "") }
 
-// Runs reads all runs of the group, newest first.
+// Runs reads all runs of the group, the newest first.
 func (g *Group) Runs(ctx context.Context) iter.Seq2[*wire.GroupMember, error] {
 	return rows(pages(func(cursor string) (*wire.GroupAnswer, error) { return g.page(ctx, "cursor", cursor) },
 		func(page *wire.GroupAnswer) string { return page.Next }), func(page *wire.GroupAnswer) []wire.GroupMember { return page.Rows })
@@ -68,8 +68,8 @@ func (g *Group) page(ctx context.Context, name, cursor string) (*wire.GroupAnswe
 	return answer[wire.GroupAnswer](ctx, g.client, get(g.path, withCursor(g.query, name, cursor)))
 }
 
-// Values lists the values that runs have, the latest new one first: GET /drift/values. of is temperature, max_tokens
-// or label, which lists the names of labels.
+// Values lists the values that runs have, the one that appeared last first: GET /drift/values. of is temperature,
+// max_tokens or label, which lists the names of labels.
 func (s *DriftService) Values(of string, o *QueryOptions) *List[wire.RunValue] {
 	q := o.values()
 	q.Set("of", of)
@@ -81,8 +81,8 @@ func (s *DriftService) Attribution(ctx context.Context, a, b uint64, o *QueryOpt
 	return answer[wire.Attribution](ctx, s.ledger.client, get(s.ledger.path+"/drift/attribution", between(o.values(), decimal(a), decimal(b))))
 }
 
-// Diff compares a text of event b with that of event a, word by word: GET /diff. of is output, prompt, payload,
-// passage, or the name of any content. [ErrGone] means that the content of one event is erased.
+// Diff compares a text of event b with the same text of event a, word by word: GET /diff. of is output, prompt,
+// payload, passage, or the name of any content. [ErrGone] means that the content of one event is erased.
 func (s *DriftService) Diff(ctx context.Context, a, b uint64, of string) (*wire.TextDiff, error) {
 	q := between(make(url.Values), decimal(a), decimal(b))
 	setText(q, "of", of)
@@ -103,7 +103,7 @@ func (s *DriftService) Timeline(by, value string, o *GenerationOptions) *List[wi
 	return list[wire.TimelineRow](s.ledger, "/drift/timeline", q)
 }
 
-// Effects holds the pairs of runs that differ in one variable only. It sends no request before it is read.
+// Effects holds the pairs of runs that differ in one variable only. Creating one sends no request.
 type Effects struct {
 	client *Client
 	path   string
@@ -132,7 +132,8 @@ func (e *Effects) page(ctx context.Context, cursor string) (*wire.EffectsAnswer,
 	return answer[wire.EffectsAnswer](ctx, e.client, get(e.path, withCursor(e.query, "cursor", cursor)))
 }
 
-// Reproduce returns whether a re-run has reproduced a record: POST /drift/reproduce. It records nothing.
+// Reproduce compares a re-run with a record, to find out whether it reproduced the record: POST /drift/reproduce. It
+// records nothing.
 func (s *DriftService) Reproduce(ctx context.Context, rerun wire.Rerun, o *QueryOptions) (*wire.Reproduction, error) {
 	r := request{method: http.MethodPost, path: s.ledger.path + "/drift/reproduce", query: o.values(), repeat: true}
 	return exchange[wire.Reproduction](ctx, s.ledger.client, r, rerun)

@@ -54,19 +54,18 @@ var kinds = map[error]int{
 	ErrInvalid: http.StatusUnprocessableEntity, ErrTooMany: http.StatusTooManyRequests, ErrUnavailable: http.StatusServiceUnavailable,
 }
 
-// Error is an answer with an error status (RFC 9457). If the answer is not a problem document, because it comes from
-// a proxy for example, Error has its status and, as Detail, the first line of a plain text.
+// Error is an answer with an error status (RFC 9457). If the answer is not a problem document, for example because a
+// proxy sent it, Error has its status and, as Detail, the first line of a plain text.
 type Error struct {
-	wire.Problem // its Receipt, if there is one, is not verified
-	// Request is the method and path of the request, or the line of the batch.
+	wire.Problem // its Receipt, if present, is not verified
+	// Request is the method and path of the request. For a line of a batch, it is the number of the line.
 	Request string
-	// RetryAfter is the server's Retry-After; 0 if it sent none.
+	// RetryAfter is the server's Retry-After; 0 if the answer has none.
 	RetryAfter time.Duration
 	// Header is the header of the answer; nil for a line of a batch.
 	Header http.Header
 }
 
-// Error returns the request, the status and the reason.
 func (e *Error) Error() string { return fmt.Sprintf("%s: %d %s", e.Request, e.Status, e.Reason()) }
 
 // Reason returns in one line what is wrong: each place if the problem names places, else its detail or its title.
@@ -82,7 +81,7 @@ func (e *Error) Reason() string {
 	return oneLine(cmp.Or(detail, e.Title))
 }
 
-// oneLine shows characters that do not print as escapes, so that a server's text cannot add lines to a log or control
+// oneLine replaces unprintable characters with escapes, so that a server's text cannot add lines to a log or control
 // a terminal.
 func oneLine(text string) string {
 	var b strings.Builder
@@ -126,7 +125,6 @@ type ReceiptError struct {
 	Err     error // from proofs.Receipt.Verify, or because the receipt is for another record
 }
 
-// Error names the event.
 func (e *ReceiptError) Error() string {
 	return fmt.Sprintf("client: ledger %.100s has acknowledged the record as event %d, but the receipt does not verify: %v; keep the receipt and do not post the record again",
 		e.Receipt.Ledger, e.Receipt.Seq, e.Err)
@@ -175,7 +173,7 @@ func plainLine(response *http.Response, body []byte) string {
 // wantsTLS is the detail of the error if net/http or nginx answers a request that was sent without TLS.
 const wantsTLS = "the server speaks TLS, but the request was sent without TLS; use https"
 
-// refusesPlain reports whether an answer is such a refusal by net/http or nginx.
+// refusesPlain reports whether net/http or nginx refused a request because it was sent without TLS.
 func refusesPlain(status int, body []byte) bool {
 	return status == http.StatusBadRequest && (bytes.HasPrefix(body, []byte("Client sent an HTTP request to an HTTPS server")) ||
 		bytes.Contains(body, []byte("The plain HTTP request was sent to HTTPS port")))
@@ -189,13 +187,12 @@ func repeatable(err error) bool {
 	return errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrMisdirected)
 }
 
-// unreachableError is an [ErrUnreachable] with the name of the server and the cause.
+// unreachableError wraps [ErrUnreachable] and the cause, and names the server.
 type unreachableError struct {
 	server string
 	cause  error
 }
 
-// Error names the server but not the request.
 func (e *unreachableError) Error() string {
 	return fmt.Sprintf("%v at %s: %v", ErrUnreachable, e.server, e.cause)
 }

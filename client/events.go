@@ -58,7 +58,7 @@ type eventReader struct {
 	known   bool   // next is set
 	tip     *proofs.Hash
 	page    bool // read pages instead of a live stream
-	alive   bool // the live stream has delivered something, so failures are counted from zero again
+	alive   bool // the live stream has delivered something, so the count of failures restarts
 	yield   func(*wire.EventLine, error) bool
 }
 
@@ -70,7 +70,7 @@ var (
 
 func (s *EventsService) read(ctx context.Context, r *eventReader) iter.Seq2[*wire.EventLine, error] {
 	return func(yield func(*wire.EventLine, error) bool) {
-		q := *r // so that the iterator can be used again
+		q := *r // a copy, so that the iterator can be used again
 		q.yield = yield
 		for failures := 0; ; {
 			before, known := q.next, q.known
@@ -164,7 +164,7 @@ func (r *eventReader) readStream(lines *lineScanner) error {
 		field, value, _ := bytes.Cut(lines.Bytes(), []byte(":"))
 		value = bytes.TrimPrefix(value, []byte(" "))
 		switch {
-		case len(lines.Bytes()) == 0: // the end of an event
+		case len(lines.Bytes()) == 0: // an empty line ends an event
 			if err := r.dispatch(name, data); err != nil {
 				return err
 			}
@@ -193,7 +193,7 @@ func (r *eventReader) dispatch(name string, data []byte) error {
 	switch name {
 	case "":
 		if data == nil {
-			return nil // comments only
+			return nil // the event had only comments
 		}
 		return r.event(data)
 	case "frozen":
@@ -210,7 +210,7 @@ func (r *eventReader) dispatch(name string, data []byte) error {
 		e.Title = http.StatusText(e.Status)
 		return e
 	}
-	return nil // an event that only newer servers send
+	return nil // a kind of event that only newer servers send
 }
 
 // event checks one event and yields it.
@@ -228,7 +228,7 @@ func (r *eventReader) event(text []byte) error {
 	case r.tip != nil && prev != *r.tip:
 		return fmt.Errorf("%w: event %d does not link to the previous event", ErrAnswer, line.Seq)
 	}
-	tip, _ := proofs.ParseHash(line.EventHash) // checkLine has parsed it
+	tip, _ := proofs.ParseHash(line.EventHash) // checkLine has already parsed it
 	r.next, r.tip = line.Seq+1, &tip
 	if !r.yield(line, nil) {
 		return errStopped
@@ -266,7 +266,7 @@ func (c *Client) lines(body io.Reader, cancel func()) *lineScanner {
 	return &lineScanner{scanner, c}
 }
 
-// Err returns the reason why there are no more lines, and nil after the last line.
+// Err returns the error that ended the scan, and nil if all lines were read.
 func (s *lineScanner) Err() error {
 	err := s.Scanner.Err()
 	switch {
@@ -289,7 +289,7 @@ func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) 
 	return 0, nil, nil
 }
 
-// patientReader fails if a read takes longer than its limit.
+// patientReader calls giveUp if a single read takes longer than wait.
 type patientReader struct {
 	body   io.Reader
 	wait   time.Duration

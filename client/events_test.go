@@ -23,7 +23,7 @@ func fill(t *testing.T, l *client.Ledger, n int) {
 	}
 }
 
-// After a page that breaks off, the iterator continues with the next event.
+// If a page is cut off, the iterator continues with the next event.
 func TestAllEventsInOrder(t *testing.T) {
 	s := serve(t)
 	fill(t, connect(t, s.URL).Ledger("default"), 2100)
@@ -56,7 +56,7 @@ func TestFollowResumes(t *testing.T) {
 				if attempt > 6 {
 					return -1
 				}
-				return 4000 * attempt // the first connection has no event
+				return 4000 * attempt // the first connection delivers no event
 			}}
 			next := first
 			begun := make(chan bool)

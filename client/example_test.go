@@ -134,7 +134,7 @@ func ExampleEventsService_Follow() {
 	if _, err := l.Sources.Register(ctx, "book", wire.SourceRegistration{Title: new("A book")}, nil); err != nil {
 		log.Fatal(err)
 	}
-	if _, err := l.Freeze(ctx); err != nil { // so that the example ends
+	if _, err := l.Freeze(ctx); err != nil { // ends the example
 		log.Fatal(err)
 	}
 	for line, err := range l.Events.Follow(ctx, 0) {

@@ -10,7 +10,7 @@ import (
 	"colophon/proofs"
 )
 
-// Export is the end of an export: what proves its rows.
+// Export is the last part of an export. It proves the rows.
 type Export struct {
 	Manifest string          // signed note of a proofs.ExportManifest
 	Rest     json.RawMessage // the answer without its rows
@@ -20,8 +20,8 @@ type Export struct {
 // Export reads all rows of a list or question at one tree size: GET /export. question is a path below the ledger's,
 // such as /records?kind=ipc_record; asOf is the tree size, or 0 for the current one. Export calls row with the JSON
 // text of each row, which is valid during the call. It checks that the manifest is about these rows and, if the client
-// has keys, that the ledger signed it; the errors are then those of proofs.OpenExport. An export that is cut off is an
-// error. Export repeats nothing, because the caller may have used the first rows already.
+// has keys, that the ledger signed it; the errors are then those of proofs.OpenExport. If the answer is cut off,
+// Export returns an error. The request is not repeated, because the caller may already have used the first rows.
 func (l *Ledger) Export(ctx context.Context, question string, asOf uint64, row func(text []byte) error) (*Export, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -59,7 +59,7 @@ func (l *Ledger) Export(ctx context.Context, question string, asOf uint64, row f
 	return e, nil
 }
 
-// verify checks the manifest against the rows.
+// verify checks that the manifest is about the rows that were read.
 func (e *Export) verify(keys []*proofs.Verifier) error {
 	m, err := proofs.OpenExport([]byte(e.Manifest), keys...)
 	if err != nil {

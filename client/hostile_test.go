@@ -135,7 +135,7 @@ func TestCursorCyclesEndLists(t *testing.T) {
 	server, requests := answering(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"as_of":1,"rows":[],"next":%q}`, next[r.URL.Query().Get("cursor")])
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // ends a client that would continue for ever
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // ends a client that would otherwise continue for ever
 	defer cancel()
 	n := 0
 	for _, err := range connect(t, server.URL).Ledger("default").Records.List(nil).All(ctx) {
@@ -146,8 +146,8 @@ func TestCursorCyclesEndLists(t *testing.T) {
 	require.Less(t, requests.Load(), int32(10))
 }
 
-// A short answer must not need much memory: a row of a list needs a few hundred bytes, however
-// short its JSON is.
+// A short answer must not need much memory, although each row of a list needs a few hundred
+// bytes, however short its JSON is.
 func TestAnswersWithTooManyElementsAreRefused(t *testing.T) {
 	for _, element := range []string{"0", "{}", "null", "[]", `""`} {
 		many := strings.Repeat(element+",", 1<<20)
@@ -165,7 +165,7 @@ func TestAnswersWithTooManyElementsAreRefused(t *testing.T) {
 	require.Len(t, page.Rows, 1)
 }
 
-// Names are escaped in paths, so none leads to another path.
+// Names are escaped in paths, so no name leads to another endpoint.
 func TestPathsAreEscaped(t *testing.T) {
 	var paths collected[string]
 	server, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {
@@ -197,7 +197,8 @@ func TestDo(t *testing.T) {
 	require.Equal(t, int32(3), requests.Load())
 }
 
-// The length of an answer is limited, and a stated length alone allocates no memory.
+// The length of an answer is limited, and a Content-Length alone does not make the client
+// allocate memory.
 func TestDoIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 3<<20)
 	server, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {
@@ -281,7 +282,7 @@ func TestWhatIsNotRepeated(t *testing.T) {
 	proxy, _ := answering(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		w.WriteHeader(http.StatusBadRequest)
-		_, _ = io.WriteString(w, "<html><h1>400</h1>The plain HTTP request was sent to HTTPS port</html>") // as nginx answers
+		_, _ = io.WriteString(w, "<html><h1>400</h1>The plain HTTP request was sent to HTTPS port</html>") // the answer of nginx
 	})
 	alert, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -474,7 +475,7 @@ func TestPlainAnswers(t *testing.T) {
 	require.ErrorContains(t, err, "400 Bad Request")
 }
 
-// After a rotation the old key does not verify. The keys that follow it do.
+// After a rotation the old key does not verify. The keys that follow from it do.
 func TestSuccessorKeysVerify(t *testing.T) {
 	s := serve(t)
 	old := s.key()
@@ -518,8 +519,8 @@ func TestContentBelongsToTheCaller(t *testing.T) {
 	require.NotEmpty(t, receipt.Hashes.Get("root"))
 }
 
-// FuzzDecode decodes arbitrary answers: decoding must end, and what it accepts can be encoded
-// again.
+// FuzzDecode decodes arbitrary answers. Decoding must end, and every accepted answer can be
+// encoded again.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(minimalReceipt))
 	f.Add([]byte(busyLine))
@@ -558,8 +559,8 @@ var fuzzKey = func() string {
 	return signer.Verifier().String()
 }()
 
-// An error is one line, whatever the server sends: no part of it can add a line to a log or
-// control a terminal.
+// An error message is one line, whatever the server sends. The server cannot use it to add a
+// line to a log or to control a terminal.
 func TestErrorsAreOneLine(t *testing.T) {
 	lie := `x\nlevel=INFO msg=\"all is well\"\r\u001b[2J\u0085\u2028`
 	for _, body := range []string{`{"detail":"` + lie + `"}`, `{"title":"` + lie + `"}`, `{"errors":[{"pointer":"/` + lie + `","detail":"` + lie + `"}]}`} {
@@ -575,7 +576,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 }
 
 // FuzzProblem checks that every answer without a success status, from a server or a proxy,
-// becomes an error of one line.
+// becomes an error whose message is one line.
 func FuzzProblem(f *testing.F) {
 	f.Add(uint16(503), "1", []byte(`{"status":503,"title":"x","detail":"y","errors":[{"pointer":"/a","detail":"b","claimed":"c"}]}`))
 	f.Add(uint16(502), "Wed, 21 Oct 2015 07:28:00 GMT", []byte(`<html>`))

@@ -62,14 +62,15 @@ func (l *Ledger) Live(ctx context.Context) (*wire.LiveSummary, error) {
 	return answer[wire.LiveSummary](ctx, l.client, get(l.path+"/live", nil))
 }
 
-// Search finds what a text can mean, such as a hash, a value of records, or words of a prompt: GET /search.
+// Search finds what a text can refer to, such as a hash, a value of records, or words of a prompt: GET /search.
 func (l *Ledger) Search(ctx context.Context, text string, o *QueryOptions) (*wire.SearchAnswer, error) {
 	q := o.values()
 	q.Set("q", text)
 	return answer[wire.SearchAnswer](ctx, l.client, get(l.path+"/search", q))
 }
 
-// Rates counts records over time by how they turned out: GET /rates. Zero means the whole log, and a step that fits.
+// Rates counts records in consecutive periods, by their checks and drift: GET /rates. Zero arguments mean the whole
+// log and a suitable length of the periods.
 func (l *Ledger) Rates(ctx context.Context, since, until time.Time, step time.Duration, o *QueryOptions) (*wire.Rates, error) {
 	q := o.values()
 	setTime(q, "since", since)
@@ -83,10 +84,10 @@ func (l *Ledger) MemberSecret(ctx context.Context) (*wire.MemberSecret, error) {
 	return answer[wire.MemberSecret](ctx, l.client, get(l.path+"/member-secret", nil))
 }
 
-// IndexPartQuery selects a part of an index. Fields that are zero mean the first part, at the current size.
+// IndexPartQuery selects a part of an index. The zero value selects the first part at the current size.
 type IndexPartQuery struct {
 	AsOf   uint64
-	Cursor string // Next of the part before, with its AsOf
+	Cursor string // Next of the previous part, and the AsOf of that part
 	// DigestOnly leaves out the rows.
 	DigestOnly bool
 }
@@ -180,13 +181,13 @@ func (s *ServerService) Version(ctx context.Context) (*wire.Version, error) {
 	return answer[wire.Version](ctx, s.client, get("/version", nil))
 }
 
-// Health returns one line about the server: GET /healthz. If the error is nil, the server is running. The call is not
-// repeated.
+// Health returns a one-line status of the server: GET /healthz. If the error is nil, the server is running. The call
+// is not repeated.
 func (s *ServerService) Health(ctx context.Context) (string, error) {
 	return s.text(ctx, request{method: http.MethodGet, path: "/healthz"})
 }
 
-// Readiness returns one line about the server: GET /readyz. If the error is nil, the server accepts requests;
+// Readiness returns a one-line status of the server: GET /readyz. If the error is nil, the server accepts requests;
 // [ErrUnavailable] means that it is not ready. The call is not repeated.
 func (s *ServerService) Readiness(ctx context.Context) (string, error) {
 	return s.text(ctx, request{method: http.MethodGet, path: "/readyz"})

@@ -25,10 +25,10 @@ func (s *LogService) Checkpoint(ctx context.Context) ([]byte, error) {
 	return note, nil
 }
 
-// Keys reads the verifier keys of the log: GET /log/key. It checks that each key was named by its predecessor. It
-// does not check the sizes up to which keys have signed, which are only the server's statement. If you trust a key,
-// you can also trust the keys that follow it: VerifiersFrom returns these for [WithVerifiers]. Do not trust a key
-// just because it is in the answer.
+// Keys reads the verifier keys of the log: GET /log/key. It checks that each key was named by its predecessor. The
+// sizes up to which keys have signed are the server's statement; Keys does not check them. If you trust a key, you
+// can also trust the keys that follow it: VerifiersFrom returns these for [WithVerifiers]. Do not trust a key merely
+// because the answer contains it.
 func (s *LogService) Keys(ctx context.Context) (*proofs.KeyHistory, error) {
 	text, err := s.ledger.client.call(ctx, get(s.ledger.path+"/log/key", nil))
 	if err != nil {
@@ -50,8 +50,8 @@ func (s *LogService) Tile(ctx context.Context, path proofs.TilePath) ([]byte, er
 	return tile, err
 }
 
-// Entries reads the entries of one bundle: GET /log/tile/entries/{index}. width is 256, or less for the last bundle
-// of the tree. The entries are not verified.
+// Entries reads the entries of one bundle: GET /log/tile/entries/{index}. width is the number of entries: 256, or
+// less for the last bundle of the tree. The entries are not verified.
 func (s *LogService) Entries(ctx context.Context, index uint64, width int) ([][]byte, error) {
 	bundle, err := s.Tile(ctx, proofs.TilePath{Entries: true, Index: index, Width: width})
 	if err != nil {

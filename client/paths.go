@@ -9,7 +9,7 @@ import (
 	"colophon/client/wire"
 )
 
-// PathsService provides the queries about path fingerprints, and validates paths.
+// PathsService provides the queries about path fingerprints, and records validations of paths.
 type PathsService struct{ ledger *Ledger }
 
 // Projects lists the projects: GET /paths.
@@ -69,7 +69,7 @@ func (s *PathsService) Collisions(project string, o *QueryOptions) *List[wire.Co
 	return list[wire.Collision](s.ledger, join("paths", project, "collisions"), o.values())
 }
 
-// Validate records whether the content of a path is as it should be: PUT /paths/{project}/{path_id}/validation.
+// Validate records whether the content of a path is correct: PUT /paths/{project}/{path_id}/validation.
 func (s *PathsService) Validate(ctx context.Context, project, pathID string, v wire.PathValidation, o *ChangeOptions) (*wire.Receipt, error) {
 	return s.ledger.write(ctx, change{method: http.MethodPut, path: join("paths", project, pathID, "validation"), body: v, kind: wire.KindPathValidated}.with(o))
 }
@@ -87,7 +87,7 @@ func (s *ProducersService) List(o *QueryOptions) *List[wire.ProducerRow] {
 	return list[wire.ProducerRow](s.ledger, "/producers", o.values())
 }
 
-// Producer is one producer. It sends no request before it is read.
+// Producer is one producer. Creating one sends no request.
 type Producer struct {
 	client *Client
 	path   string

@@ -17,9 +17,9 @@ type RecordsService struct{ ledger *Ledger }
 
 // WriteOptions are the options of posting a record. A nil pointer means the defaults.
 type WriteOptions struct {
-	// IdempotencyKey identifies the record for as long as the ledger exists. If the same record is posted with the
-	// same key, the server returns the first receipt; if another record is, it returns [ErrConflict]. A key has at
-	// most 1,024 bytes. The default is the record's run_id or, without one, a random key.
+	// IdempotencyKey identifies the record for as long as the ledger exists. If the same record is posted again with
+	// the same key, the server returns the first receipt. If another record is posted with the key, Post returns
+	// [ErrConflict]. A key has at most 1,024 bytes. The default is the record's run_id or, without one, a random key.
 	IdempotencyKey string
 	// OnMismatch determines whether the ledger accepts or rejects a record whose claims do not match its content:
 	// accept or reject. The default is the ledger's setting.
@@ -46,7 +46,7 @@ type ChangeOptions struct {
 	Minimal bool
 }
 
-// change is a write and the kind of event that it becomes.
+// change is a write and the kind of event that it records.
 type change struct {
 	method, path string // relative to the ledger's path
 	query        url.Values
@@ -54,7 +54,7 @@ type change struct {
 	kind         wire.Kind
 	run, key     string
 	minimal      bool
-	unkeyed      bool // the endpoint takes no idempotency keys
+	unkeyed      bool // the endpoint accepts no idempotency keys
 }
 
 // write performs a write and verifies its receipt.
@@ -115,8 +115,8 @@ func (s *RecordsService) SetState(ctx context.Context, seq uint64, c wire.StateC
 }
 
 // SetStates sets the state of many records, or returns what this would do: POST /state-changes. The call is not
-// repeated after a failure, and only ctx limits its time. If the client has keys, it verifies the receipts; it then
-// returns a [ReceiptError] together with the answer.
+// repeated after a failure, and only ctx limits its duration. If the client has keys, it verifies the receipts; it
+// then returns a [ReceiptError] together with the answer.
 func (s *RecordsService) SetStates(ctx context.Context, r wire.StateRequest) (*wire.StateChanges, error) {
 	l := s.ledger
 	done, err := exchange[wire.StateChanges](ctx, l.client, request{method: http.MethodPost, path: l.path + "/state-changes", slow: true}, r)
@@ -136,16 +136,16 @@ func (s *RecordsService) Note(ctx context.Context, seq uint64, note wire.Note, o
 	return s.ledger.write(ctx, change{method: http.MethodPost, path: join("records", decimal(seq), "notes"), body: note, kind: wire.KindNote}.with(o))
 }
 
-// Redact withdraws the content of one record: DELETE /records/{seq}/content. Content that no other record needs is
-// erased. The event and all proofs stay valid.
+// Redact withdraws the content of one record: DELETE /records/{seq}/content. Content that other records need is kept
+// until they are redacted too. The event and all proofs stay valid.
 func (s *RecordsService) Redact(ctx context.Context, seq uint64, reason string, o *ChangeOptions) (*wire.Receipt, error) {
 	return s.ledger.write(ctx, change{method: http.MethodDelete, path: join("records", decimal(seq), "content"),
 		body: wire.ContentRedaction{Reason: reason}, kind: wire.KindContentRedacted}.with(o))
 }
 
 // RedactAll withdraws the content of many records, or returns what this would do: POST /redactions. The call is not
-// repeated after a failure, and only ctx limits its time. If the client has keys, it verifies the receipts; it then
-// returns a [ReceiptError] together with the answer.
+// repeated after a failure, and only ctx limits its duration. If the client has keys, it verifies the receipts; it
+// then returns a [ReceiptError] together with the answer.
 func (s *RecordsService) RedactAll(ctx context.Context, r wire.RedactionRequest) (*wire.Redaction, error) {
 	l := s.ledger
 	done, err := exchange[wire.Redaction](ctx, l.client, request{method: http.MethodPost, path: l.path + "/redactions", slow: true}, r)
@@ -169,8 +169,8 @@ type RecordFilter struct {
 	// record's timestamp.
 	Clock        string
 	Since, Until time.Time // Since is included, Until is not; zero means no limit
-	Events       bool      // each row has its whole event
-	// Where has further filters of GET /records by name: run_id, subject, project, model, label:NAME, source_id,
+	Events       bool      // each row contains its whole event
+	// Where holds further filters of GET /records by name: run_id, subject, project, model, label:NAME, source_id,
 	// flag, mismatch, inconsistent, record_seq and topic of notes, chunk_hash, stage:NAME, producer, producer_seq,
 	// path_id, and every hash. A record must match all of them.
 	Where map[string]string
@@ -241,9 +241,9 @@ func (s *RecordsService) Content(ctx context.Context, seq uint64, name string) (
 	return s.ledger.client.call(ctx, get(s.path(seq, "/content")+join(strings.Split(name, "/")...), nil))
 }
 
-// Receipt reads the receipt of an event again, for the tree of size treeSize, or for the head if treeSize is 0: GET
-// /records/{seq}/receipt. If the client has keys, it verifies the receipt; it then returns a [ReceiptError] together
-// with the receipt.
+// Receipt reads the receipt of an event, with a proof for the tree of size treeSize, or for the head if treeSize is
+// 0: GET /records/{seq}/receipt. If the client has keys, it verifies the receipt; it then returns a [ReceiptError]
+// together with the receipt.
 func (s *RecordsService) Receipt(ctx context.Context, seq, treeSize uint64) (*wire.Receipt, error) {
 	receipt, err := answer[wire.Receipt](ctx, s.ledger.client, get(s.path(seq, "/receipt"), size(treeSize)))
 	if err != nil {

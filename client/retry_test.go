@@ -15,7 +15,7 @@ import (
 	"colophon/client/wire"
 )
 
-// pausing returns a client that records its pauses instead of waiting.
+// pausing returns a client that records the lengths of its pauses instead of waiting.
 func pausing(t *testing.T, url string, options ...client.Option) (*client.Ledger, *[]time.Duration) {
 	t.Helper()
 	c, err := client.New(url, options...)
@@ -104,7 +104,7 @@ func TestNothingIsRepeatedWithoutKeys(t *testing.T) {
 	require.Equal(t, int32(1), requests.Load())
 }
 
-// A write has a random key, which is the same in all attempts.
+// A write without a key of its own gets a random key, which is the same in all attempts.
 func TestKeysStayTheSame(t *testing.T) {
 	var seen collected[string]
 	server, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {
@@ -179,7 +179,7 @@ func TestRetryAfter(t *testing.T) {
 	require.Equal(t, int32(1), requests.Load(), "longer than Longest")
 }
 
-// A call does not begin a pause that its context would end.
+// A call does not begin a pause during which its context would expire.
 func TestNoPauseBeyondTheDeadline(t *testing.T) {
 	server, requests := answering(t, problem(503, "Retry-After", "20"))
 	c, err := client.New(server.URL)

@@ -60,8 +60,8 @@ func (s *RunDAGsService) Groups(by string, f *RunGroupFilter) *List[wire.RunGrou
 	return list[wire.RunGroup](s.ledger, "/run-dags/groups", q)
 }
 
-// LookUp finds the live run-DAG with this question and these cache dimensions, and its answer: POST /run-dags/lookup.
-// [ErrNotFound] means that there is none.
+// LookUp finds the live run-DAG with this question and these cache dimensions, and returns it with its answer: POST
+// /run-dags/lookup. [ErrNotFound] means that there is none.
 func (s *RunDAGsService) LookUp(ctx context.Context, r wire.LookupRequest, o *QueryOptions) (*wire.Lookup, error) {
 	q := request{method: http.MethodPost, path: s.ledger.path + "/run-dags/lookup", query: o.values(), repeat: true}
 	return exchange[wire.Lookup](ctx, s.ledger.client, q, r)

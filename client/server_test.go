@@ -73,7 +73,6 @@ func serve(t testing.TB, change ...func(*api.Config)) *testServer {
 	return s
 }
 
-// key returns the verifier key of the ledger default.
 func (s *testServer) key() string {
 	l, err := s.host.Ledger(ledger.Default)
 	if err != nil {
@@ -100,11 +99,11 @@ func generation(output string) *wire.IPCRecord {
 	}
 }
 
-// recorder is a transport that keeps the last answer.
+// recorder is a transport that keeps the body of the last answer.
 type recorder struct {
 	body   []byte
 	header http.Header
-	query  map[string]bool // names of parameters of all requests since it was cleared
+	query  map[string]bool // names of the query parameters of all requests since it was last cleared
 }
 
 func (r *recorder) RoundTrip(q *http.Request) (*http.Response, error) {
@@ -122,8 +121,8 @@ func (r *recorder) RoundTrip(q *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// lossless checks that encoding a value gives everything in the JSON from which it was
-// decoded.
+// lossless checks that encoding a value returns everything in the JSON from which the
+// value was decoded.
 func lossless(t testing.TB, raw []byte, value any) {
 	t.Helper()
 	text, err := json.Marshal(value)
@@ -131,7 +130,7 @@ func lossless(t testing.TB, raw []byte, value any) {
 	require.JSONEq(t, string(raw), string(text))
 }
 
-// collected has the values that handlers have received, in order.
+// collected holds the values that handlers have received, in order.
 type collected[T any] struct {
 	mu   sync.Mutex
 	list []T

@@ -17,7 +17,7 @@ type expected struct {
 	digest string
 }
 
-// expect returns what must be in the receipt of a write with this key or, without a key, with this run_id.
+// expect returns the values that must be in the receipt of a write with this key or, without a key, with this run_id.
 func expect(kind wire.Kind, key, run string) expected {
 	switch {
 	case key != "":
@@ -28,7 +28,7 @@ func expect(kind wire.Kind, key, run string) expected {
 	return expected{kind: kind}
 }
 
-// expectText is expect for a line of NDJSON.
+// expectText is expect for a line of a batch that is already JSON.
 func expectText(text []byte) expected {
 	var line struct {
 		Kind   wire.Kind `json:"kind"`
@@ -38,7 +38,7 @@ func expectText(text []byte) expected {
 		IdempotencyKey string `json:"idempotency_key"`
 	}
 	if json.Unmarshal(text, &line) != nil {
-		return expected{} // the server refuses the line
+		return expected{} // the server will refuse the line
 	}
 	return expect(line.Kind, line.IdempotencyKey, line.Record.RunID)
 }

@@ -9,10 +9,10 @@ type CitationDriftRow struct {
 	RunID   *string  `json:"run_id"`
 	Time    Time     `json:"time"`
 	Against *uint64  `json:"against"`
-	Added   []string `json:"added"` // chunk hashes, like Removed and Kept
+	Added   []string `json:"added"` // chunk hashes, as in Removed and Kept
 	Removed []string `json:"removed"`
 	Kept    []string `json:"kept"`
-	Jaccard *float64 `json:"jaccard"` // with six decimals
+	Jaccard *float64 `json:"jaccard"` // a share, with six decimals
 }
 
 // Conflict is a chunk that citations name under several sources.
@@ -56,7 +56,7 @@ type CitationRow struct {
 	Section   *string     `json:"section"`
 }
 
-// CitationsDocument holds the citations of a set, as a whole and by section.
+// CitationsDocument holds the citations of a set, for the whole document and by section.
 type CitationsDocument struct {
 	BySection    map[string][]DocumentedCitation `json:"by_section"`
 	AllCitations []DocumentedCitation            `json:"all_citations"`
@@ -74,23 +74,23 @@ type DocumentedCitation struct {
 	Section   *string `json:"section"`
 }
 
-// RetrievalRequest asks which chunks a pinned retrieval must use.
+// RetrievalRequest asks for the chunks that a pinned retrieval must use.
 type RetrievalRequest struct {
 	Sources []RetrievalSource `json:"sources,omitempty"`
 	TopK    *uint64           `json:"top_k,omitempty"` // default 5
-	Query   json.RawMessage   `json:"query,omitempty"` // ignored, like Seed
+	Query   json.RawMessage   `json:"query,omitempty"` // ignored, as is Seed
 	Seed    json.RawMessage   `json:"seed,omitempty"`
 }
 
 // RetrievalSource is a source from which a retrieval can take chunks.
 type RetrievalSource struct {
-	ID     *string          `json:"id,omitempty"` // nil counts as "unknown"
+	ID     *string          `json:"id,omitempty"` // nil is treated as "unknown"
 	Chunks []RetrievalChunk `json:"chunks,omitempty"`
 }
 
 // RetrievalChunk is a chunk of a source.
 type RetrievalChunk struct {
-	Text *string `json:"text,omitempty"` // nil counts as ""
+	Text *string `json:"text,omitempty"` // nil is treated as ""
 }
 
 // PinnedRetrieval holds the chunks that a retrieval must use to cite the same chunks as the set.

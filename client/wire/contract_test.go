@@ -16,7 +16,7 @@ import (
 	"colophon/client/wire"
 )
 
-// exchange has the types of an operation's request and answer. A type is nil if there is no
+// exchange holds the types of an operation's request and answer. A type is nil if there is no
 // body or if the body is not JSON.
 type exchange struct{ request, answer any }
 
@@ -77,7 +77,7 @@ var operations = map[string]exchange{
 	"listSources":          {nil, wire.Page[wire.Source]{}},
 	"listProducers":        {nil, wire.Page[wire.ProducerRow]{}},
 	"getProducer":          {nil, wire.ProducerAnswer{}},
-	"compute":              {nil, wire.Computed{}}, // the four records
+	"compute":              {nil, wire.Computed{}}, // takes any of the four records
 	"listRecords":          {nil, wire.Page[wire.ListedRecord]{}},
 	"listRun":              {nil, wire.Page[wire.ListedRecord]{}},
 	"getRecord":            {nil, wire.RecordRow{}},
@@ -113,7 +113,7 @@ var operations = map[string]exchange{
 	"getMetrics":           {},
 }
 
-// parts has the types of schemas that describe lines of NDJSON, or free JSON within other
+// parts holds the types of schemas that describe lines of NDJSON, or free JSON within other
 // types.
 var parts = map[string]exchange{
 	"IPCRecordLine":           {request: wire.BatchLine{}},
@@ -152,8 +152,8 @@ var free = []string{
 	"BatchLine.record", "NestedProof.text", "Lookup.answer_text", "CacheDimensions.schema_version", "CacheDimensions.canonicalization_version", "CacheDimensions.chunking_version",
 }
 
-// required lists members that the contract requires but that the type omits if they are not
-// given. The first three are in full receipts only. The others will become optional.
+// required lists members that the contract requires although the type omits them if they are
+// empty. The first three are in full receipts only. The others will become optional.
 var required = []string{
 	"Receipt.event", "Receipt.inclusion", "Receipt.checkpoint",
 	"IPCRecord.temperature", "IPCRecord.max_tokens", "IPCRecordEvent.temperature", "IPCRecordEvent.max_tokens",
@@ -276,7 +276,7 @@ func (c checker) members(schema *openapi3.Schema, t reflect.Type) {
 		fields[name] = true
 		member := schema.Properties[name]
 		if member == nil && slices.Contains(required[:3], at) || member == nil && at == "HashList.checkpoint" {
-			continue // only in a full receipt or a consistency proof
+			continue // present only in a full receipt or a consistency proof
 		}
 		require.NotNil(c, member, "%s is not in the contract", at)
 		given := slices.Contains(schema.Required, name) && !slices.Contains(required, at)
@@ -296,7 +296,7 @@ func (c checker) members(schema *openapi3.Schema, t reflect.Type) {
 }
 
 // value returns the type of a member without the wrapper that makes it nullable. It requires
-// this wrapper if and only if the member is nullable.
+// the wrapper on nullable members, and forbids it on all others.
 func (c checker) value(at string, ref *openapi3.SchemaRef, t reflect.Type, given bool) reflect.Type {
 	c.Helper()
 	schema := c.resolve(ref)
@@ -332,7 +332,7 @@ func (c checker) leavesOut(at string, ref *openapi3.SchemaRef, t reflect.Type) {
 	assert.Error(c, schema.VisitJSON(zero, openapi3.EnableFormatValidation()), "%s is omitted if it is %#v, but the contract allows this value", at, zero)
 }
 
-// zeroes lists members that are never "", although the contract allows it.
+// zeroes lists members that are never "", although the contract allows the empty text.
 var zeroes = []string{
 	"Receipt.path_id", "RecordRow.path_id", "RecordLinks.receipt", "NewLedger.origin", "KeyRotatedEvent.handover",
 	"IPCRecordEvent.run_id", "IPCRecordEvent.payload_schema", "RunDAGEvent.run_id", "CitationSetEvent.run_id",

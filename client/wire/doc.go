@@ -1,11 +1,11 @@
-// Package wire has the requests and answers of Colophon's HTTP API as Go types, each defined
+// Package wire defines the requests and answers of Colophon's HTTP API as Go types, each one
 // once. A test compares them with openapi.yaml, which also describes every member.
 //
 // # Requests
 //
 // In a request, null and absent mean the same, so no type here ever sends null. A field is a
 // pointer if its zero value has a meaning: Output new("") is an empty output, and a nil Output
-// means no output. If the API refuses the empty value, as it does for run_id or a hash, the
+// means no output. If the API refuses an empty value, for example of run_id or a hash, the
 // field is a plain string, and "" omits the member. For slices, nil omits the member, and an
 // empty slice is sent as [].
 //
@@ -15,7 +15,7 @@
 // A Go string can contain lone surrogates in WTF-8, as CPython's surrogatepass writes them.
 // Marshal sends them as escapes. The ledger accepts them only in texts of run-DAGs; elsewhere
 // it answers 422. For any other invalid UTF-8, Marshal returns an error. [json.Marshal] would
-// send U+FFFD in both cases, and so change what is hashed.
+// send U+FFFD in both cases, which would change the hashes.
 //
 // # Answers
 //

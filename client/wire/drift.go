@@ -2,9 +2,8 @@ package wire
 
 import "encoding/json"
 
-// Cause is the reason why the output of a run differs from that of another run, or does not
-// differ. It is one of these constants or, if only one variable differs, the name of that
-// variable, such as "model".
+// Cause is the reason why the outputs of two runs differ, or that they do not differ. It is one of these
+// constants or, if only one variable differs, the name of that variable, such as "model".
 type Cause string
 
 // The causes that are not names of variables.
@@ -20,10 +19,10 @@ const (
 	CauseIncomplete                Cause = "incomplete"
 )
 
-// RunPage is one page of a list about runs.
+// RunPage is one page of a list of rows about runs.
 type RunPage[T any] struct {
 	Page[T]
-	Incomplete []string `json:"incomplete,omitempty"` // only if there are no rows: the parts that IPC records of the ledger lack
+	Incomplete []string `json:"incomplete,omitempty"` // the parts that the ledger's IPC records lack; only if there are no rows
 }
 
 // Generation is an IPC record in answers about drift.
@@ -48,30 +47,29 @@ type Difference struct {
 	Variable string          `json:"variable"`
 	A        json.RawMessage `json:"a"`
 	B        json.RawMessage `json:"b"`
-	// Members holds the members of the payload that differ, if Variable is input and the ledger
-	// has digests of the members of both payloads.
+	// Members holds the payload members that differ. It is set if Variable is input and the ledger has the
+	// digests of the members of both payloads.
 	Members []MemberDifference `json:"members,omitempty"`
 }
 
 // MemberDifference is a member of the payload that differs between two runs.
 type MemberDifference struct {
 	Pointer string `json:"pointer"`
-	// A and B are the digests of the member's values; nil if that payload lacks the member.
+	// A and B are the digests of the member's values. A digest is nil if its payload lacks the member.
 	A *string `json:"a"`
 	B *string `json:"b"`
-	// AValue and BValue are the values as they were posted. They are present if text=true, the
-	// caller is allowed to read content, the payload has the member, and neither payload is
-	// erased or too long.
+	// AValue and BValue are the values as they were posted. They are present if text=true, the caller is
+	// allowed to read content, the payload has the member, and neither payload is erased or too long.
 	AValue json.RawMessage `json:"a_value,omitempty"`
 	BValue json.RawMessage `json:"b_value,omitempty"`
 }
 
-// Attribution tells what caused the change from record A to record B.
+// Attribution describes what caused the change from record A to record B.
 type Attribution struct {
 	View
 	IPCChange
-	// Text tells how far the texts changed. It is present if text=true and the caller is
-	// allowed to read content.
+	// Text describes how much the texts changed. It is present if text=true and the caller is allowed to
+	// read content.
 	Text *AttributionTexts `json:"text,omitempty"`
 }
 
@@ -82,7 +80,7 @@ type IPCChange struct {
 	Cause         Cause            `json:"cause"`
 	OutputChanged bool             `json:"output_changed"`
 	Differences   []Difference     `json:"differences"`
-	Says          string           `json:"says"` // the same facts as a sentence
+	Says          string           `json:"says"` // the same facts in a sentence
 }
 
 // Group describes the runs that have a value in common. Its Seq is that of the last of these
@@ -94,9 +92,9 @@ type Group struct {
 	Name            *Name   `json:"name,omitempty"` // only with names=true
 	Runs            uint64  `json:"runs"`
 	DistinctOutputs uint64  `json:"distinct_outputs"`
-	Stability       Decimal `json:"stability"`    // share of the most common output
-	EntropyBits     Decimal `json:"entropy_bits"` // entropy of the outputs
-	Flips           uint64  `json:"flips"`        // runs whose output differs from that of the previous run
+	Stability       Decimal `json:"stability"`    // share of runs that have the most common output
+	EntropyBits     Decimal `json:"entropy_bits"` // entropy of the outputs in bits
+	Flips           uint64  `json:"flips"`        // number of runs whose output differs from that of the previous run
 	FirstSeq        uint64  `json:"first_seq"`
 	FirstTime       Time    `json:"first_time"`
 	LastSeq         uint64  `json:"last_seq"`
@@ -126,8 +124,8 @@ type GroupMember struct {
 	State State `json:"state"`
 }
 
-// TimelineRow is a run, and what caused the change since the previous run. The pointers are
-// nil in the first row.
+// TimelineRow describes a run and what caused the change since the previous run. The pointers are nil in
+// the first row.
 type TimelineRow struct {
 	Generation
 	State         State        `json:"state"`
@@ -135,7 +133,7 @@ type TimelineRow struct {
 	Cause         *Cause       `json:"cause"`
 	OutputChanged *bool        `json:"output_changed"`
 	Differences   []Difference `json:"differences"`
-	Text          *TextChange  `json:"text,omitempty"` // how far the output changed since the previous run, as in [Attribution]
+	Text          *TextChange  `json:"text,omitempty"` // how much the output changed since the previous run, as in [Attribution]
 }
 
 // EffectsAnswer has one page of the pairs of runs that differ in one variable only, and the
@@ -146,7 +144,7 @@ type EffectsAnswer struct {
 	Pairs     uint64 `json:"pairs"`
 	Changed   uint64 `json:"changed"`
 	Unchanged uint64 `json:"unchanged"`
-	// Text summarises the changes of the outputs, as in [Attribution]. Only the first page has it.
+	// Text summarises how much the outputs changed. Only the first page has it.
 	Text *EffectTexts `json:"text,omitempty"`
 }
 
@@ -156,14 +154,14 @@ type EffectPair struct {
 	A             Generation  `json:"a"`
 	B             Generation  `json:"b"`
 	OutputChanged bool        `json:"output_changed"`
-	Text          *TextChange `json:"text,omitempty"` // how far the output differs, as in [Attribution]
+	Text          *TextChange `json:"text,omitempty"` // how much the output differs, as in [Attribution]
 }
 
-// Rerun is a generation that was run again. Output or OutputHash is required. Members that are
-// omitted are taken from the record, except Environment.
+// Rerun is a generation that was run again. Output or OutputHash is required. If a member other than
+// Environment is omitted, the record's value is used.
 type Rerun struct {
 	Seq              uint64          `json:"seq"`               // seq of the IPC record
-	Payload          json.RawMessage `json:"payload,omitempty"` // an object
+	Payload          json.RawMessage `json:"payload,omitempty"` // a JSON object
 	PayloadSchema    string          `json:"payload_schema,omitempty"`
 	InputHash        string          `json:"input_hash,omitempty"`
 	SystemPrompt     *string         `json:"system_prompt,omitempty"`
@@ -186,10 +184,10 @@ type Reproduction struct {
 	Cause         Cause        `json:"cause"`
 	OutputChanged bool         `json:"output_changed"`
 	Differences   []Difference `json:"differences"`
-	Says          string       `json:"says"` // the same facts as a sentence
+	Says          string       `json:"says"` // the same facts in a sentence
 }
 
-// HashPair has a hash of the record and that of the re-run. Match is false if either is nil.
+// HashPair holds a hash of the record and the same hash of the re-run. Match is false if either is nil.
 type HashPair struct {
 	Recorded *string `json:"recorded"`
 	Rerun    *string `json:"rerun"`
@@ -199,25 +197,25 @@ type HashPair struct {
 // RunValue is a value that runs have. Its Seq is that of the first run with the value.
 type RunValue struct {
 	Row
-	Value string `json:"value"` // a number as JSON, or the name of a label
+	Value string `json:"value"` // a number as JSON, or a label's name
 }
 
 // Rates counts the records of a ledger in consecutive periods.
 type Rates struct {
 	View
 	Step uint64 `json:"step"` // length of a period, in seconds
-	Rows []Rate `json:"rows"` // the oldest first
+	Rows []Rate `json:"rows"` // the oldest first, without gaps
 }
 
 // Rate counts what was recorded from Since up to but not including Until.
 type Rate struct {
 	Since      Time    `json:"since"`
 	Until      Time    `json:"until"`
-	FirstSeq   *uint64 `json:"first_seq,omitempty"` // the first event; nil if there is none
+	FirstSeq   *uint64 `json:"first_seq,omitempty"` // seq of the first event; nil if there is none
 	Events     uint64  `json:"events"`
-	Mismatches uint64  `json:"mismatches"` // records with a wrong claim
-	NoOutput   uint64  `json:"no_output"`  // IPC records without an output, which cannot be compared
-	// Drift counts runs by the cause of their change from the previous live run with the same input. Causes
-	// without runs are left out.
+	Mismatches uint64  `json:"mismatches"` // number of records with a wrong claim
+	NoOutput   uint64  `json:"no_output"`  // number of IPC records without an output, which cannot be compared
+	// Drift counts runs by the cause of their change from the previous live run with the same input. A
+	// cause without runs is omitted.
 	Drift map[Cause]uint64 `json:"drift"`
 }

@@ -15,16 +15,16 @@ type EventLine struct {
 	Event     json.RawMessage `json:"event"` // an [Event]
 }
 
-// LiveSummary is a ledger at one size: the answer of GET /live. The counters are totals of the
-// events that the index covers.
+// LiveSummary describes a ledger at one size: the answer of GET /live. The counters are totals over
+// the events that the index covers.
 type LiveSummary struct {
 	TreeSize   uint64            `json:"tree_size"`
-	Time       Time              `json:"time"` // of the last event, whose commit signed the checkpoint
+	Time       Time              `json:"time"` // time of the last event; the commit of that event signed the checkpoint
 	IndexSize  uint64            `json:"index_size"`
 	Records    map[Kind]uint64   `json:"records"`
-	Mismatches uint64            `json:"mismatches"` // checks that failed
-	Incomplete map[string]uint64 `json:"incomplete"` // IPC records by the part that they lack
-	Drift      map[Cause]uint64  `json:"drift"`      // runs by cause; causes without runs are left out
+	Mismatches uint64            `json:"mismatches"` // number of failed checks
+	Incomplete map[string]uint64 `json:"incomplete"` // numbers of IPC records by the part that they lack
+	Drift      map[Cause]uint64  `json:"drift"`      // numbers of runs by cause; a cause without runs is omitted
 	Newest     []LiveEvent       `json:"newest"`     // at most 10 events, the newest first
 }
 
@@ -34,7 +34,7 @@ type LiveEvent struct {
 	Kind       Kind   `json:"kind"`
 	Time       Time   `json:"time"`
 	RunID      string `json:"run_id,omitempty"`
-	Mismatches int    `json:"mismatches,omitempty"` // checks that failed
+	Mismatches int    `json:"mismatches,omitempty"` // number of failed checks
 }
 
 // Event is the body of an event.
@@ -88,7 +88,7 @@ func (e *Event) Decode() (any, error) {
 
 // Recorded holds the members that the events of all records share.
 type Recorded struct {
-	Content        map[string]ContentDigest `json:"content,omitempty"` // by the name with which it can be fetched
+	Content        map[string]ContentDigest `json:"content,omitempty"` // by the name under which the content can be fetched
 	Digest         string                   `json:"digest"`            // SHA-256 of the record in canonical JSON
 	IdempotencyKey string                   `json:"idempotency_key,omitempty"`
 	Labels         map[string]string        `json:"labels,omitempty"`
@@ -109,28 +109,28 @@ type Requested struct {
 	IdempotencyKey string `json:"idempotency_key,omitempty"` // digest of the key
 }
 
-// IPCRecordEvent is an [IPCRecord] as the log has it.
+// IPCRecordEvent is an [IPCRecord] as recorded in the log.
 type IPCRecordEvent struct {
 	Recorded
 	Environment map[string]string `json:"environment,omitempty"`
 	Hashes      Hashes            `json:"hashes"`
 	MaxTokens   json.Number       `json:"max_tokens,omitempty"`
 	Model       string            `json:"model"`
-	// PayloadMembers holds the digests of the payload's members by JSON pointer; null if there
-	// are too many.
+	// PayloadMembers holds the digests of the payload's members by JSON pointer. It is null if the
+	// payload has too many members.
 	PayloadMembers Nullable[map[string]string] `json:"payload_members,omitzero"`
 	PayloadSchema  string                      `json:"payload_schema,omitempty"`
-	Seed           json.Number                 `json:"seed,omitempty"` // the record's member seed, else the payload's
+	Seed           json.Number                 `json:"seed,omitempty"` // the record's member seed or, without one, the payload's
 	Temperature    *float64                    `json:"temperature,omitempty"`
 	Usage          json.RawMessage             `json:"usage,omitempty"`
 }
 
-// RunDAGEvent is a [RunDAG] as the log has it.
+// RunDAGEvent is a [RunDAG] as recorded in the log.
 type RunDAGEvent struct {
 	Recorded
 	AnswerMode      *string            `json:"answer_mode,omitempty"`
 	AuditMode       *string            `json:"audit_mode,omitempty"`
-	CacheDimensions map[string]*string `json:"cache_dimensions,omitempty"` // nil if they are too long for the event
+	CacheDimensions map[string]*string `json:"cache_dimensions,omitempty"` // nil if the texts are too long for the event
 	DocumentRoots   []string           `json:"document_roots,omitempty"`
 	EvidenceIDs     []string           `json:"evidence_ids,omitempty"`
 	FailureStage    *string            `json:"failure_stage"`
@@ -149,14 +149,14 @@ type RunDAGEvent struct {
 	VerifierMethod      *string `json:"verifier_method,omitempty"`
 }
 
-// CitationSetEvent is a [CitationSet] as the log has it.
+// CitationSetEvent is a [CitationSet] as recorded in the log.
 type CitationSetEvent struct {
 	Recorded
 	Citations []CitationRow `json:"citations"`
 	Subject   string        `json:"subject"`
 }
 
-// PathFingerprintEvent is a [PathFingerprint] as the log has it.
+// PathFingerprintEvent is a [PathFingerprint] as recorded in the log.
 type PathFingerprintEvent struct {
 	Recorded
 	Base        *string  `json:"base,omitempty"`
@@ -168,7 +168,7 @@ type PathFingerprintEvent struct {
 	Route       []string `json:"route"`
 }
 
-// RecordStateChangedEvent is a [StateChange] as the log has it.
+// RecordStateChangedEvent is a [StateChange] as recorded in the log.
 type RecordStateChangedEvent struct {
 	Requested
 	Reason    string `json:"reason"`
@@ -177,7 +177,7 @@ type RecordStateChangedEvent struct {
 	Origin
 }
 
-// NoteEvent is a [Note] as the log has it.
+// NoteEvent is a [Note] as recorded in the log.
 type NoteEvent struct {
 	Requested
 	RecordSeq uint64  `json:"record_seq"`
@@ -186,21 +186,21 @@ type NoteEvent struct {
 	Origin
 }
 
-// PathValidatedEvent is a [PathValidation] as the log has it.
+// PathValidatedEvent is a [PathValidation] as recorded in the log.
 type PathValidatedEvent struct {
 	Requested
 	Build              *string  `json:"build,omitempty"`     // the build of the record
-	ContentFingerprint *string  `json:"content_fingerprint"` // the fingerprint that was validated
-	Names              []string `json:"names,omitempty"`     // which of build and content_fingerprint the request had
+	ContentFingerprint *string  `json:"content_fingerprint"` // the validated fingerprint
+	Names              []string `json:"names,omitempty"`     // which of build and content_fingerprint the request contained
 	PathID             string   `json:"path_id"`
 	Project            string   `json:"project"`
 	Reason             *string  `json:"reason,omitempty"`
-	RecordSeq          uint64   `json:"record_seq"` // the path's latest record in that build at that time
+	RecordSeq          uint64   `json:"record_seq"` // seq of the path's latest record in that build at that time
 	Validated          bool     `json:"validated"`
 	Origin
 }
 
-// SourceEvent is a [SourceRegistration] or a [SourceRevocation] as the log has it.
+// SourceEvent is a [SourceRegistration] or a [SourceRevocation] as recorded in the log.
 type SourceEvent struct {
 	Requested
 	ChunkHashes []string `json:"chunk_hashes,omitzero"`
@@ -264,13 +264,13 @@ type KeyRotatedEvent struct {
 	VerifierKey    string `json:"verifier_key"`
 }
 
-// RecordRefusedEvent is a refused request whose refusal was logged.
+// RecordRefusedEvent records that a request was refused.
 type RecordRefusedEvent struct {
 	Digest         string  `json:"digest"`              // the digest that the event of the request would have had
-	FirstSeq       *uint64 `json:"first_seq,omitempty"` // the event that holds the idempotency key
+	FirstSeq       *uint64 `json:"first_seq,omitempty"` // seq of the event that holds the idempotency key
 	IdempotencyKey string  `json:"idempotency_key,omitempty"`
 	Kind           Kind    `json:"kind"`
-	Mismatches     uint64  `json:"mismatches"` // their number; the event's checks have the first 64
+	Mismatches     uint64  `json:"mismatches"` // number of failed checks; the event's checks have at most the first 64
 	Reason         string  `json:"reason"`     // mismatch or idempotency_key_conflict
 	RunID          string  `json:"run_id,omitempty"`
 }

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Nullable is a member of an answer that can be absent, null or a value. The zero Nullable is
+// Nullable is a member of an answer that can be absent, null or a value. The zero value means
 // absent.
 type Nullable[T any] struct {
 	// Given is false if the member is absent.
@@ -21,7 +21,7 @@ type Nullable[T any] struct {
 	Value *T
 }
 
-// IsZero lets the option omitzero omit an absent member.
+// IsZero reports whether the member is absent. encoding/json calls it for the option omitzero.
 func (n Nullable[T]) IsZero() bool { return !n.Given }
 
 // MarshalJSON implements [json.Marshaler].
@@ -41,8 +41,8 @@ func (d Decimal) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(d), 'f', 6, 64), nil
 }
 
-// Int returns an integer as a [json.Number]. Members that take integers of any size have that
-// type. Write an integer that does not fit into n as decimal digits.
+// Int returns an integer as a [json.Number], the type of members that accept integers of any
+// size. For an integer that does not fit into n, write a json.Number of its decimal digits.
 func Int[T ~int | ~int32 | ~int64 | ~uint32 | ~uint64](n T) json.Number {
 	if n < 0 {
 		return json.Number(strconv.FormatInt(int64(n), 10))
@@ -174,7 +174,7 @@ func appendText(dst []byte, text string) ([]byte, error) {
 		if err := encoder.Encode(text[:end]); err != nil {
 			return nil, err
 		}
-		dst = append(dst, quoted.Bytes()[1:quoted.Len()-2]...) // without the quotes and the line end
+		dst = append(dst, quoted.Bytes()[1:quoted.Len()-2]...) // strips the quotes and the line end
 		if text = text[end:]; text == "" {
 			break
 		}

@@ -1,6 +1,6 @@
 package wire
 
-// NewLedger asks the server to create a ledger. Origin and OnMismatch have defaults.
+// NewLedger is the request to create a ledger. Origin and OnMismatch have defaults.
 type NewLedger struct {
 	Name       string `json:"name"`
 	Origin     string `json:"origin,omitempty"`
@@ -16,9 +16,9 @@ type Ledgers struct {
 type LedgerDescription struct {
 	Name        string `json:"name"`
 	Origin      string `json:"origin"`
-	VerifierKey string `json:"verifier_key"` // the newest key; trust it only if you also have it from a source that you trust
+	VerifierKey string `json:"verifier_key"` // the newest key; do not trust it unless you also have it from a source that you trust
 	Created     Time   `json:"created"`
-	Frozen      bool   `json:"frozen"`      // it accepts no more writes
+	Frozen      bool   `json:"frozen"`      // the ledger accepts no more writes
 	OnMismatch  string `json:"on_mismatch"` // accept or reject
 	Log         string `json:"log"`         // public or private
 	// UnregisteredSources is accept or reject. It determines whether the ledger accepts
@@ -46,24 +46,24 @@ type KeyStep struct {
 	Step string `json:"step"` // rotate or retire
 }
 
-// MemberSecret is the secret with which a ledger makes the digests of payload members.
+// MemberSecret holds the secret with which a ledger computes the digests of payload members.
 type MemberSecret struct {
 	MemberSecret string `json:"member_secret"` // 64 hexadecimal digits
 }
 
-// LogKey lists the verifier keys of a log, as the server states them. proofs.ParseLogKey checks the
+// LogKey lists the verifier keys of a log as stated by the server. proofs.ParseLogKey checks the
 // handovers.
 type LogKey struct {
 	Origin      string        `json:"origin"`
 	VerifierKey string        `json:"verifier_key"` // the newest key
-	Retired     []ReplacedKey `json:"retired"`      // the last replaced key first
+	Retired     []ReplacedKey `json:"retired"`      // the key that was replaced last comes first
 }
 
 // ReplacedKey is a key that has a successor.
 type ReplacedKey struct {
 	VerifierKey string  `json:"verifier_key"`
-	ReplacedAt  uint64  `json:"replaced_at"`  // the event that introduces the next key, which signs from this event on
-	SignedUpTo  *uint64 `json:"signed_up_to"` // tree size; nil while both keys sign
+	ReplacedAt  uint64  `json:"replaced_at"`  // seq of the event that introduces the next key, which signs from this event on
+	SignedUpTo  *uint64 `json:"signed_up_to"` // largest tree size for which its signatures count; nil while the key signs beside the newest one
 	Handover    string  `json:"handover"`     // signed note that names the next key
 }
 
@@ -87,8 +87,8 @@ type CheckCount struct {
 
 // Snapshot is a copy of the database that a server has made for a backup.
 type Snapshot struct {
-	Name    string `json:"name"`    // name of its folder under snapshots in the data folder
-	Erasing uint64 `json:"erasing"` // number of erased pieces of content that its files might still contain
+	Name    string `json:"name"`    // name of its folder below snapshots in the data folder
+	Erasing uint64 `json:"erasing"` // number of erased pieces of content that the copy might still contain
 }
 
 // Version is the server's version and that of Go.
@@ -97,27 +97,27 @@ type Version struct {
 	Go      string `json:"go"`
 }
 
-// SignIn says how callers sign in to a server.
+// SignIn describes how callers sign in to a server.
 type SignIn struct {
-	Version      string         `json:"version"`      // of the server
+	Version      string         `json:"version"`      // the server's version
 	Required     bool           `json:"required"`     // the server answers no request without credentials
-	Tokens       bool           `json:"tokens"`       // it accepts API tokens
-	Certificates bool           `json:"certificates"` // it accepts client certificates
-	ReadOnly     bool           `json:"read_only"`    // it refuses all writes
+	Tokens       bool           `json:"tokens"`       // the server accepts API tokens
+	Certificates bool           `json:"certificates"` // the server accepts client certificates
+	ReadOnly     bool           `json:"read_only"`    // the server refuses all writes
 	OIDC         []SignInIssuer `json:"oidc"`         // the issuers with which a browser can sign in
 }
 
 // SignInIssuer is an OpenID Connect issuer. A browser uses the authorization code flow with PKCE.
 type SignInIssuer struct {
 	Issuer   string `json:"issuer"`
-	ClientID string `json:"client_id"` // a public client, without a secret
+	ClientID string `json:"client_id"` // ID of a public client, which has no secret
 }
 
 // HashList is an inclusion or consistency proof (RFC 6962).
 type HashList struct {
 	AsOf       uint64   `json:"as_of"` // size of the tree to which the proof leads
 	Hashes     []string `json:"hashes"`
-	Checkpoint string   `json:"checkpoint,omitempty"` // checkpoint of that tree; only if the tree is the head's and the server sends it
+	Checkpoint string   `json:"checkpoint,omitempty"` // checkpoint of that tree; present only if the tree is the head's and the server sends it
 }
 
 // ProducerRow describes what a producer has delivered. Its Seq is that of the latest record.
@@ -125,7 +125,7 @@ type ProducerRow struct {
 	Row
 	ID         string `json:"id"`
 	Records    uint64 `json:"records"`
-	CompleteTo uint64 `json:"complete_to"` // no number up to here is missing
+	CompleteTo uint64 `json:"complete_to"` // no number up to this one is missing
 	Highest    uint64 `json:"highest"`
 	Missing    uint64 `json:"missing"`
 	Repeated   uint64 `json:"repeated"`
@@ -146,18 +146,18 @@ type ProducerGap struct {
 	To   uint64 `json:"to"`
 }
 
-// ProducerDuplicate is a record that repeats a number.
+// ProducerDuplicate is a record that repeats a number of its producer.
 type ProducerDuplicate struct {
 	Row
 	ProducerSeq uint64 `json:"producer_seq"`
-	FirstSeq    uint64 `json:"first_seq"` // the first record with the number
+	FirstSeq    uint64 `json:"first_seq"` // seq of the first record with the number
 }
 
-// IndexPart is a part of a server's index of a ledger: rows in the order of their keys.
+// IndexPart is a part of a server's index of a ledger. The rows are in the order of their keys.
 type IndexPart struct {
 	AsOf     uint64 `json:"as_of"`     // the number of events that the index covers
-	RootHash string `json:"root_hash"` // of the tree of that size
-	Layout   string `json:"layout"`    // only servers with the same layout have the same rows
+	RootHash string `json:"root_hash"` // root of the tree of that size
+	Layout   string `json:"layout"`    // layout of the index; only servers with the same layout have the same rows
 	Digest   string `json:"digest"`    // SHA-256 of the rows
 	Rows     []byte `json:"rows,omitempty"`
 	Next     string `json:"next,omitempty"` // where the next part begins; absent after the last one

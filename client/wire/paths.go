@@ -26,13 +26,13 @@ type Path struct {
 // content.
 type PathStatus struct {
 	Validated bool `json:"validated"`
-	// ValidatedBefore is the event that validated the same content in an earlier build of the
-	// line, if that validation no longer counts; else 0.
+	// ValidatedBefore is the seq of the event that validated the same content in an earlier build of the
+	// line, if that validation no longer counts. It is 0 if there is none.
 	ValidatedBefore       uint64  `json:"validated_before,omitempty"`
 	LinksChanged          bool    `json:"links_changed"`
 	ContentFingerprint    *string `json:"content_fingerprint"`
 	RawContentFingerprint *string `json:"raw_content_fingerprint"`
-	HashVersion           string  `json:"hash_version,omitempty"` // "" is adr-004
+	HashVersion           string  `json:"hash_version,omitempty"` // "" means adr-004
 }
 
 // PathVersion is the status of a path after one event, in the build of the record. The event
@@ -41,12 +41,12 @@ type PathVersion struct {
 	Row
 	Kind      Kind   `json:"kind"`
 	Time      Time   `json:"time"`
-	RecordSeq uint64 `json:"record_seq"` // the event itself, or the record that was validated
+	RecordSeq uint64 `json:"record_seq"` // seq of the event itself or, for a validation, of the validated record
 	Category  string `json:"category"`
 	PathStatus
 	Route  []string `json:"route,omitempty"`
 	Build  *string  `json:"build,omitempty"`
-	Reason *string  `json:"reason,omitempty"` // set only for a validation
+	Reason *string  `json:"reason,omitempty"` // set only if the event is a validation
 }
 
 // Build has the numbers of the paths of a build. Its Seq is that of the build's first record.
@@ -55,15 +55,15 @@ type Build struct {
 	Build       string  `json:"build"`
 	Branch      *string `json:"branch"`
 	Base        *string `json:"base"`                   // the build with which it is compared
-	UnknownBase *string `json:"unknown_base,omitempty"` // a base that its first record names but that the project did not have
+	UnknownBase *string `json:"unknown_base,omitempty"` // a base that the build's first record names but that the project did not have then
 	Time        Time    `json:"time"`
 	New         uint64  `json:"new"`
 	Modified    uint64  `json:"modified"`
 	Unchanged   uint64  `json:"unchanged"`
-	// Incomparable is the number of records whose hash version differs from that of the record
-	// with which they are compared, if one of the two has no digest of its content.
+	// Incomparable is the number of records whose hash version differs from that of the record with which
+	// they are compared. A pair counts only if one of its two records has no digest of its content.
 	Incomparable uint64 `json:"incomparable,omitempty"`
-	HashVersion  string `json:"hash_version,omitempty"` // hash_version of its first record; "" is adr-004
+	HashVersion  string `json:"hash_version,omitempty"` // hash_version of the build's first record; "" means adr-004
 	Gone         uint64 `json:"gone"`                   // number of paths of the base that this build lacks
 	Paths        uint64 `json:"paths"`
 	OtherBases   uint64 `json:"other_bases"` // number of records that name another base or branch
@@ -76,10 +76,10 @@ type PathDifference struct {
 	Route        []string  `json:"route"`
 	Status       string    `json:"status"` // status of B compared with A: new, modified, unchanged, incomparable, or gone
 	LinksChanged bool      `json:"links_changed"`
-	A            *PathSide `json:"a"` // A and B are nil if that build lacks the path
+	A            *PathSide `json:"a"` // A or B is nil if its build lacks the path
 	B            *PathSide `json:"b"`
-	// Renamed lists at most 5 paths that might be the same path under another route: the other
-	// build has the content of a new or gone path under a route that this build lacks.
+	// Renamed lists at most 5 paths that might be the same path under another route: for a new path, gone
+	// paths with the same content; for a gone path, new paths with the same content.
 	Renamed []PathRename `json:"renamed"`
 }
 
@@ -87,13 +87,13 @@ type PathDifference struct {
 type PathSide struct {
 	Seq                   uint64  `json:"seq"`
 	Validated             bool    `json:"validated"`
-	ValidatedBefore       uint64  `json:"validated_before,omitempty"` // see PathStatus
+	ValidatedBefore       uint64  `json:"validated_before,omitempty"` // as in PathStatus
 	ContentFingerprint    *string `json:"content_fingerprint"`
 	RawContentFingerprint *string `json:"raw_content_fingerprint"`
-	HashVersion           string  `json:"hash_version,omitempty"` // "" is adr-004
+	HashVersion           string  `json:"hash_version,omitempty"` // "" means adr-004
 }
 
-// PathRename is a path with another route and the same content.
+// PathRename is a path that has the same content under another route.
 type PathRename struct {
 	Seq    uint64   `json:"seq"`
 	PathID string   `json:"path_id"`
@@ -134,7 +134,7 @@ type ListedPath struct {
 	ContentFingerprint *string `json:"content_fingerprint,omitempty"`
 }
 
-// PathValidations tells what a [PathValidationsRequest] did, or would do.
+// PathValidations is the result of a [PathValidationsRequest], or what the result would be.
 type PathValidations struct {
 	AsOf      uint64          `json:"as_of"`
 	DryRun    bool            `json:"dry_run"`
@@ -145,7 +145,7 @@ type PathValidations struct {
 	Refused   []RefusedPath   `json:"refused"`
 }
 
-// ValidatedPath is a path that was validated, or would be.
+// ValidatedPath is a path that was validated, or that would be without DryRun.
 type ValidatedPath struct {
 	PathID             string  `json:"path_id"`
 	RecordSeq          uint64  `json:"record_seq"`
@@ -159,8 +159,8 @@ type RefusedPath struct {
 	Reason string `json:"reason"`
 }
 
-// Reasons of a RefusedPath.
+// The values of RefusedPath.Reason.
 const (
 	PathUnknown = "unknown" // the build lacks the path
-	PathChanged = "changed" // its fingerprint is not the one to be validated
+	PathChanged = "changed" // its fingerprint is not the one that was to be validated
 )

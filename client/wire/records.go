@@ -6,10 +6,10 @@ import "encoding/json"
 // [PathFingerprint] or a [RawRecord]. In a batch, it can also be a [StateChangeLine], a
 // [ValidationLine], or a [NoteLine].
 type Record interface {
-	// RecordKind is one of the four kinds of records or, for a line of a batch, the kind of
-	// its event.
+	// RecordKind returns one of the four kinds of records or, for another line of a batch, the kind of its
+	// event.
 	RecordKind() Kind
-	// Run is the run_id, "" if the record has none.
+	// Run returns the run_id, or "" if the record has none.
 	Run() string
 }
 
@@ -21,13 +21,12 @@ type Common struct {
 	// Timestamp is the time at which the service made the record, in RFC 3339 with any offset.
 	// The ledger adds the time of recording.
 	Timestamp string `json:"timestamp,omitempty"`
-	// Labels are free for the caller: at most 32, with names and values of at most 128 bytes.
-	// The event contains them, so readers of the log see them.
+	// Labels are chosen by the caller: at most 32, with names and values of at most 128 bytes each. The
+	// event contains them, so readers of the log see them.
 	Labels   map[string]string `json:"labels,omitempty"`
 	Producer *Producer         `json:"producer,omitempty"`
 }
 
-// Run implements [Record].
 func (c Common) Run() string { return c.RunID }
 
 // Producer names the producer of a record, and the producer's own number for the record,
@@ -41,7 +40,7 @@ type Producer struct {
 // ledger checks if it has the content.
 type IPCRecord struct {
 	Common
-	Payload          json.RawMessage `json:"payload,omitempty"` // an object
+	Payload          json.RawMessage `json:"payload,omitempty"` // a JSON object
 	InputHash        string          `json:"input_hash,omitempty"`
 	PayloadSchema    string          `json:"payload_schema,omitempty"` // "" or axis-payload-1
 	SystemPrompt     *string         `json:"system_prompt,omitempty"`
@@ -51,11 +50,11 @@ type IPCRecord struct {
 	Model            string          `json:"model"`
 	Temperature      *float64        `json:"temperature,omitempty"`
 	MaxTokens        json.Number     `json:"max_tokens,omitempty"` // an integer of any size; see [Int]
-	Seed             json.Number     `json:"seed,omitempty"`       // an integer of any size; default: the payload's member seed
+	Seed             json.Number     `json:"seed,omitempty"`       // an integer of any size; the default is the payload's member seed
 	IPCID            string          `json:"ipc_id,omitempty"`
 	IPCIDAdvanced    string          `json:"ipc_id_advanced,omitempty"`
 	Environment      *Environment    `json:"environment,omitempty"`
-	Usage            json.RawMessage `json:"usage,omitempty"` // an object
+	Usage            json.RawMessage `json:"usage,omitempty"` // a JSON object
 }
 
 // RecordKind implements [Record].
@@ -78,9 +77,9 @@ type RunDAG struct {
 	Question        *string          `json:"question,omitempty"`
 	QuestionMode    string           `json:"question_mode,omitempty"` // equivalence_class (default) or strict
 	AnswerText      *string          `json:"answer_text,omitempty"`
-	Messages        json.RawMessage  `json:"messages,omitempty"`        // a list
-	Policy          json.RawMessage  `json:"policy,omitempty"`          // an object
-	VerifierPolicy  json.RawMessage  `json:"verifier_policy,omitempty"` // an object
+	Messages        json.RawMessage  `json:"messages,omitempty"`        // a JSON list
+	Policy          json.RawMessage  `json:"policy,omitempty"`          // a JSON object
+	VerifierPolicy  json.RawMessage  `json:"verifier_policy,omitempty"` // a JSON object
 	SourceRoots     []string         `json:"source_roots,omitzero"`
 	Evidence        []Evidence       `json:"evidence,omitzero"`
 	CacheDimensions *CacheDimensions `json:"cache_dimensions,omitempty"`
@@ -123,13 +122,13 @@ type RunInputs struct {
 	Sources           []RunSource       `json:"sources"`
 	RetrievalPlanHash string            `json:"retrieval_plan_hash,omitempty"`
 	LookupPath        *string           `json:"lookup_path,omitempty"`
-	ClaimStatuses     json.RawMessage   `json:"claim_statuses,omitempty"` // a list
-	Violations        json.RawMessage   `json:"violations,omitempty"`     // a list
+	ClaimStatuses     json.RawMessage   `json:"claim_statuses,omitempty"` // a JSON list
+	Violations        json.RawMessage   `json:"violations,omitempty"`     // a JSON list
 	AnswerMode        *string           `json:"answer_mode,omitempty"`
 }
 
-// RunSource is one source of a run's retrieval. Each member can be any JSON, and nil counts as
-// null. To send further members, which no hash covers, post a [RawRecord].
+// RunSource is one source of a run's retrieval. Each member can be any JSON, and nil means null. To send
+// further members, which no hash covers, post a [RawRecord].
 type RunSource struct {
 	DocumentRoot json.RawMessage `json:"document_root,omitempty"`
 	SourceRole   json.RawMessage `json:"source_role,omitempty"`
@@ -144,13 +143,13 @@ type RejectInputs struct {
 	PreflightPayload *PreflightPayload `json:"preflight_payload,omitempty"`
 	RejectionReason  string            `json:"rejection_reason"`
 	AnswerText       *string           `json:"answer_text,omitempty"`
-	Violations       json.RawMessage   `json:"violations,omitempty"`      // a list
-	AuditMode        *string           `json:"audit_mode,omitempty"`      // default UNGROUNDED
-	VerifierMethod   *string           `json:"verifier_method,omitempty"` // default claim_lattice_pointer
+	Violations       json.RawMessage   `json:"violations,omitempty"`      // a JSON list
+	AuditMode        *string           `json:"audit_mode,omitempty"`      // the default is UNGROUNDED
+	VerifierMethod   *string           `json:"verifier_method,omitempty"` // the default is claim_lattice_pointer
 }
 
-// PreflightPayload is the payload of the preflight node. Each clause can be any JSON. To send
-// a payload with another node_version, post a [RawRecord].
+// PreflightPayload is the payload of the preflight node. The members from Classifier on can be any JSON.
+// To send a payload with another node_version, post a [RawRecord].
 type PreflightPayload struct {
 	Stage            *string         `json:"stage,omitempty"`        // preflight
 	NodeVersion      *string         `json:"node_version,omitempty"` // preflight-node-v1
@@ -168,8 +167,8 @@ type Evidence struct {
 	ChunkRoot  string      `json:"chunk_root"`
 	Start      json.Number `json:"start"`
 	End        json.Number `json:"end"`
-	EvidenceID *string     `json:"evidence_id,omitempty"` // a claim
-	TextHash   string      `json:"text_hash,omitempty"`   // a claim: the hash of Span
+	EvidenceID *string     `json:"evidence_id,omitempty"` // a claimed hash
+	TextHash   string      `json:"text_hash,omitempty"`   // the claimed hash of Span
 	Span       *string     `json:"span,omitempty"`
 }
 
@@ -186,7 +185,7 @@ type CacheDimensions struct {
 	VerifierPolicyHash      string `json:"verifier_policy_hash,omitempty"`
 }
 
-// CitationSet holds the citations on which an answer rests.
+// CitationSet holds the citations that support an answer.
 type CitationSet struct {
 	Common
 	Subject   string     `json:"subject"`
@@ -211,20 +210,20 @@ type PathFingerprint struct {
 	Project               string   `json:"project"`
 	Build                 *string  `json:"build,omitempty"`
 	Branch                *string  `json:"branch,omitempty"` // branch of the build
-	Base                  *string  `json:"base,omitempty"`   // build with which Build is compared; nil means the last build of the branch
+	Base                  *string  `json:"base,omitempty"`   // the build with which Build is compared; nil means the last build of the branch
 	Route                 []string `json:"route"`
 	Content               *string  `json:"content,omitempty"`
-	PathID                string   `json:"path_id,omitempty"`                 // claim; 8 or more hexadecimal digits
-	ContentFingerprint    string   `json:"content_fingerprint,omitempty"`     // claim; 8 hexadecimal digits, or up to 64 with another HashVersion
-	RawContentFingerprint string   `json:"raw_content_fingerprint,omitempty"` // has the form of ContentFingerprint
-	HashVersion           string   `json:"hash_version,omitempty"`            // "" is adr-004; any other requires ContentFingerprint, which stays an unchecked claim
+	PathID                string   `json:"path_id,omitempty"`                 // claimed; 8 or more hexadecimal digits
+	ContentFingerprint    string   `json:"content_fingerprint,omitempty"`     // claimed; 8 hexadecimal digits, or up to 64 with another HashVersion
+	RawContentFingerprint string   `json:"raw_content_fingerprint,omitempty"` // claimed, in the form of ContentFingerprint
+	HashVersion           string   `json:"hash_version,omitempty"`            // "" means adr-004; any other requires ContentFingerprint, which stays an unchecked claim
 }
 
 // RecordKind implements [Record].
 func (PathFingerprint) RecordKind() Kind { return KindPathFingerprint }
 
-// RawRecord is a record that is already JSON. It is sent byte for byte, with one exception: a
-// batch has one line per record, so it replaces line ends between tokens by spaces.
+// RawRecord is a record that is already JSON. It is sent byte for byte, with one exception: a batch has
+// one line per record, so Batch replaces line ends between tokens by spaces.
 type RawRecord struct {
 	Kind Kind
 	JSON json.RawMessage
@@ -259,13 +258,13 @@ type NativeLine struct {
 	Format         string          `json:"format"`
 	Record         json.RawMessage `json:"record"`
 	IdempotencyKey string          `json:"idempotency_key,omitempty"` // at most 1,024 bytes; the default is derived from the record
-	Zone           string          `json:"zone,omitempty"`            // time zone for times that name none
-	Project        string          `json:"project,omitempty"`         // project of a path in a validation cache
-	Subject        string          `json:"subject,omitempty"`         // subject of citations
-	RunID          string          `json:"run_id,omitempty"`          // run_id of citations
+	Zone           string          `json:"zone,omitempty"`            // time zone of times that do not state one
+	Project        string          `json:"project,omitempty"`         // project of the paths in a validation cache
+	Subject        string          `json:"subject,omitempty"`         // subject of the citations
+	RunID          string          `json:"run_id,omitempty"`          // run_id of the citations
 }
 
-// Imported tells what became of the members of a [NativeLine].
+// Imported describes what became of the members of a [NativeLine].
 type Imported struct {
 	Change  *ImportedChange  `json:"change,omitempty"` // the change that was recorded after the record
 	Members []ImportedMember `json:"members"`
@@ -278,15 +277,15 @@ type ImportedChange struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// ImportedMember tells what became of one member.
+// ImportedMember describes what became of one member.
 type ImportedMember struct {
 	Pointer string `json:"pointer"`
 	Fate    string `json:"fate"` // taken as, kept as label, kept as content, or left
-	As      string `json:"as"`   // the place in the record or, if the member was left out, the reason
+	As      string `json:"as"`   // where the member is in the record or, if it was left out, the reason
 }
 
-// Origin names the person or service that did something in another system, and the time. The
-// event also has the ledger's own actor and time.
+// Origin names the person or service that acted in another system, and the time. The event also has the
+// ledger's own actor and time.
 type Origin struct {
 	OriginalActor string `json:"original_actor,omitempty"` // at most 1,024 bytes
 	Timestamp     string `json:"timestamp,omitempty"`      // RFC 3339 with any offset
@@ -336,25 +335,24 @@ func (NoteLine) RecordKind() Kind { return KindNote }
 // Run implements [Record].
 func (NoteLine) Run() string { return "" }
 
-// StateRequest sets the state of the records that either Filter or Seqs selects. It changes
-// something only if DryRun is false and AsOf is that of the dry run.
+// StateRequest sets the state of the records that either Filter or Seqs selects. It changes records only
+// if DryRun is false and AsOf is that of the dry run.
 type StateRequest struct {
 	StateChange
-	// Filter has parameters of GET /records by name. Values are strings or integers; nil is
-	// null.
+	// Filter has parameters of GET /records by name. Values are strings or integers; nil means null.
 	Filter map[string]any `json:"filter,omitempty"`
 	Seqs   []uint64       `json:"seqs,omitempty"`
-	DryRun *bool          `json:"dry_run,omitempty"` // default true
+	DryRun *bool          `json:"dry_run,omitempty"` // the default is true
 	AsOf   *uint64        `json:"as_of,omitempty"`
 }
 
-// StateChanges tells what a [StateRequest] did, or would do.
+// StateChanges is the result of a [StateRequest], or what the result would be.
 type StateChanges struct {
 	AsOf         uint64     `json:"as_of"`
 	DryRun       bool       `json:"dry_run"`
-	Records      uint64     `json:"records"`       // number of records that change, each by one event
+	Records      uint64     `json:"records"`       // number of records that change; one event changes each
 	Already      uint64     `json:"already"`       // number of records that already had the state
-	WithoutState uint64     `json:"without_state"` // number of events of kinds that have no state
+	WithoutState uint64     `json:"without_state"` // number of selected events whose kinds have no state
 	FirstSeqs    []uint64   `json:"first_seqs"`
 	Receipts     []*Receipt `json:"receipts,omitempty"` // receipts of the first changes
 }
@@ -366,7 +364,7 @@ type Note struct {
 	Origin
 }
 
-// PathValidation states whether a path's content is as it should be.
+// PathValidation states whether a path's content is correct.
 type PathValidation struct {
 	Validated          bool    `json:"validated"`
 	Reason             *string `json:"reason,omitempty"`
@@ -393,19 +391,18 @@ type ContentRedaction struct {
 	Reason string `json:"reason"`
 }
 
-// RedactionRequest withdraws the content of the records that either Filter or Seqs selects. It
-// erases something only if DryRun is false and AsOf is that of the dry run.
+// RedactionRequest withdraws the content of the records that either Filter or Seqs selects. It erases
+// content only if DryRun is false and AsOf is that of the dry run.
 type RedactionRequest struct {
 	Reason string `json:"reason"`
-	// Filter has parameters of GET /records by name. Values are strings or integers; nil is
-	// null.
+	// Filter has parameters of GET /records by name. Values are strings or integers; nil means null.
 	Filter map[string]any `json:"filter,omitempty"`
 	Seqs   []uint64       `json:"seqs,omitempty"`
-	DryRun *bool          `json:"dry_run,omitempty"` // default true
+	DryRun *bool          `json:"dry_run,omitempty"` // the default is true
 	AsOf   *uint64        `json:"as_of,omitempty"`
 }
 
-// Redaction tells what a [RedactionRequest] did, or would do.
+// Redaction is the result of a [RedactionRequest], or what the result would be.
 type Redaction struct {
 	AsOf                 uint64          `json:"as_of"`
 	DryRun               bool            `json:"dry_run"`
@@ -418,7 +415,7 @@ type Redaction struct {
 	FirstSeqs            []uint64        `json:"first_seqs"`
 	FirstAlreadyRedacted []RedactedEvent `json:"first_already_redacted"`
 	Events               *uint64         `json:"events,omitempty"`
-	Receipts             []*Receipt      `json:"receipts,omitempty"` // receipts of the first events only; list the content_redacted events for all
+	Receipts             []*Receipt      `json:"receipts,omitempty"` // receipts of the first events only; to get all, list the content_redacted events
 }
 
 // ContentPieces is the number and size of pieces of content.
@@ -461,11 +458,11 @@ type Derived struct {
 	Drift               *DerivedDrift      `json:"drift,omitempty"`
 	Incomplete          []string           `json:"incomplete,omitempty"` // parts that an IPC record lacks; set even without derive=true
 	Divergence          *DerivedDivergence `json:"divergence,omitempty"`
-	PathID              string             `json:"path_id,omitempty"`  // as the ledger assigned it
+	PathID              string             `json:"path_id,omitempty"`  // ID of the record as the ledger assigned it
 	Category            string             `json:"category,omitempty"` // new, modified, unchanged, or incomparable
 	Validated           *bool              `json:"validated,omitempty"`
-	ValidatedBefore     uint64             `json:"validated_before,omitempty"` // event that validated the same content in an earlier build of the line
-	OtherBase           bool               `json:"other_base,omitempty"`       // the record names a base or branch that differs from its build's
+	ValidatedBefore     uint64             `json:"validated_before,omitempty"` // seq of the event that validated the same content in an earlier build of the line
+	OtherBase           bool               `json:"other_base,omitempty"`       // the record names a base or branch other than that of its build
 	Conflicts           []DerivedConflict  `json:"conflicts,omitzero"`
 	UnregisteredSources []string           `json:"unregistered_sources,omitzero"`
 }
@@ -479,13 +476,12 @@ type DerivedDrift struct {
 	OutputChanged bool     `json:"output_changed"`
 }
 
-// DerivedDivergence tells in which stage a run-DAG first differs from the previous one, and
-// why.
+// DerivedDivergence names the first stage in which a run-DAG differs from the previous one, and the cause.
 type DerivedDivergence struct {
 	Against             uint64   `json:"against"`
 	FirstDivergingStage *string  `json:"first_diverging_stage"` // nil if no stage differs
 	Cause               RunCause `json:"cause"`
-	DifferingDimensions []string `json:"differing_dimensions"` // dimensions of the cache key; nil if one run has none
+	DifferingDimensions []string `json:"differing_dimensions"` // dimensions of the cache key that differ; nil if one of the runs has no dimensions
 }
 
 // DerivedConflict is a chunk of a citation set that is also cited under other sources.
@@ -495,7 +491,7 @@ type DerivedConflict struct {
 	Sources     []SourceUse `json:"sources"`
 }
 
-// Computed has what the ledger would record for a record.
+// Computed holds what the ledger would record for a record.
 type Computed struct {
 	Checks Checks          `json:"checks"`
 	Hashes Hashes          `json:"hashes"`
@@ -532,7 +528,7 @@ type ListedRecord struct {
 	Timestamp    string            `json:"timestamp,omitempty"`
 	Hashes       Hashes            `json:"hashes"`
 	Mismatches   []string          `json:"mismatches"`
-	Inconsistent []string          `json:"inconsistent,omitempty"` // rules that the verdict of the run-DAG breaks
+	Inconsistent []string          `json:"inconsistent,omitempty"` // names of the rules that the run-DAG's verdict breaks
 	Incomplete   []string          `json:"incomplete,omitempty"`   // parts that the IPC record lacks
 	Labels       map[string]string `json:"labels"`
 	Name         *Name             `json:"name,omitempty"` // only with names=true
@@ -540,11 +536,11 @@ type ListedRecord struct {
 	Event        json.RawMessage   `json:"event,omitempty"` // an [Event] in the form that is hashed
 }
 
-// SearchAnswer lists what a text can mean.
+// SearchAnswer lists what a text can refer to.
 type SearchAnswer struct {
 	View
-	Rows     []SearchHit `json:"rows"`     // exact values first; at most 50
-	Complete bool        `json:"complete"` // false if the ledger has more than was searched
+	Rows     []SearchHit `json:"rows"`     // at most 50; values that match exactly come first
+	Complete bool        `json:"complete"` // false if the search left something out
 }
 
 // SearchHit is a value that records have. Its Seq is that of a record with the value.

@@ -25,9 +25,9 @@ type RunDAGChange struct {
 	DifferingStages     []string `json:"differing_stages"`
 	OnlyInA             []string `json:"only_in_a"`
 	OnlyInB             []string `json:"only_in_b"`
-	DifferingDimensions []string `json:"differing_dimensions"` // dimensions of the cache key; nil if one run has none
+	DifferingDimensions []string `json:"differing_dimensions"` // dimensions of the cache key that differ; nil if one of the runs has no dimensions
 	Cause               RunCause `json:"cause"`
-	Says                string   `json:"says"` // the same facts as a sentence
+	Says                string   `json:"says"` // the same facts in a sentence
 }
 
 // DivergenceRow compares a run-DAG with the previous live one. Against is nil in the first
@@ -42,7 +42,7 @@ type DivergenceRow struct {
 	DifferingDimensions []string  `json:"differing_dimensions"` // also nil if one run has no dimensions
 }
 
-// RunCause is the reason why two run-DAGs diverge: the only dimension of the cache key that
+// RunCause is the reason why two run-DAGs diverge: the one dimension of the cache key that
 // differs, or one of the causes below.
 type RunCause string
 
@@ -59,7 +59,7 @@ type CachedRun struct {
 	View
 	RunRow
 	CacheKey        string             `json:"cache_key"`
-	CacheDimensions map[string]*string `json:"cache_dimensions"` // nil if they are too long for the event
+	CacheDimensions map[string]*string `json:"cache_dimensions"` // nil if the texts are too long for the event
 	QuestionHash    *string            `json:"question_hash"`
 	FailureStage    *string            `json:"failure_stage"`
 	AuditMode       *string            `json:"audit_mode"`
@@ -84,7 +84,7 @@ type QuestionRequest struct {
 }
 
 // LookupRequest asks for the live run-DAG with a question and cache dimensions. The server
-// ignores the question_hash of the dimensions.
+// ignores QuestionHash in the dimensions.
 type LookupRequest struct {
 	Question        string          `json:"question"`
 	CacheDimensions json.RawMessage `json:"cache_dimensions"`
@@ -95,7 +95,7 @@ type Lookup struct {
 	CachedRun
 	QuestionMode string          `json:"question_mode"`         // the mode that found the run: strict or equivalence_class
 	AnswerText   json.RawMessage `json:"answer_text"`           // null, or a JSON string, which can contain lone surrogates
-	RedactedBy   *uint64         `json:"redacted_by,omitempty"` // the current value, regardless of as_of
+	RedactedBy   *uint64         `json:"redacted_by,omitempty"` // the current value, regardless of AsOf
 }
 
 // ListedRun is a run-DAG in a list.
@@ -108,12 +108,12 @@ type ListedRun struct {
 	QuestionHash         *string  `json:"question_hash"`
 	ModelProfileHash     *string  `json:"model_profile_hash"`
 	GovernancePolicyHash *string  `json:"governance_policy_hash"`
-	Inconsistent         []string `json:"inconsistent"`   // rules that the run-DAG's verdict breaks
-	Name                 *Name    `json:"name,omitempty"` // of its question; only with names=true
+	Inconsistent         []string `json:"inconsistent"`   // names of the rules that the run-DAG's verdict breaks
+	Name                 *Name    `json:"name,omitempty"` // names of the question; only with names=true
 }
 
 // RunGroup describes the run-DAGs that have a hash in common. Its Seq is that of the last of
-// them.
+// these run-DAGs.
 type RunGroup struct {
 	Row
 	By              string    `json:"by"`

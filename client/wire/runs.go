@@ -6,7 +6,8 @@ import (
 )
 
 // RunElement returns the path element for a run_id. It also escapes the run_id "compare",
-// because /runs/compare is another route, and run_ids of dots, because proxies remove them.
+// because /runs/compare is another route, and run_ids that consist of dots, because proxies
+// remove those.
 func RunElement(runID string) string {
 	switch runID {
 	case "compare":
@@ -31,18 +32,18 @@ type RunsComparison struct {
 	SourcesChanged bool             `json:"sources_changed"`
 	LostChunks     []LostChunk      `json:"lost_chunks"`
 	Reregistered   []Reregistration `json:"reregistered"`
-	Says           string           `json:"says"` // the same facts as a sentence
+	Says           string           `json:"says"` // the same facts in a sentence
 }
 
 // RunRecords holds the seqs of the records that are compared: the latest of each kind in a run.
-// Nil means that the run has none.
+// A seq is nil if the run has no record of the kind.
 type RunRecords struct {
 	RunID       string  `json:"run_id"`
 	IPCRecord   *uint64 `json:"ipc_record"`
 	RunDAG      *uint64 `json:"run_dag"`
 	CitationSet *uint64 `json:"citation_set"`
-	// More lists the kinds of which the run has, or might have, earlier records or records
-	// that are not live. These are not compared.
+	// More lists the kinds of which the run has, or might have, further records that are not
+	// compared: earlier ones, and ones that are not live.
 	More []Kind `json:"more"`
 }
 
@@ -50,12 +51,12 @@ type RunRecords struct {
 type CitationSetChange struct {
 	A            ComparedSet    `json:"a"`
 	B            ComparedSet    `json:"b"`
-	Added        []string       `json:"added"` // chunk hashes, like Removed and Kept
+	Added        []string       `json:"added"` // chunk hashes, as in Removed and Kept
 	Removed      []string       `json:"removed"`
 	Kept         []string       `json:"kept"`
 	OtherSources []ChunkSources `json:"other_sources"` // kept chunks that the two sets cite from different sources
-	Jaccard      float64        `json:"jaccard"`       // with six decimals
-	Says         string         `json:"says"`          // the same facts as a sentence
+	Jaccard      float64        `json:"jaccard"`       // a share, with six decimals
+	Says         string         `json:"says"`          // the same facts in a sentence
 }
 
 // ComparedSet is a citation set in a comparison.
@@ -65,7 +66,8 @@ type ComparedSet struct {
 	Time    Time   `json:"time"`
 }
 
-// ChunkSources has a chunk and, for each of two sets, the sources from which the set cites it.
+// ChunkSources holds a chunk and, for each of two sets, the sources from which the set cites
+// the chunk.
 type ChunkSources struct {
 	ChunkHash string   `json:"chunk_hash"`
 	A         []string `json:"a"`
@@ -78,13 +80,13 @@ type LostChunk struct {
 	Row
 	SourceID     string `json:"source_id"`
 	ChunkHash    string `json:"chunk_hash"`
-	Registration uint64 `json:"registration"` // the event that registered the source without the chunk
+	Registration uint64 `json:"registration"` // seq of the event that registered the source without the chunk
 }
 
-// Reregistration is a source whose chunks were different when set A and when set B were
-// recorded.
+// Reregistration is a source whose list of chunks changed between the recording of set A and
+// that of set B.
 type Reregistration struct {
 	SourceID string `json:"source_id"`
-	A        uint64 `json:"a"` // the event that registered it before set A
+	A        uint64 `json:"a"` // seq of the event that registered the source before set A
 	B        uint64 `json:"b"`
 }

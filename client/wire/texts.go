@@ -10,15 +10,15 @@ type TextLength struct {
 	Words      uint64 `json:"words"`
 }
 
-// TextChange tells how far a text changed from A to B. It covers only content that is not
-// erased. A is nil if there is nothing to compare B with.
+// TextChange describes how much a text changed from A to B. It covers only content that is not erased. A is nil
+// if there is no text with which to compare B.
 type TextChange struct {
 	Unavailable  Unavailable `json:"unavailable,omitempty"` // why there are no figures
 	A            *TextLength `json:"a,omitempty"`
 	B            *TextLength `json:"b,omitempty"`
-	Similarity   *Decimal    `json:"similarity,omitempty"`    // share of words and punctuation marks that stay, 0 to 1
+	Similarity   *Decimal    `json:"similarity,omitempty"`    // share of words and punctuation marks that stay the same, 0 to 1
 	LengthChange *Decimal    `json:"length_change,omitempty"` // number of words of B divided by that of A, minus 1; nil if A has no words
-	Bounded      bool        `json:"bounded,omitempty"`       // the texts are long, and Similarity is a lower bound
+	Bounded      bool        `json:"bounded,omitempty"`       // the texts are long, so Similarity is only a lower bound
 }
 
 // Unavailable is the reason why there are no figures about a text.
@@ -26,19 +26,19 @@ type Unavailable string
 
 // The reasons.
 const (
-	TextRedacted  Unavailable = "redacted"   // the content of a record is withdrawn
+	TextRedacted  Unavailable = "redacted"   // the content of a record has been withdrawn
 	TextNotPosted Unavailable = "not_posted" // a record was posted without the text
-	TextLimit     Unavailable = "limit"      // earlier rows of the answer used up the work that one answer is allowed
+	TextLimit     Unavailable = "limit"      // earlier rows of the answer used up the work allowed for one answer
 )
 
-// AttributionTexts tells how far three texts of a run changed.
+// AttributionTexts describes how much three texts of a run changed.
 type AttributionTexts struct {
 	Output  TextChange `json:"output"`
 	Prompt  TextChange `json:"prompt"` // the system prompt
 	Payload TextChange `json:"payload"`
 }
 
-// EffectTexts summarises the changes of outputs over pairs of runs.
+// EffectTexts summarises how much the outputs of pairs of runs differ.
 type EffectTexts struct {
 	Pairs       uint64 `json:"pairs"`       // number of pairs that the figures cover
 	Sample      bool   `json:"sample"`      // the pairs are a sample of all pairs
@@ -48,11 +48,12 @@ type EffectTexts struct {
 	LengthChange *Quartiles `json:"length_change"`
 	WordsA       *Quartiles `json:"words_a"`
 	WordsB       *Quartiles `json:"words_b"`
-	// SimilarityHistogram counts the pairs in ten equal parts from 0 to 1. A similarity of 1 is in the last one.
+	// SimilarityHistogram counts the pairs in ten equal intervals of the similarity, from 0 to 1. The last
+	// interval includes 1.
 	SimilarityHistogram []uint64 `json:"similarity_histogram"`
-	// WordsHistogram counts the outputs by their length. Its parts have one width; there are at most ten.
+	// WordsHistogram counts the outputs by their length, in at most ten intervals of equal width.
 	WordsHistogram []WordsPart   `json:"words_histogram"`
-	MostChanged    []ChangedPair `json:"most_changed"` // the least similar pair first; at most one page
+	MostChanged    []ChangedPair `json:"most_changed"` // the least similar pair comes first; at most one page
 }
 
 // Quartiles are the three values that divide sorted figures into four parts.
@@ -62,24 +63,24 @@ type Quartiles struct {
 	Q3     Decimal `json:"q3"`
 }
 
-// WordsPart counts the outputs with From words or more, but fewer than Below.
+// WordsPart counts the outputs that have at least From words but fewer than Below.
 type WordsPart struct {
 	From  uint64 `json:"from"`
 	Below uint64 `json:"below"`
-	A     uint64 `json:"a"` // outputs of the runs with the value A
+	A     uint64 `json:"a"` // number of outputs of the runs with the value A
 	B     uint64 `json:"b"`
 }
 
-// ChangedPair holds the seqs of two runs, and how far the output changed.
+// ChangedPair holds the seqs of two runs, and how much the output changed.
 type ChangedPair struct {
 	A            uint64   `json:"a"`
 	B            uint64   `json:"b"`
 	Similarity   Decimal  `json:"similarity"`
 	LengthChange *Decimal `json:"length_change,omitempty"`
-	Name         *Name    `json:"name,omitempty"` // of the input; only with names=true
+	Name         *Name    `json:"name,omitempty"` // names of the input; only with names=true
 }
 
-// TextDiff has the difference between two texts, word by word.
+// TextDiff holds the difference between two texts, word by word.
 type TextDiff struct {
 	Of           string     `json:"of"` // the name of the content
 	A            DiffedText `json:"a"`
@@ -97,35 +98,35 @@ type DiffedText struct {
 	TextLength
 }
 
-// TextEdit is a part of a diff. The parts that are not deleted make up B. Those that are not
-// inserted make up A, except that white space can differ.
+// TextEdit is a part of a diff. Without the deleted parts, the diff is the text B. Without the inserted parts,
+// it is the text A, except that white space can differ.
 type TextEdit struct {
 	Op   EditOp `json:"op"`
 	Text string `json:"text"`
 }
 
-// EditOp tells which of two texts contain a part.
+// EditOp states which of the two texts contain a part.
 type EditOp string
 
 // The operations.
 const (
 	EditEqual  EditOp = "equal"
-	EditDelete EditOp = "delete" // only A
-	EditInsert EditOp = "insert" // only B
+	EditDelete EditOp = "delete" // only A contains the part
+	EditInsert EditOp = "insert" // only B contains the part
 )
 
-// Name is what people call a value that is given as a hash. At least one member is present.
+// Name is a readable name for a value that is a hash. At least one of its members is present.
 type Name struct {
 	// Label is the value of the label prompt, system_prompt or config, if the first and the last run with a
 	// system prompt both have it.
 	Label string `json:"label,omitempty"`
-	// Words holds the first words of the text on one line, at most 100 characters. Words of content are present
-	// only if the caller is allowed to read content and the record is not redacted.
+	// Words holds the first words of the text on one line, at most 100 characters. Words from content are
+	// present only if the caller is allowed to read content and the record is not redacted.
 	Words string `json:"words,omitempty"`
 	Cut   bool   `json:"cut,omitempty"` // the text continues after Words
 }
 
-// RunNames says from what a run was made and what came out, for people.
+// RunNames holds readable names for the input, the prompt and the output of a run.
 type RunNames struct {
 	Model        string      `json:"model"`
 	Temperature  json.Number `json:"temperature,omitempty"`

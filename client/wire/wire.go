@@ -28,8 +28,8 @@ const (
 // State is the state of an IPC record or a run-DAG. Other events have none.
 type State string
 
-// The states. Queries about drift leave out all records that are not live, unless state is
-// any.
+// The states. Queries about drift leave out all records that are not live, unless the parameter
+// state is any.
 const (
 	Live        State = "live"
 	Failed      State = "failed"
@@ -37,11 +37,10 @@ const (
 	Quarantined State = "quarantined"
 )
 
-// Time is a time in an answer, in RFC 3339 and UTC, as the ledger wrote it. It stays text
+// Time is a time in an answer, in RFC 3339 and UTC, as the ledger wrote it. It is kept as text
 // because the event hash covers the text.
 type Time string
 
-// Parse returns the time.
 func (t Time) Parse() (time.Time, error) { return time.Parse(time.RFC3339Nano, string(t)) }
 
 // Hashes holds the effective hashes of a record by name, such as input_hash. The value is nil if
@@ -74,8 +73,8 @@ func (c Checks) Mismatches() bool {
 // Check compares a claimed hash with the one that the ledger computed.
 type Check struct {
 	Result   Result           `json:"result"`
-	Claimed  Nullable[string] `json:"claimed,omitzero"`  // given for a mismatch, and for a claim that Hashes does not have
-	Computed Nullable[string] `json:"computed,omitzero"` // given for a mismatch; null for a stage that the ledger did not build
+	Claimed  Nullable[string] `json:"claimed,omitzero"`  // set for a mismatch, and for a claim that is not in Hashes
+	Computed Nullable[string] `json:"computed,omitzero"` // set for a mismatch; null for a stage that the ledger did not build
 }
 
 // Result is the outcome of a check.
@@ -85,9 +84,9 @@ type Result string
 const (
 	Match         Result = "match"        // content and claim agree
 	Mismatch      Result = "mismatch"     // content and claim differ
-	ComputedAlone Result = "computed"     // content, no claim
-	ClaimedAlone  Result = "claimed"      // claim, no content: nothing was recomputed
-	Inconsistent  Result = "inconsistent" // a verdict breaks the rule that the check names
+	ComputedAlone Result = "computed"     // content without a claim
+	ClaimedAlone  Result = "claimed"      // a claim without content, so nothing was recomputed
+	Inconsistent  Result = "inconsistent" // a verdict breaks the rule after which the check is named
 )
 
 // Inclusion is the inclusion proof of a leaf (RFC 6962).
@@ -105,7 +104,7 @@ type View struct {
 
 // Row holds the members that all rows of answers share.
 type Row struct {
-	Seq       uint64     `json:"seq"`                 // the event that the row describes
+	Seq       uint64     `json:"seq"`                 // seq of the event that the row describes
 	Inclusion *Inclusion `json:"inclusion,omitempty"` // inclusion proof of that event; only with proofs=true
 }
 
@@ -116,21 +115,21 @@ type Page[T any] struct {
 	Next string `json:"next,omitempty"` // cursor of the next page; "" at the end
 }
 
-// Problem is the server's answer to a request that fails (RFC 9457).
+// Problem is the server's answer to a failed request (RFC 9457).
 type Problem struct {
-	Type       string         `json:"type"` // about:blank
+	Type       string         `json:"type"` // always about:blank
 	Title      string         `json:"title"`
 	Status     int            `json:"status"`
 	Detail     string         `json:"detail"`
 	Errors     []ProblemPlace `json:"errors,omitempty"`
-	Line       uint64         `json:"line,omitempty"`        // line of the batch, from 1; 0 outside batches
-	FirstSeq   *uint64        `json:"first_seq,omitempty"`   // the event that holds the idempotency key
-	RedactedBy *uint64        `json:"redacted_by,omitempty"` // the event that erased the content
-	ReadOnly   bool           `json:"read_only,omitempty"`   // another server can do this: this one is read-only
-	Receipt    *Receipt       `json:"receipt,omitempty"`     // receipt of the event that logs the refusal
+	Line       uint64         `json:"line,omitempty"`        // number of the line in the batch, from 1; 0 outside batches
+	FirstSeq   *uint64        `json:"first_seq,omitempty"`   // seq of the event that holds the idempotency key
+	RedactedBy *uint64        `json:"redacted_by,omitempty"` // seq of the event that erased the content
+	ReadOnly   bool           `json:"read_only,omitempty"`   // another server accepts the request; this one is read-only
+	Receipt    *Receipt       `json:"receipt,omitempty"`     // receipt of the event that records the refusal
 }
 
-// ProblemPlace tells what is wrong at one place of the request. The last three members
+// ProblemPlace describes what is wrong at one place of the request. The last three members
 // describe a failed check.
 type ProblemPlace struct {
 	Pointer  string `json:"pointer"` // JSON pointer into the body, or a slash and the name of a parameter

@@ -24,7 +24,7 @@ import (
 // auditFlags holds the flags of audit, and the server and ledger that its URL names.
 type auditFlags struct {
 	server remote.Options
-	bucket string // URL of the bucket with the copy to audit; empty for a copy that a web server serves
+	bucket string // URL of the bucket with the copy to audit; empty for a copy on a web server
 	monitor.Options
 	key         string
 	against     []string
@@ -158,7 +158,7 @@ func (o *auditFlags) source(c *cli.Console) (fetch.Server, error) {
 	return fetchFrom(server), nil
 }
 
-// fetchFrom converts the server that the flags name to the form that package fetch needs.
+// fetchFrom converts a connection to the server into the form that package fetch needs.
 func fetchFrom(s *remote.Server) fetch.Server {
 	u, err := url.Parse(s.URL)
 	return fetch.Server{URL: s.URL, Token: s.Token, Transport: s.Transport, Compress: err == nil && !cli.Loopback(u.Hostname()), Explain: s.Explain}
@@ -169,7 +169,7 @@ func fetchFrom(s *remote.Server) fetch.Server {
 // overrides it.
 const auditMemory = 352 << 20
 
-// boundAuditMemory sets the limit auditMemory, unless GOMEMLIMIT has set one. end removes it.
+// boundAuditMemory sets the limit auditMemory, unless GOMEMLIMIT has set a limit. end removes it.
 func boundAuditMemory() (end func()) {
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		return func() {}
@@ -204,7 +204,7 @@ func (p *auditProgress) finish() {
 }
 
 // sayHandler is a slog.Handler that prints warnings and errors to the console. It appends the values
-// of their attributes.
+// of a message's attributes.
 type sayHandler struct{ *cli.Console }
 
 // Enabled implements slog.Handler.

@@ -33,13 +33,13 @@ const (
 	maxValues = 400_000
 )
 
-// answerRows has the rows of an answer.
+// answerRows are the rows of an answer.
 type answerRows = []map[string]any
 
 // lie describes how a server changes one kind of its answers.
 type lie struct {
 	name string
-	// about selects the answers by path and query.
+	// about selects the queries whose answers are changed.
 	about func(path, query string) bool
 	// change changes the decoded answer. If text is set, it changes the answer's bytes
 	// instead.
@@ -47,12 +47,12 @@ type lie struct {
 	text   func(string) string
 	status int // instead of 200
 	// want is a finding that the audit must report. Its Query is the path, or the beginning of
-	// the path if it ends with a slash, followed by parts of some of the query's parameters.
+	// the path if it ends with a slash. Parts of the query's parameters can follow.
 	want monitor.Finding
 }
 
-// liar runs a real server on the ledger's folder, changes its answers, and makes its pages
-// small.
+// liar runs a real server on the ledger's folder behind a proxy that changes its answers. The
+// pages of its lists are small.
 func liar(t *testing.T, w *ledgertest.Ledger, l lie) (url string) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -140,8 +140,7 @@ func TestLiesAreNamed(t *testing.T) {
 	answer := func(query, row, message string) monitor.Finding {
 		return monitor.Finding{Kind: monitor.KindAnswer, Query: query, Row: row, Message: message}
 	}
-	// live selects queries as clients send them: without a tree size, with any order of rows,
-	// and with limits.
+	// live selects queries for the current head: they have neither a tree size nor a cursor.
 	live := func(wanted string, of ...string) func(path, query string) bool {
 		return func(path, query string) bool {
 			return onPath(wanted, of...)(path, query) && !strings.Contains(query, "as_of=") && !strings.Contains(query, "cursor=")
@@ -242,7 +241,7 @@ func TestLiesAreNamed(t *testing.T) {
 	}
 	for _, l := range lies {
 		t.Run(l.name, func(t *testing.T) {
-			// The log is small, so the audit asks about all its values.
+			// The log is so small that the audit queries all its values.
 			report, o := audited(t, liar(t, w, l), w.Key, "--replay-index", "--seed", cmp.Or(os.Getenv("COLOPHON_AUDIT_SEED"), "7"))
 			if l.want.Kind == "" {
 				require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
@@ -257,7 +256,7 @@ func TestLiesAreNamed(t *testing.T) {
 	}
 }
 
-// names reports whether a finding states everything about the lie that want requires.
+// names reports whether a finding states everything that want requires.
 func (l *lie) names(f monitor.Finding) bool {
 	_, parts, _ := strings.Cut(l.want.Query, "?")
 	for part := range strings.SplitSeq(parts, "&") {

@@ -28,7 +28,7 @@ func TestAuditOfABusyLedger(t *testing.T) {
 			assert.Equal(t, http.StatusCreated, status, answer)
 			if posted%10 == 0 {
 				status, _ = ledgertest.Send(t, "DELETE", fmt.Sprintf("%s/records/%d/content", ledger, 1+posted/10), `{"reason":"r"}`, "application/json")
-				assert.Contains(t, []int{http.StatusCreated, http.StatusOK, http.StatusNotFound}, status) // it was erased before, or never had content
+				assert.Contains(t, []int{http.StatusCreated, http.StatusOK, http.StatusNotFound}, status) // 404 if the content was erased before or never existed
 				if status == http.StatusCreated {
 					erased++
 				}

@@ -95,8 +95,8 @@ func TestAuditStateContinues(t *testing.T) {
 	require.NotEmpty(t, s.CompactRange)
 }
 
-// If a server shows two clients different trees, a client that has the other client's
-// checkpoint or state detects it.
+// If a server shows two clients different trees, each client that has the other's
+// checkpoint or state detects the fork.
 func TestTwoClientsDetectTwoTrees(t *testing.T) {
 	w := ledgertest.New(t, 300, 0, 20)
 	other := w.Copy(t)
@@ -125,7 +125,7 @@ func TestTwoClientsDetectTwoTrees(t *testing.T) {
 // audit --follow continues while the ledger is intact, and ends with the first finding.
 func TestAuditFollows(t *testing.T) {
 	w := ledgertest.New(t, 10, 0, 0)
-	fork, front := w.Copy(t), w.Copy(t) // while no server changes the folder
+	fork, front := w.Copy(t), w.Copy(t) // at this point no server changes the folder
 	url, stop := ledgertest.Serve(t, w.Data)
 	defer stop()
 	var away, forked atomic.Bool
@@ -177,7 +177,8 @@ func TestAuditFollows(t *testing.T) {
 	require.Equal(t, 0, <-done, "it ends when it is interrupted")
 }
 
-// following watches a ledger. It returns channels of the reports and of the exit code.
+// following runs audit --follow. It returns channels that receive the reports and the
+// exit code.
 func following(ctx context.Context, url, key string) (<-chan auditReport, <-chan int) {
 	out, in := io.Pipe()
 	reports, done := make(chan auditReport), make(chan int, 1)

@@ -40,8 +40,8 @@ func TestUnprovedCheckpointsAreBounded(t *testing.T) {
 	require.Len(t, stateOf(t, state).Unproved, 63)
 }
 
-// From a state without checksums, an audit takes over only the checkpoints. It checks the log
-// again.
+// An audit that continues from a state without checksums uses only its checkpoints, and
+// checks the whole log again.
 func TestStatesWithoutChecksumsAreConverted(t *testing.T) {
 	w := newSeenWorld(t)
 	state := filepath.Join(t.TempDir(), "state")

@@ -61,7 +61,7 @@ func explainState(e *monitor.StateError) error {
 	return cli.Refused("--state: %w", e.Err)
 }
 
-// nextAudit says where the next audit begins.
+// nextAudit returns a sentence that says where the next audit begins.
 func nextAudit(state string) string {
 	if state == "" {
 		return "the next audit begins at the start of the log; with --state, it would continue from here"

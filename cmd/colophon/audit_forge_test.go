@@ -31,8 +31,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// forge damages a copy of the ledger's database below the storage package, with valid
-// checksums. Methods that sign use the ledger's own key.
+// forge damages a copy of the ledger's database below the storage package, where it gives the
+// files valid checksums. Methods that sign use the ledger's own key.
 type forge struct {
 	t       testing.TB
 	world   *ledgertest.Ledger
@@ -114,7 +114,7 @@ func (f *forge) sign(size uint64) {
 	f.signHead(size, tree.Root())
 }
 
-// signHead stores a signed head with this size and root.
+// signHead stores a head with this size and root, signed with the ledger's own key.
 func (f *forge) signHead(size uint64, root proofs.Hash) {
 	f.head.Size, f.head.Tip = size, sha256.Sum256(f.entries[size-1])
 	var err error
@@ -141,8 +141,8 @@ func (f *forge) rewrite(seq uint64, from, to string) {
 	f.sign(uint64(len(f.entries)))
 }
 
-// reword is like rewrite, and also recomputes the digest in the event of a verb if the digest
-// covers the text.
+// reword is like rewrite. In the event of a verb, it also recomputes the digest if that covers
+// the text.
 func (f *forge) reword(seq uint64, from, to string) {
 	f.replace(seq, from, to)
 	var d pyjson.Document
@@ -159,8 +159,8 @@ func (f *forge) reword(seq uint64, from, to string) {
 }
 
 // digestCovers reports whether the digest in a verb's event covers a member. It does not cover
-// what the ledger adds: the record of a validation, and the build and fingerprint of a
-// validation unless the request names them.
+// the members that the ledger adds: the record of a validation, and the build and fingerprint
+// of a validation unless the request names them.
 func digestCovers(kind, member string, detail pyjson.Value) bool {
 	switch member {
 	case "digest", "idempotency_key", "names":
@@ -223,7 +223,8 @@ func (f *forge) keyOf(name string) storage.Hash {
 // rawServer serves what is stored without checking it, as a dishonest server would.
 type rawServer struct {
 	store storage.Reader
-	// instead, if it is not nil, can answer a request itself; it then returns true.
+	// instead, if it is not nil, is called first for each request. It returns true if it has
+	// answered the request.
 	instead func(http.ResponseWriter, *http.Request) bool
 }
 

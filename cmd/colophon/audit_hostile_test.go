@@ -16,7 +16,7 @@ import (
 	"colophon/proofs/audit"
 )
 
-// endless writes until the client closes the connection.
+// endless writes a text repeatedly until the client closes the connection.
 func endless(w http.ResponseWriter, piece []byte) {
 	for {
 		if _, err := w.Write(piece); err != nil {
@@ -25,14 +25,14 @@ func endless(w http.ResponseWriter, piece []byte) {
 	}
 }
 
-// bomb answers with an endless stream that decompresses to a thousand times its size.
+// bomb writes an endless stream that decompresses to a thousand times its size.
 func bomb(w http.ResponseWriter) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	_, _ = z.Write(make([]byte, 16<<20))
 	_ = z.Close()
 	w.Header().Set("Content-Encoding", "gzip")
-	endless(w, packed.Bytes()) // gzip members of one stream
+	endless(w, packed.Bytes()) // the stream consists of many gzip members
 }
 
 // Whatever a server sends, the audit ends, needs bounded memory, and reports what is wrong.
@@ -95,7 +95,7 @@ func TestHostileServersEndTheAudit(t *testing.T) {
 		{"no right to it", bundle, status(http.StatusForbidden), cli.ExitFailed, "", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel() // they mostly wait
+			t.Parallel() // the audits mostly wait
 			url := (&rawServer{store, func(answer http.ResponseWriter, r *http.Request) bool {
 				if !strings.Contains(r.URL.Path, c.path) {
 					return false
@@ -186,7 +186,7 @@ func TestWrongRedactionsAreReported(t *testing.T) {
 	}
 }
 
-// packed returns a gzip stream with several members.
+// packed compresses texts into a gzip stream with one member each.
 func packed(members ...[]byte) []byte {
 	var stream bytes.Buffer
 	for _, m := range members {
@@ -198,7 +198,7 @@ func packed(members ...[]byte) []byte {
 }
 
 // A compressed tile or bundle can have several gzip members. The audit refuses data after the
-// last entry, and data after the first member that is not a gzip member.
+// last entry. It also refuses data after a gzip member unless that data is a gzip member too.
 func TestTilesWithTrailingData(t *testing.T) {
 	w := ledgertest.New(t, 300, 0, 0)
 	store := openRaw(t, w.Data)

@@ -10,7 +10,8 @@ import (
 	"colophon/internal/testing/ledgertest"
 )
 
-// A ledger whose server does not show its metrics is reported as neither clean nor damaged.
+// If the server does not show its metrics, the audit reports the ledger as neither clean
+// nor damaged.
 func TestHiddenMetricsAreNotChecked(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	for _, status := range []int{http.StatusNotFound, http.StatusForbidden, http.StatusUnauthorized, http.StatusInternalServerError, http.StatusFound} {

@@ -17,25 +17,25 @@ import (
 	"colophon/storage"
 )
 
-// named has the kind and position of the damage that a command must report for a mutation. It
-// is zero if the command cannot detect the mutation.
+// named is the kind and the position of the damage that a command must report for a mutation.
+// It is zero if the command cannot detect the mutation.
 type named struct {
 	kind audit.Kind
 	seq  uint64
 	tile string
-	name string // name of content or a check; not compared if empty
+	name string // name of the content or the check; not compared if empty
 }
 
 // auditMutation is one way to damage a ledger.
 type auditMutation struct {
 	name   string
 	change func(*forge)
-	// The expected reports: of fsck on the folder, of audit on the served log, of audit
-	// --content, and of an audit that continues from a state that is older than the mutation.
+	// The expected reports of fsck on the folder, of audit on the served log, of audit
+	// --content, and of an audit that continues from a state older than the mutation.
 	fsck, audit, content, again named
 }
 
-// both returns a mutation for which fsck and every audit report the same.
+// both returns a mutation for which fsck and every audit report the same damage.
 func both(name string, change func(*forge), n named) auditMutation {
 	return auditMutation{name, change, n, n, n, named{}}
 }
@@ -45,9 +45,9 @@ func inside(name string, change func(*forge), fsck, content named) auditMutation
 	return auditMutation{name: name, change: change, fsck: fsck, content: content}
 }
 
-// Every mutation is reported with its kind and position. To save time, --content runs only for
-// mutations for which it finds more, and for the first mutation of each kind: the audit checks
-// content after the entries in any case.
+// Every mutation is reported with its kind and position. To save time, audit --content runs
+// only for the mutations for which it finds more than audit, and for the first mutation of
+// each kind.
 func TestMutationsAreNamed(t *testing.T) {
 	w := ledgertest.New(t, 520, 20, 60)
 	state := filepath.Join(t.TempDir(), "state")
@@ -73,7 +73,7 @@ func TestMutationsAreNamed(t *testing.T) {
 			}
 			met[m.audit.kind] = true
 			if m.again == (named{}) && m.audit != (named{}) {
-				return // other mutations test the state
+				return // other mutations are for tests of the state
 			}
 			again := filepath.Join(t.TempDir(), "state")
 			copyState(t, state, again)
@@ -250,7 +250,7 @@ func checkpointMutations(w *ledgertest.Ledger) []auditMutation {
 	return []auditMutation{
 		{"flip a byte in the signature", head(func(_ *forge, h *storage.Head) {
 			h.Checkpoint = bytes.Clone(h.Checkpoint)
-			digit := &h.Checkpoint[len(h.Checkpoint)-20] // the character is a base64 digit before and after the change
+			digit := &h.Checkpoint[len(h.Checkpoint)-20] // the character is a base64 digit both before and after the change
 			*digit = map[bool]byte{true: 'B', false: 'A'}[*digit == 'A']
 		}), at(audit.KindSignature, w.Size), at(audit.KindSignature, 0), at(audit.KindSignature, 0), at(audit.KindSignature, 0)},
 		{"sign with another key", func(f *forge) { signedBy(f.signer.Origin())(f) }, at(audit.KindSignature, w.Size), at(audit.KindSignature, 0), at(audit.KindSignature, 0), at(audit.KindSignature, 0)},
@@ -303,7 +303,8 @@ func forkMutations(w *ledgertest.Ledger) []auditMutation {
 			}
 		}
 	}
-	// The mark beside the database says what the ledger has signed.
+	// The high-water mark beside the database states the largest tree that the ledger has
+	// signed.
 	mark := func(size uint64) named { return at(audit.KindRollback, size) }
 	return []auditMutation{
 		{"fork after 400", fork(400), mark(w.Size), named{}, named{}, at(audit.KindFork, 400)},
@@ -449,7 +450,7 @@ func checkMutations(w *ledgertest.Ledger) []auditMutation {
 		m.again = named{kind: audit.KindFork, seq: w.At[event]}
 		return m
 	}
-	// other replaces the hash that follows the text given as before.
+	// other replaces the hash that directly follows the text before.
 	other := func(name, event, field, before string) auditMutation {
 		return both(name, func(f *forge) {
 			f.rewrite(f.seq(event), before+hashAfter(f, event, before), before+ledgertest.ZeroHash)
@@ -489,7 +490,7 @@ func checkMutations(w *ledgertest.Ledger) []auditMutation {
 			f.rewrite(f.seq("other"), `,"temperature"`, `,"seed":8,"temperature"`)
 		}),
 		deep("another label of a record without content", "claims", "digest", func(f *forge) { f.rewrite(f.seq("claims"), `"step":"one"`, `"step":"two"`) }),
-		{"another digest", func(f *forge) { // the idempotency key refers to it
+		{"another digest", func(f *forge) { // the idempotency key refers to this digest
 			f.rewrite(f.seq("labelled"), `"digest":"`+hashAfter(f, "labelled", `"digest":"`), `"digest":"`+ledgertest.ZeroHash)
 		}, named{kind: audit.KindKey, seq: w.At["labelled"]}, named{}, check("labelled", "digest"), named{kind: audit.KindFork, seq: w.At["labelled"]}},
 	}

@@ -12,7 +12,7 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// The audit reports missing or endless receipts in the same way as wrong answers.
+// The audit reports a missing or endless receipt as a finding, as it does a wrong answer.
 func TestReceiptsThatAreNotServed(t *testing.T) {
 	w := ledgertest.New(t, 110, 0, 0)
 	for _, c := range []struct {

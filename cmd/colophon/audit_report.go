@@ -104,7 +104,6 @@ func (r auditReport) exit() error {
 // auditFlagOf maps each check that an audit can skip to the flag that requests it.
 var auditFlagOf = map[string]string{monitor.CheckContent: "--content", monitor.CheckAnswers: "--replay-index", monitor.CheckReceipts: "--receipts N"}
 
-// String returns the report as text.
 func (r auditReport) String() string {
 	var b strings.Builder
 	clean := "clean"
@@ -159,7 +158,7 @@ func (r auditReport) String() string {
 	return b.String()
 }
 
-// auditAdvice says what the reader of a finding can do.
+// auditAdvice returns advice for the reader of a finding.
 func auditAdvice(kind audit.Kind) string {
 	switch kind {
 	case audit.KindSignature, audit.KindCheckpoint:

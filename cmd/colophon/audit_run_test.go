@@ -52,7 +52,7 @@ func auditCommand(ctx context.Context, c *cli.Console, args ...string) int {
 	return exit.Code
 }
 
-// audited audits a ledger with --json and parses the report.
+// audited runs audit --json on a ledger and returns the parsed report.
 func audited(t testing.TB, url, key string, flags ...string) (auditReport, outcome) {
 	t.Helper()
 	o := commandLine(t.Context(), append([]string{"audit", url, "--key", key, "--json"}, flags...)...)

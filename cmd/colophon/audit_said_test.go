@@ -22,7 +22,7 @@ import (
 )
 
 // An audit that continues from a state distinguishes what it checked itself from what earlier
-// audits checked. Here a server alters an old entry, which the audit does not fetch again.
+// audits checked. Here, a server alters an old entry that the second audit does not fetch.
 func TestReportsSayWhatWasCheckedWhen(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 0)
 	var altered atomic.Bool
@@ -140,7 +140,7 @@ func TestCheckpointsWithinOneAudit(t *testing.T) {
 	}
 }
 
-// The audit refuses a bundle with more entries than the log has, even if it contains all
+// The audit refuses a bundle with more entries than the log has, even if the bundle contains all
 // entries of the log.
 func TestBundlesWithMoreEntries(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 0)
@@ -188,8 +188,8 @@ func TestCheckpointsOfEmptyLogs(t *testing.T) {
 	}
 }
 
-// proxied serves a ledger through a proxy. instead can answer a request itself and then
-// returns true.
+// proxied serves a ledger through a proxy. It calls instead first for each request; instead
+// returns true if it has answered the request.
 func proxied(t *testing.T, ledgerURL string, instead func(http.ResponseWriter, *http.Request) bool) string {
 	t.Helper()
 	server, err := url.Parse(strings.TrimSuffix(ledgerURL, remote.LedgerPath("default")))

@@ -86,8 +86,7 @@ func noteOf(t testing.TB, url string) string {
 	return note
 }
 
-// A server that has shown two trees is detected, even if it did not serve either tree
-// completely when it showed it.
+// A server that has shown two trees is detected, even if it did not serve the whole of either tree.
 func TestCheckpointsOfDamagedLogsStay(t *testing.T) {
 	w := newSeenWorld(t)
 	for hidden, code := range map[string]int{"/tile/entries/": 34, "/tile/0/": 39} {
@@ -155,7 +154,7 @@ func TestStateRemembersKeys(t *testing.T) {
 	_, o = audited(t, url, w.Key, "--against", against)
 	require.Zero(t, o.code, "%s%s", o.stdout, o.stderr)
 	stop()
-	hiding := serveRaw(t, w.Data, nil) // has no /log/key
+	hiding := serveRaw(t, w.Data, nil) // this server has no /log/key
 	report, o := audited(t, hiding, w.Key, "--state", state, "--against", against)
 	require.Zero(t, o.code, "%s%s", o.stdout, o.stderr)
 	require.Equal(t, stateOf(t, state).Size, report.Size)

@@ -20,7 +20,7 @@ import (
 )
 
 // bundleAgain serves the first entry bundle unchanged for the first good requests, and calls
-// otherwise for all later requests.
+// otherwise for all later ones.
 func bundleAgain(s *rawServer, good int32, otherwise func(http.ResponseWriter, []byte)) {
 	var times atomic.Int32
 	s.instead = func(answer http.ResponseWriter, r *http.Request) bool {
@@ -48,8 +48,8 @@ func shortened(bundle []byte, kept int, end string) (short []byte) {
 	return short
 }
 
-// again returns ways to serve a bundle wrongly when it is fetched the second time. For each,
-// it has the exit code and the position that the audit must report.
+// again returns ways to serve a wrong bundle at the second request for it, each with the exit
+// code and the position that the audit must report.
 func again(seq uint64) map[string]struct {
 	answer func(http.ResponseWriter, []byte)
 	code   int
@@ -103,9 +103,9 @@ func requireNamed(t *testing.T, code int, seq uint64, report auditReport, o outc
 	}
 }
 
-// The audit expects redacted content to be gone if an event that it has checked says so. It
-// does not matter what the server answers when the audit reads the event again. Here a
-// validation causes an earlier read.
+// The audit expects redacted content to be gone if an event that it has checked says so, no
+// matter what the server returns when the audit reads the event again. Here, a validation has
+// caused an earlier read.
 func TestRedactionsFollowTheWalkedEvent(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	store := openRaw(t, w.Data)
@@ -162,7 +162,7 @@ func TestContentThatBecomesForbidden(t *testing.T) {
 // The audit reads no more bytes of a piece of content than the event states.
 func TestContentIsReadToItsSize(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
-	const maxContent = 64 << 20 // largest size of a piece of content
+	const maxContent = 64 << 20 // maximum size of a piece of content
 	var sent atomic.Int64
 	url := serveRaw(t, w.Data, func(answer http.ResponseWriter, r *http.Request) bool {
 		if !strings.Contains(r.URL.Path, "/records/"+cli.Decimal(w.At["other"])+"/content/") {

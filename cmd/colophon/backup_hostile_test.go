@@ -23,8 +23,8 @@ import (
 	"colophon/storage/pebble"
 )
 
-// opened opens the database of the folder. The test must close it before another process can
-// open it.
+// opened opens the database of the folder. The test must close the database before another
+// process can open it.
 func (s *stored) opened() *pebble.Database {
 	s.Helper()
 	log := (&cli.Console{Err: io.Discard}).Warnings()
@@ -76,12 +76,13 @@ func TestSnapshotsServeOneBackup(t *testing.T) {
 	require.ErrorContains(t, err, "has its copy")
 	require.ErrorIs(t, copies.Sweep(), datadir.ErrSnapshotHeld)
 	require.DirExists(t, copies.Database())
-	require.NoError(t, held.Close()) // what happens when a backup is killed
+	require.NoError(t, held.Close()) // the system does this when a backup is killed
 	require.NoError(t, copies.Sweep())
 	require.NoDirExists(t, copies.Database())
 }
 
-// Two backups of one folder, or to one folder, never run at the same time.
+// Two backups from the same data folder, or into the same backup folder, never run at the
+// same time.
 func TestBackupsDoNotRunAtOnce(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -147,7 +148,7 @@ func TestBackupsTrustNoStoredFile(t *testing.T) {
 			text[len(text)/2] ^= 1
 			require.NoError(t, os.WriteFile(store.File(f.SHA256), text, 0o600)) // damaged content of the same length
 			sum := sha256.Sum256(text)
-			m.Files[i].SHA256 = hex.EncodeToString(sum[:]) // a replaced file, which is stored under its own digest
+			m.Files[i].SHA256 = hex.EncodeToString(sum[:]) // the replacement is stored under its own digest
 			require.NoError(t, os.WriteFile(store.File(m.Files[i].SHA256), text, 0o600))
 		}
 	})

@@ -24,7 +24,7 @@ type linked struct {
 	manifest *backup.Manifest
 	source   backup.Source
 	outside  string
-	before   map[string]string // the original contents of the folder at outside
+	before   map[string]string // the contents of the folder outside before the test
 }
 
 func newLinked(t *testing.T) *linked {
@@ -43,7 +43,7 @@ func newLinked(t *testing.T) *linked {
 	return l
 }
 
-// found returns the files outside the folder of backups, by name.
+// found returns the contents of the files in the folder outside, by name.
 func (l *linked) found() map[string]string {
 	l.Helper()
 	found := make(map[string]string)
@@ -85,7 +85,7 @@ func TestBackupStepsFollowNoLink(t *testing.T) {
 	for name, c := range map[string]struct {
 		planted func(l *linked) string
 		says    string
-		refused []string // the steps that use it; others do not see it
+		refused []string // the steps that use the planted file or folder; the others do not notice it
 	}{
 		"files":         {func(*linked) string { return "files" }, "is a link or a file, not a folder", []string{"make", "names", "add", "finish", "read", "open", "prune"}},
 		"incomplete":    {func(*linked) string { return backup.Incomplete }, "is not a regular file", []string{"add", "finish"}},
@@ -95,7 +95,7 @@ func TestBackupStepsFollowNoLink(t *testing.T) {
 		for step, do := range steps {
 			t.Run(name+", "+step, func(t *testing.T) {
 				l := newLinked(t)
-				if step == "prune" { // removes the files of an older backup; those of the remaining backup are still read
+				if step == "prune" { // prune removes the files of an older backup, but still reads those of the remaining backup
 					m := *l.manifest
 					m.Made = m.Made.Add(-time.Second)
 					_, err := l.store.Finish(&m)

@@ -177,7 +177,8 @@ func TestBackupsCopyWhatIsNew(t *testing.T) {
 	s.restore()
 }
 
-// A backup that is interrupted at any step does not count. The next backup has less to copy.
+// A backup that is interrupted at any step does not count, but the next backup has less to
+// copy.
 func TestInterruptedBackupsDoNotCount(t *testing.T) {
 	s := newStored(t)
 	s.post(50)
@@ -212,7 +213,7 @@ func TestInterruptedBackupsDoNotCount(t *testing.T) {
 	require.NoDirExists(t, datadir.SnapshotsOf(s.data).Database(), "no copy is left behind")
 }
 
-// An interrupted restore can be repeated. A restore of damaged files restores nothing.
+// An interrupted restore can be repeated. A restore from damaged files restores nothing.
 func TestRestoresVerify(t *testing.T) {
 	s := newStored(t)
 	s.post(50)
@@ -250,7 +251,7 @@ func TestRestoresVerify(t *testing.T) {
 	}
 }
 
-// A backup contains keys only if the flag asks for them.
+// A backup contains keys only if the flag --with-keys is given.
 func TestBackupsLeaveKeysOut(t *testing.T) {
 	s := newStored(t)
 	s.post(1)

@@ -14,7 +14,7 @@ import (
 
 // recordChoice holds the flags that choose records by filters.
 type recordChoice struct {
-	labels, where []string // "NAME=VALUE"
+	labels, where []string // each is "NAME=VALUE"
 }
 
 // filterFlags are the flags that choose records. The server's parameter has the same name with

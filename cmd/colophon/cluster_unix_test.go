@@ -23,14 +23,15 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// cluster is a number of servers on one database.
+// cluster is a group of servers that share one database.
 type cluster struct {
 	*testing.T
 	store  string
-	posted atomic.Int64 // records that were acknowledged
+	posted atomic.Int64 // number of acknowledged records
 }
 
-// patience limits how long servers can take to agree. It is not a requirement.
+// patience is how long the tests wait for the servers to agree. It is generous: the servers
+// need not agree this quickly.
 const patience = time.Minute
 
 // TestServersOnOneStore runs several servers on one PostgreSQL database.
@@ -95,8 +96,8 @@ func (c *cluster) name(data, id string) {
 	require.NoError(c, os.WriteFile(filepath.Join(data, "store", "server"), []byte(id+"\n"), 0o600))
 }
 
-// ask sends a request, and returns its status and answer. The status is 0 if there is no
-// answer.
+// ask sends a request, and returns the status, header and body of the answer. The status is 0
+// if there is no answer.
 func (c *cluster) ask(method, url, body string) (int, http.Header, string) {
 	c.Helper()
 	request, err := http.NewRequestWithContext(c.Context(), method, url, strings.NewReader(body))
@@ -145,7 +146,7 @@ func (c *cluster) mustPost(p *process, ledger string) (receipt string) {
 		} else {
 			require.Contains(c, []int{0, http.StatusCreated, http.StatusOK}, status, text)
 		}
-		if status == http.StatusOK { // an earlier attempt recorded it, but its answer was lost
+		if status == http.StatusOK { // an earlier attempt recorded it, but the answer was lost
 			c.posted.Add(1)
 		}
 		return status == http.StatusCreated || status == http.StatusOK
@@ -184,7 +185,7 @@ func (c *cluster) waitFor(p *process, ledger string) {
 // requireAll requires that a server's ledger has each acknowledged record once.
 func (c *cluster) requireAll(p *process, ledger string) {
 	c.Helper()
-	want := int(c.posted.Load()) + 1 // the creation
+	want := int(c.posted.Load()) + 1 // 1 is the event that created the ledger
 	require.Eventually(c, func() bool { return c.size(p, ledger) >= want }, patience, 20*time.Millisecond)
 	require.Equal(c, want, c.size(p, ledger))
 	status, _, text := c.ask(http.MethodGet, fmt.Sprintf("%s/v1/ledgers/%s/stats", p.url, ledger), "")
@@ -234,8 +235,8 @@ func cleanStop(c *cluster) {
 	c.requireAll(b, "default")
 }
 
-// A server that holds a ledger is suspended, loses the ledger, and continues. It then cannot
-// commit anything, and forwards writes.
+// A server that holds a ledger is suspended, loses the ledger, and resumes. It can then commit
+// nothing, and forwards writes.
 func pausedWriter(c *cluster) {
 	a, b := c.two()
 	c.mustPost(a, "default")
@@ -297,8 +298,8 @@ func noKeyNoLease(c *cluster) {
 	c.requireAll(b, "default")
 }
 
-// All writes to a server that follows the ledger reach the server that holds it. The following
-// server shows them at once.
+// All writes to a server that follows the ledger reach the server that holds it. The server
+// that follows shows them at once.
 func forwarding(c *cluster) {
 	a, b := c.two()
 	require.False(c, c.holds(b, "default"))
@@ -352,10 +353,10 @@ func forwarding(c *cluster) {
 	}
 	require.Equal(c, 2, seen)
 
-	// Errors of the holder pass through.
+	// Errors of the holder reach the client unchanged.
 	status, _, text = c.postRecord(b, "default", `{"unknown":1}`)
 	require.Equal(c, http.StatusBadRequest, status, text)
-	// Settings and freezing are shown too.
+	// The follower also shows settings, and whether the ledger is frozen.
 	status, _, text = c.ask(http.MethodPut, b.url+"/v1/ledgers/default/visibility", `{"log":"public"}`)
 	require.Equal(c, http.StatusOK, status, text)
 	_, _, text = c.ask(http.MethodGet, b.url+"/v1/ledgers/default", "")
@@ -371,7 +372,7 @@ func forwarding(c *cluster) {
 // Two servers share the ledgers. When one of them ends, the other takes its ledgers.
 func spread(c *cluster) {
 	a, b := filepath.Join(c.TempDir(), "a"), filepath.Join(c.TempDir(), "b")
-	c.name(a, "server-1") // preferred for all ledgers except ledger-1
+	c.name(a, "server-1") // its ID is preferred for all ledgers except ledger-1
 	c.name(b, "server-2")
 	first := c.start(a)
 	names := []string{"default"}

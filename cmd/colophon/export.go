@@ -136,7 +136,8 @@ func (e *exportCommand) checkTable(args []string) error {
 	return nil
 }
 
-// choice returns the record numbers or filters of the command line, and checks the other flags.
+// choice returns the record numbers or filters that the command line names, and checks the
+// other flags.
 func (e *exportCommand) choice(flags *pflag.FlagSet, args []string) ([]uint64, map[string]string, error) {
 	switch {
 	case e.file == "":

@@ -159,7 +159,7 @@ func answerOf(url string) (status int, body string) {
 	}
 	defer response.Body.Close()
 	var text bytes.Buffer
-	_, _ = text.ReadFrom(response.Body) // a missing part is detected by the client
+	_, _ = text.ReadFrom(response.Body) // the client detects a body that is cut off
 	return response.StatusCode, text.String()
 }
 
@@ -167,7 +167,7 @@ func answerOf(url string) (status int, body string) {
 func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
 	url, _ := exportedServer(t)
 	for name, c := range map[string]struct {
-		path     string // path of the answer that the test changes
+		path     string // path of the request whose answer the test changes
 		old, new string
 		says     string
 	}{
@@ -199,7 +199,7 @@ func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
 func TestExportsHaveTheRequestedRecordsOnly(t *testing.T) {
 	url, _ := exportedServer(t)
 	for name, c := range map[string]struct {
-		old, new string // replaced in the requested paths
+		old, new string // old is replaced with new in the paths of requests
 		ledger   string
 		says     string
 	}{
@@ -247,7 +247,7 @@ func TestMaxContentBoundsExports(t *testing.T) {
 	}
 }
 
-// Every command that reads a list ends if the cursors of the list's pages form a cycle.
+// Every command that reads a list stops if the cursors of the pages form a cycle.
 func TestCursorCyclesEndCommands(t *testing.T) {
 	var asked atomic.Int32
 	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -271,7 +271,7 @@ func TestCursorCyclesEndCommands(t *testing.T) {
 		asked.Store(0)
 		code, _, stderr := colophon(liar.URL, args...)
 		require.Equal(t, cli.ExitFailed, code, "%s: %s", args, stderr)
-		require.Regexp(t, "the cursors of its pages form a cycle|the cursors of the pages form a cycle", stderr, args) // the wording of this program, or of package client
+		require.Regexp(t, "the cursors of its pages form a cycle|the cursors of the pages form a cycle", stderr, args) // the wording of package cli, or of package client
 	}
 }
 

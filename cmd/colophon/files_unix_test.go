@@ -21,8 +21,8 @@ import (
 	"colophon/ledger"
 )
 
-// init sets a umask with which new folders are writable only by their owner, even if the umask
-// was 002.
+// init sets a umask of 022, so that only the owner of a new folder can write to it, even if
+// the umask was 002.
 func init() { syscall.Umask(0o022) }
 
 // victim creates a file that no command is allowed to change. check requires that it has not
@@ -150,7 +150,7 @@ func TestKeysOfAnotherUser(t *testing.T) {
 	require.NoError(t, os.Chown(filepath.Join(datadir.Access(s.data), "tokens.json"), 0, 0))
 	s.colophon(cli.ExitOK, rotate...)
 
-	// The whole folder can belong to another user, for whom the administrator runs the
+	// The whole folder can belong to another user on whose behalf the administrator runs the
 	// command.
 	require.NoError(t, filepath.WalkDir(s.data, func(path string, _ os.DirEntry, err error) error {
 		require.NoError(t, err)
@@ -222,7 +222,7 @@ func TestNamedFilesThatOthersCanChange(t *testing.T) {
 	}{
 		{0o646, 0o600, 0o600, "anyone can write to "},
 		{0o644, 0o644, 0o600, "anyone can read or write "},
-		{0o644, 0o640, 0o600, "tls-cert"}, // the file is not a certificate
+		{0o644, 0o640, 0o600, "tls-cert"}, // this file is not a certificate
 	} {
 		config := server.Config{TLSCert: write("cert", "x", c.cert), TLSKey: write("key", "x", c.key), TLSClientCA: write("ca", "x", c.ca)}
 		_, err := server.OpenTLS(config, slog.New(slog.DiscardHandler))

@@ -27,7 +27,7 @@ import (
 type fsckOptions struct {
 	data   string
 	store  string // URL of the PostgreSQL database that holds the log; "" means the data folder
-	ledger string // "" means all
+	ledger string // "" means all ledgers
 	key    string // value of --key; "" means the key file of each ledger
 	json   bool
 }
@@ -136,7 +136,7 @@ type finding struct {
 }
 
 // kindStorage is the kind of damage to files that prevents reading a ledger or the list of
-// ledgers. Damage that audit.Log finds has other kinds.
+// ledgers. Damage that audit.Log finds has one of its own kinds.
 const kindStorage = "storage"
 
 // damage is the first damage of a ledger or of the folder.
@@ -146,7 +146,7 @@ type damage struct {
 	Tile    string `json:"tile,omitempty"`
 	Content string `json:"content,omitempty"`
 	Message string `json:"message"`
-	text    string // names kind and position; for people
+	text    string // the kind and the position in words
 }
 
 // unreadable returns the damage that an error of the storage reports.
@@ -197,9 +197,9 @@ func checkLedgers(ctx context.Context, c *cli.Console, o fsckOptions, database s
 	return checkEveryKey(ctx, c, database, findings, walked)
 }
 
-// checkEveryKey reads every key of the database. If a ledger has a key that does not follow
-// from its log, this becomes the damage of the ledger's finding, unless the finding already
-// has one. The error wraps storage.ErrDamaged if a key belongs to no ledger.
+// checkEveryKey reads every key of the database. If a ledger has a key that does not follow from
+// its log, this key becomes the damage in the ledger's finding, unless the finding already has
+// damage. The error wraps storage.ErrDamaged if a key belongs to no ledger.
 func checkEveryKey(ctx context.Context, c *cli.Console, database storage.Database, findings []finding, walked map[string]*audit.Report) ([]finding, error) {
 	var expected uint64
 	for _, report := range walked {
@@ -227,14 +227,14 @@ func checkEveryKey(ctx context.Context, c *cli.Console, database storage.Databas
 	return findings, err
 }
 
-// strayDamage describes a stray key as damage.
+// strayDamage converts a stray key to damage.
 func strayDamage(s *storage.Stray) *damage {
 	message := s.Message + "; copy the folder as it is, and restore it from a backup"
 	position := fmt.Sprintf("at entry %d: ", s.Seq)
 	switch {
 	case s.Ledger == "":
 		position = ""
-	case s.Kind == storage.StrayDatabase || s.Kind == storage.StrayTile: // the stray does not concern an event
+	case s.Kind == storage.StrayDatabase || s.Kind == storage.StrayTile: // these keys do not concern an event
 		position = fmt.Sprintf("at size %d: ", s.Seq)
 	}
 	return &damage{Kind: string(s.Kind), Seq: s.Seq, Message: message, text: string(s.Kind) + ": " + position + message}
@@ -345,7 +345,8 @@ func keysOf(
 }
 
 // ledgerKeys returns the trusted keys of a ledger: those of --key for its origin, or else the
-// key in the folder. Keys of --key that fit no ledger's origin are returned for every ledger.
+// key in the folder. A key of --key whose name is no ledger's origin is returned for every
+// ledger.
 func ledgerKeys(c *cli.Console, o fsckOptions, infos []storage.Info, info storage.Info) ([]*proofs.Verifier, error) {
 	if o.key != "" {
 		given, err := c.ReadKeys(o.key)
@@ -401,7 +402,7 @@ func reportFindings(c *cli.Console, o fsckOptions, findings []finding, folder *d
 	return nil
 }
 
-// String formats the finding for people.
+// String returns the finding as text for the terminal.
 func (f finding) String() string {
 	if f.Damage != nil {
 		return fmt.Sprintf("%s: DAMAGED: %s\n  what now  %s", f.Ledger, f.Damage.text, fsckWhatNow(f.Damage.Kind))

@@ -51,7 +51,7 @@ func newFsckWorld(t *testing.T) string {
 		return fmt.Sprintf(`{"run_id":%q,"payload":{"q":%q},"system_prompt":"Be brief.","output":%q,"model":"m","temperature":0.5,"max_tokens":9}`, run, run, output)
 	}
 	line := func(run, output string) string { return `{"kind":"ipc_record","record":` + record(run, output) + "}\n" }
-	// Records 1 and 2 share their output; lines 3 and 4 are replayed and refused within the
+	// Records 1 and 2 share their output. Line 3 is replayed and line 4 is refused within the
 	// batch.
 	must(http.StatusOK, "POST", second+"/batch", line("one", "Shared.")+line("two", "Shared.")+line("one", "Shared.")+line("two", "Other."), "application/x-ndjson")
 	must(http.StatusCreated, "POST", second+"/keys", `{"step":"rotate"}`, "application/json")
@@ -68,8 +68,8 @@ func newFsckWorld(t *testing.T) string {
 	return w.Data
 }
 
-// fsckKeys runs fsck on a database with exactly these keys and values, beside the signing keys
-// and marks of a data folder.
+// fsckKeys runs fsck on a database with exactly these keys and values, together with the signing
+// keys and marks of a data folder.
 func fsckKeys(ctx context.Context, data string, all []pebbletest.KeyValue) (findings []finding, err error) {
 	files := vfs.NewMem()
 	if err := pebbletest.Load(files, "db", all); err != nil {
@@ -97,7 +97,7 @@ func damagesOf(findings []finding, err error) (said []string) {
 	return said
 }
 
-// withPending adds the note that a commit stores when it erases content.
+// withPending adds the note of a pending erasure, which a commit stores when it erases content.
 func withPending(t *testing.T, all []pebbletest.KeyValue, ledgerNumber uint32, seq uint64, slot uint16, digest storage.Hash, at int64) []pebbletest.KeyValue {
 	t.Helper()
 	key := binary.BigEndian.AppendUint32([]byte{'x', 0, 0, 0, 0, 'C'}, ledgerNumber)
@@ -134,7 +134,7 @@ func familyOf(key []byte) string {
 		'r': "redaction", 's': "setting", 't': "tile", 'x': "erasure"}[key[0]]
 }
 
-// keyMutation is one change of what is stored.
+// keyMutation is one change of the stored keys. all is what is stored after it.
 type keyMutation struct {
 	name string
 	all  []pebbletest.KeyValue
@@ -232,7 +232,7 @@ func TestEveryKeyIsChecked(t *testing.T) {
 	for _, family := range []string{"format", "place", "reference", "content", "entry", "head", "info", "claim", "last", "name", "redaction", "setting", "tile", "erasure"} {
 		require.Positive(t, families[family], family)
 	}
-	const most = 4 // largest number of tested keys of a family
+	const most = 4 // maximum number of tested keys of each family
 	dice := rand.New(rand.NewPCG(1, 2))
 	tried, allowed := 0, 0
 	for i, kv := range all {
@@ -320,7 +320,7 @@ func TestFsckNamesStrays(t *testing.T) {
 	}
 	var size, secret, plain uint64 // size of the ledger; a redacted record; a record that is not redacted
 	var event []byte
-	var held, digest storage.Hash // content and digest of the plain record
+	var held, digest storage.Hash // content of the unredacted record, and its digest
 	ledgertest.WithStore(t, data, func(store storage.Reader) {
 		head, err := store.Head(t.Context())
 		require.NoError(t, err)
@@ -450,7 +450,7 @@ func TestServeRefusesHiddenLedgers(t *testing.T) {
 	}
 }
 
-// fsck cannot check settings that no event states. Its help and the documents say so.
+// fsck cannot check settings that no event states. Its help and the documentation say so.
 func TestFsckCannotCheckSettings(t *testing.T) {
 	data := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.Database(data))

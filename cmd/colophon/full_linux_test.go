@@ -35,7 +35,7 @@ func smallDisk(t *testing.T, bytes int) string {
 	return dir
 }
 
-// ballast fills a disk until left bytes are free. free removes the ballast.
+// ballast fills a disk until only left bytes are free. free removes the ballast.
 func ballast(t *testing.T, dir string, left int64) (free func()) {
 	t.Helper()
 	path := filepath.Join(dir, "ballast")
@@ -177,7 +177,7 @@ func TestServersStartOnAFullDisk(t *testing.T) {
 					require.GreaterOrEqual(t, status, 400, "%s: %s", write.path, text)
 					continue
 				}
-				if !strings.HasSuffix(write.path, "/batch") { // a batch reports this for each line
+				if !strings.HasSuffix(write.path, "/batch") { // a batch reports the status for each line
 					require.Equal(t, http.StatusServiceUnavailable, status, "%s: %s", write.path, text)
 				}
 				require.Contains(t, text, "the server is short of disk space; nothing was written, try again when there is room", write.path)
@@ -209,7 +209,7 @@ func TestTokensCanBeRevokedOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 96<<20)
 	s := &stored{T: t, data: filepath.Join(disk, "data")}
 	s.post(1)
-	const tokens = 150 // so that their revocations make the file longer by some blocks
+	const tokens = 150 // enough tokens that their revocations make the file longer by some blocks
 	var texts [tokens]string
 	for i := range texts {
 		texts[i] = s.token(s.data, fmt.Sprint("t", i))
@@ -312,7 +312,7 @@ func TestBackupsAndRestoresOnAFullDisk(t *testing.T) {
 func TestErasingOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 160<<20)
 	s := &stored{T: t, data: filepath.Join(disk, "data")}
-	args := []string{"--min-free-space", "1KiB", "--index-wait", "100ms"} // so that the disk itself says that it is full
+	args := []string{"--min-free-space", "1KiB", "--index-wait", "100ms"} // so small that the disk itself reports that it is full
 	secret := fmt.Sprintf("%x", sha256.Sum256([]byte("a text that does not compress")))
 	p := startProcess(t, s.data, args...)
 	require.True(t, p.up, "%s", p.said)
@@ -335,7 +335,7 @@ func TestErasingOnAFullDisk(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond, "the server notices that the disk is full")
 	require.True(t, holds(t, s.data, secret), "the disk filled before the text was gone")
 	free()
-	if p.gone() { // a failed write of the log ends the process, and a supervisor starts it again
+	if p.gone() { // a failed write of the log ends the process; a supervisor would start it again
 		p = startProcess(t, s.data, args...)
 		require.True(t, p.up, "%s", p.said)
 		server.url = p.url

@@ -10,8 +10,8 @@ import (
 	"colophon/internal/cli"
 )
 
-// FuzzKeys checks that a file of verifier keys is refused unless it has at least one key, one
-// per line.
+// FuzzKeys checks that a file of verifier keys is accepted only if it has one key per line,
+// and at least one.
 func FuzzKeys(f *testing.F) {
 	f.Add("log.example.org+9c1d5f3e+AQ==\n\n")
 	f.Add("PRIVATE+KEY+x")

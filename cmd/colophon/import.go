@@ -31,13 +31,13 @@ type importOptions struct {
 	server     remote.Options
 	ledger     string
 	onMismatch string // "" means the ledger's setting
-	retries    int    // failed attempts in a row, without an answered line, before import gives up
+	retries    int    // number of consecutive failures, without an answered line in between, before import gives up
 	maxLine    size.Bytes
 
 	// These describe files of other systems. They are empty for files with lines of a batch.
 	format, zone, project, subject, report string
 	dryRun                                 bool
-	kind                                   string // of records that stand alone
+	kind                                   string // kind of the records, in files whose lines do not name it
 }
 
 func newImport(c *cli.Console) *cobra.Command {
@@ -185,8 +185,8 @@ func report(c *cli.Console, tally *importer.Tally, err error) error {
 	return err
 }
 
-// native reads the flags that describe files of other systems. It returns nil without --format: then
-// the files have lines of a batch.
+// native reads the flags that describe files of other systems. Without --format the files have lines
+// of a batch, and it returns nil.
 func (o *importOptions) native() (*importer.Native, error) {
 	if o.format == "" {
 		if o.zone != "" || o.project != "" || o.subject != "" || o.report != "" || o.dryRun {
@@ -224,8 +224,8 @@ func explainImport(ctx context.Context, server *remote.Server, err error, attemp
 	return cli.Exitf(cli.ExitUnreachable, "giving up after %s: %w\nRun the same import again to continue", cli.Counted(uint64(attempts), "attempt"), server.Explain(err))
 }
 
-// printTally prints the table to the standard output, and the first failures and the first members
-// that were left out to the standard error.
+// printTally prints the table to standard output. It prints the first failures, and the first
+// members that were left out, to standard error.
 func printTally(c *cli.Console, t *importer.Tally) error {
 	const row = "%-20s %10d %10d %10d %10d %10d\n"
 	var table strings.Builder
@@ -246,7 +246,7 @@ func printTally(c *cli.Console, t *importer.Tally) error {
 	for _, m := range t.Members {
 		colon := ""
 		if m.Fate == formats.Left {
-			colon = ":" // reasons follow after the colon
+			colon = ":" // a reason follows the colon
 		}
 		fmt.Fprintf(&table, "%10d  %s: %s%s %s\n", m.Count, m.Pattern, m.Fate, colon, m.As)
 	}

@@ -39,7 +39,7 @@ func writeNative(t *testing.T, text []byte, path ...string) string {
 	return name
 }
 
-// writeSave writes the files of a save, and one file that does not belong to a save.
+// writeSave writes the files of a saved session, and one file that does not belong to it.
 func writeSave(t *testing.T, native []byte, folder string) {
 	var files map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(native, &files))
@@ -112,7 +112,7 @@ func importTwice(t *testing.T, url string, args ...string) (first, second string
 		var out, errs bytes.Buffer
 		code := run(context.Background(), args, strings.NewReader(""), &out, &errs, func(string) (string, bool) { return "", false })
 		require.Zero(t, code, "%s%s", out.String(), errs.String())
-		for line := range strings.Lines(errs.String()) { // the files have members that belong to no record
+		for line := range strings.Lines(errs.String()) { // the warnings are about members that no record has
 			require.Regexp(t, `^colophon: (.*: /[.\w]+ was left out: (it does not belong to a save|it describes the file|it can change although the run does not|a run-DAG without inputs keeps only one text)|and [0-9]+ more members were left out; --report names each)`, line)
 		}
 		return out.String()
@@ -152,7 +152,7 @@ func TestImportOfEachFormat(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		kind string
-		rows int // 0: not known
+		rows int // 0: the number is not checked
 	}{
 		{[]string{"--format", "axis-log", log}, "ipc_record", n},
 		{[]string{"--format", "axis-save", filepath.Join(dir, "saves")}, "ipc_record", n},

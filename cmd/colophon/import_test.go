@@ -51,8 +51,8 @@ func receipts(t *testing.T, w http.ResponseWriter, lines *bufio.Scanner, seq, n 
 }
 
 // duplex begins an answer whose handler can return before it has read the whole body. The
-// connection is closed afterwards, because net/http might panic if it were used again
-// (golang.org/issue/68560).
+// connection is closed afterwards, because net/http might panic if it reused the
+// connection (golang.org/issue/68560).
 func duplex(t *testing.T, w http.ResponseWriter, r *http.Request) *bufio.Scanner {
 	require.NoError(t, http.NewResponseController(w).EnableFullDuplex())
 	w.Header().Set("Connection", "close")
@@ -69,23 +69,23 @@ func TestImportContinuesAfterInterruptions(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lines.ndjson")
 	require.NoError(t, os.WriteFile(name, file.Bytes(), 0o600))
 	server := answering(t,
-		func(w http.ResponseWriter, _ *http.Request) { // the server has no space at all
+		func(w http.ResponseWriter, _ *http.Request) { // the server has no space
 			w.Header().Set("Retry-After", "0")
 			http.Error(w, `{"detail":"no room"}`, http.StatusServiceUnavailable)
 		},
-		func(w http.ResponseWriter, r *http.Request) { // the server has no space after three lines
+		func(w http.ResponseWriter, r *http.Request) { // the server has no space left after three lines
 			lines := duplex(t, w, r)
 			receipts(t, w, lines, 1, 3, "run-0")
 			_, _ = io.WriteString(w, `{"status":503,"title":"Service Unavailable","detail":"no room"}`+"\n")
 		},
-		func(w http.ResponseWriter, r *http.Request) { // the connection drops within an answer
+		func(w http.ResponseWriter, r *http.Request) { // the connection breaks in the middle of an answer
 			lines := duplex(t, w, r)
 			receipts(t, w, lines, 4, 2, "run-3")
 			_, _ = io.WriteString(w, `{"ledger":"default","seq":`)
 			require.NoError(t, http.NewResponseController(w).Flush())
 			panic(http.ErrAbortHandler)
 		},
-		func(w http.ResponseWriter, r *http.Request) { // it ends early
+		func(w http.ResponseWriter, r *http.Request) { // the answer ends early
 			receipts(t, w, duplex(t, w, r), 6, 1, "run-5")
 		},
 		func(w http.ResponseWriter, r *http.Request) {
@@ -113,7 +113,7 @@ func TestImportStopsWhenRefused(t *testing.T) {
 	require.Contains(t, errs.String(), "refuses the import: 415 no NDJSON here")
 }
 
-// import refuses a receipt of another ledger or of another kind of record.
+// import refuses a receipt for another ledger or for another kind of record.
 func TestImportRefusesReceiptsOfOtherRecords(t *testing.T) {
 	for _, receipt := range []string{`{"ledger":"other","seq":1,"kind":"ipc_record"}`, `{"ledger":"default","seq":1,"kind":"run_dag"}`, `{"seq":1}`, `{"ledger":1`} {
 		server := answering(t, func(w http.ResponseWriter, r *http.Request) {

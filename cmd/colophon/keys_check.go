@@ -10,9 +10,9 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// checkServedKeys checks the keys that a server lists against its log: all keys in force signed
-// the current checkpoint, one of them is trusted or follows a trusted key, and each change of
-// keys is an event in the checkpoint's tree.
+// checkServedKeys checks the keys that a server lists against its log. All keys in force must
+// have signed the current checkpoint, one of them must be a trusted key or a successor of one,
+// and each change of keys must be an event in the checkpoint's tree.
 func checkServedKeys(ctx context.Context, from *fetch.Client, listed *proofs.KeyHistory, trusted []*proofs.Verifier) error {
 	log, err := fetch.OpenLog(ctx, from, listed.VerifiersFrom(trusted...), 1)
 	if err != nil {

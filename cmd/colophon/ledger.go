@@ -129,7 +129,8 @@ func fetchLedgers[T any](command *cobra.Command, l *ledgerCommand, r client.Requ
 	return value, err
 }
 
-// printLedgers prints a block of lines for each ledger: keys are too long for columns.
+// printLedgers prints a block of lines for each ledger, because keys are too long for the
+// columns of a table.
 func printLedgers(out io.Writer, ledgers []wire.LedgerDescription) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for i, l := range ledgers {
@@ -151,7 +152,8 @@ func printLedgers(out io.Writer, ledgers []wire.LedgerDescription) error {
 	return table.Flush()
 }
 
-// createdAt returns the time to the second, or the server's text if it is not a time.
+// createdAt returns a ledger's creation time to the second, or the server's text if it is
+// not a time.
 func createdAt(l wire.LedgerDescription) string {
 	created, err := l.Created.Parse()
 	if err != nil {

@@ -1,4 +1,4 @@
-// Command colophon runs a Colophon ledger server, and has the tools for its clients and
+// Command colophon runs a Colophon ledger server and provides tools for its clients and
 // auditors.
 package main
 

@@ -146,8 +146,8 @@ func (p *pathsCommand) post(ctx context.Context, found []story.Path) (texts map[
 	return texts, last, nil
 }
 
-// line returns the record of a path. Its key follows from the record, so that posting a build
-// again adds nothing.
+// line returns the record of a path as a line of a batch. The line's key is derived from the
+// record, so posting a build again adds nothing.
 func (p *pathsCommand) line(path story.Path) client.Line {
 	r := &wire.PathFingerprint{Project: p.project, Build: &p.build, Branch: given(p.branch), Base: given(p.base), Route: path.Route, Content: &path.Content}
 	text, err := json.Marshal(r)
@@ -158,7 +158,7 @@ func (p *pathsCommand) line(path story.Path) client.Line {
 	return client.Line{Record: r, IdempotencyKey: "paths check " + hex.EncodeToString(digest[:])}
 }
 
-// given returns nil if the text of a flag is empty.
+// given returns a pointer to the text of a flag, or nil if it is empty.
 func given(text string) *string {
 	if text == "" {
 		return nil
@@ -202,7 +202,7 @@ func (p *pathsCommand) report(ctx context.Context, texts map[uint64]string, last
 	return r, nil
 }
 
-// baseOf returns the server's row about the build, which names the base.
+// baseOf returns the server's row for the build, which names the base.
 func (p *pathsCommand) baseOf(ctx context.Context, o *client.QueryOptions) (*wire.Build, error) {
 	for build, err := range p.paths().Builds(p.project, o).All(ctx) {
 		if err != nil || build.Build == p.build {
@@ -238,8 +238,8 @@ func (p *pathsCommand) checked(ctx context.Context, row *wire.PathDifference, te
 	return c, nil
 }
 
-// ofFolder reports whether the latest record of a path in the build is from the folder. If it
-// is not, its validation says nothing about the text in the folder, and ofFolder withdraws it
+// ofFolder reports whether the latest record of a path in the build is from the folder. If not,
+// its validation says nothing about the text in the folder, and ofFolder removes that validation
 // from c.
 func ofFolder(c *story.Checked, seq uint64, texts map[uint64]string) bool {
 	_, posted := texts[seq]

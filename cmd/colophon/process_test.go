@@ -10,7 +10,7 @@ import (
 	"colophon/internal/testing/locked"
 )
 
-// servedAt matches the server's address in the first lines of its output.
+// servedAt matches the address that a server prints when it starts.
 var servedAt = regexp.MustCompile(`server +(http://[0-9.:]+)`)
 
 // process is a server that runs in its own process.
@@ -41,7 +41,7 @@ func startProcess(t *testing.T, data string, args ...string) *process {
 	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
 	go func() {
 		defer close(p.exited)
-		_ = p.cmd.Wait() // the exit code tells the rest
+		_ = p.cmd.Wait() // the error is not needed: ProcessState has the exit code
 	}()
 	for range 6000 {
 		if found := servedAt.FindStringSubmatch(p.said.String()); found != nil {

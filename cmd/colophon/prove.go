@@ -19,13 +19,13 @@ import (
 	"colophon/proofs"
 )
 
-// proveCommand writes a nested proof.
+// proveCommand holds the flags of prove.
 type proveCommand struct {
 	*cli.Console
 	server   remote.Options
 	ledger   string
 	stage    string
-	citation int // -1: none
+	citation int // index of a citation; -1 means none
 	embed    bool
 }
 
@@ -132,11 +132,12 @@ func isStage(n *proofs.Nested, name string) bool {
 	return ok && err == nil && uint64(found.Index) == n.Stage.Index
 }
 
-// textPlace is a place where the text of a part can be: a piece of content or, if member is not
-// empty, this member of the JSON object in that piece.
+// textPlace says where the text of a part can be: in the piece of content with this name or, if
+// member is not empty, in this member of the JSON object in that piece.
 type textPlace struct{ content, member string }
 
-// stageTexts lists the places of a stage's text (spec: Stage hashes), the most likely first.
+// stageTexts lists where the text of a stage can be (spec: Stage hashes), the most likely place
+// first.
 var stageTexts = map[string][]textPlace{
 	"question":             {{"question", ""}},
 	"preflight":            {{"inputs", "preflight_payload"}, {"reject_inputs", "preflight_payload"}, {"dag", "preflight_payload"}},
@@ -176,7 +177,8 @@ func textOf(ctx context.Context, server *remote.Server, n *proofs.Nested) ([]byt
 	return nil, cli.Exitf(cli.ExitFailed, "the ledger has no text of this part: the record has only the part's hash, or the hash covers several texts; leave out --embed")
 }
 
-// in returns the text at this place of a piece of content, and false if there is none.
+// in returns the text of the place from the piece of content that the place names. It returns
+// false if the piece has no such text.
 func (p textPlace) in(content []byte) ([]byte, bool) {
 	if p.member == "" {
 		return content, true

@@ -70,7 +70,7 @@ func (r *redactCommand) run(command *cobra.Command, args []string) error {
 	if err := r.choose(command.Flags(), args); err != nil {
 		return cli.Exitf(cli.ExitUsage, "%w", err)
 	}
-	server, err := r.server.Connect(r.Console, client.WithTimeout(0)) // the time of a redaction depends on the number of records
+	server, err := r.server.Connect(r.Console, client.WithTimeout(0)) // the duration of a redaction depends on the number of records
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func counted(p wire.ContentPieces) string {
 	return cli.Counted(p.Pieces, "piece") + ", " + cli.Counted(p.Bytes, "byte")
 }
 
-// listed formats the first of a number of events, with "…" if there are more.
+// listed formats the first event numbers of a list, with "…" if there are more.
 func listed(seqs []uint64, of uint64) string {
 	const most = 10
 	if len(seqs) == 0 {

@@ -37,7 +37,7 @@ func (o *offlineOptions) bind(c *cli.Console, command *cobra.Command, ledger, us
 // reindexOptions holds the flags of reindex.
 type reindexOptions struct {
 	offlineOptions
-	from  remote.Options // URL is empty if nothing is fetched
+	from  remote.Options // its URL is empty if no rows are fetched
 	check bool
 }
 
@@ -108,10 +108,10 @@ func reindex(ctx context.Context, c *cli.Console, o reindexOptions) error {
 type reindexer struct {
 	c        *cli.Console
 	o        reindexOptions
-	from     *remote.Server // nil if nothing is fetched
+	from     *remote.Server // nil if no rows are fetched
 	database storage.Database
 	folded   *index.Store
-	stored   *index.Store // that is compared with folded; nil if nothing is
+	stored   *index.Store // the index that is compared with folded; nil without --check
 }
 
 // checkDir returns the folder for an index that is compared with the stored one. The next start
@@ -192,7 +192,7 @@ func (r *reindexer) ledger(ctx context.Context, name string) error {
 	return err
 }
 
-// refold folds events. how says how fast.
+// refold folds events into a new index. how is a phrase about the speed, for the output.
 func (r *reindexer) refold(ctx context.Context, name string, log storage.Reader, size uint64) (f *index.Follower, how string, err error) {
 	bar := cli.NewProgress(r.c, int64(size), "indexing "+name)
 	begin := time.Now()
@@ -205,12 +205,12 @@ func (r *reindexer) refold(ctx context.Context, name string, log storage.Reader,
 	return f, how, err
 }
 
-// check folds the events that the stored index has, and compares the rows of both. It returns
-// the size of the stored index.
+// check folds the events that the stored index covers, and compares the rows of both indexes.
+// It returns the size of the stored index.
 func (r *reindexer) check(ctx context.Context, name string, log storage.Reader) (size uint64, how string, err error) {
 	stored, err := r.stored.FollowStopped(ctx, name, log)
 	if err != nil {
-		// Not %w: a folder without an index is not a full disk.
+		// %v, not %w: a folder without an index is not reported as a full disk.
 		return 0, "", cli.Exitf(cli.ExitFailed, "reading the index of ledger %q: %v\nThe next start of the server rebuilds it", name, err)
 	}
 	defer stored.Close()
@@ -233,7 +233,7 @@ func (r *reindexer) check(ctx context.Context, name string, log storage.Reader) 
 	return size, ", which is right, digest " + have, err
 }
 
-// fetch installs another server's rows, and folds the events after them.
+// fetch installs another server's rows, and then folds the events that these rows do not cover.
 func (r *reindexer) fetch(ctx context.Context, name string, log storage.Reader, head storage.Head) (how string, err error) {
 	source := indexfetch.Fetcher{
 		Servers: []indexfetch.Server{{URL: r.from.URL, Client: r.from.Client}},

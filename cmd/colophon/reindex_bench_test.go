@@ -46,13 +46,13 @@ func BenchmarkReindex(b *testing.B) {
 			return input, output
 		}},
 		{"every input occurs ten times", 200_000, func(n int, random *rand.Rand) (input, output int) {
-			return oftenAsked(n, random.IntN(20_000))
+			return outputOf(n, random.IntN(20_000))
 		}},
 		{"a million records, one input fifty thousand times", 1_000_000, func(n int, random *rand.Rand) (input, output int) {
 			if input = random.IntN(100_000); n%20 == 0 {
 				input = 100_000
 			}
-			return oftenAsked(n, input)
+			return outputOf(n, input)
 		}},
 	} {
 		b.Run(corpus.name, func(b *testing.B) {
@@ -65,7 +65,7 @@ func BenchmarkReindex(b *testing.B) {
 				}
 				in := spent(b, func() { ingest(b, data, bodies) })
 				bodies = nil
-				debug.FreeOSMemory() // the command is a process of its own
+				debug.FreeOSMemory() // the process of the command is separate
 				rebuilt := spent(b, func() {
 					c := &cli.Console{Out: io.Discard, Err: io.Discard}
 					require.NoError(b, reindex(b.Context(), c, reindexOptions{offlineOptions: offlineOptions{data: data}}))
@@ -82,9 +82,9 @@ func BenchmarkReindex(b *testing.B) {
 	}
 }
 
-// oftenAsked returns the output of a run with this input. A third of the runs share their
+// outputOf returns the output of a run with this input. A third of the runs share their
 // output with many others.
-func oftenAsked(n, input int) (_, output int) {
+func outputOf(n, input int) (_, output int) {
 	if n%3 == 0 {
 		return input, -input % 1000
 	}
@@ -152,7 +152,7 @@ func post(ctx context.Context, l *ledger.Ledger, body string) error {
 	return err
 }
 
-// cost is the wall-clock time and the CPU time of a step.
+// cost holds the wall-clock time and the CPU time of a step.
 type cost struct{ wall, cpu time.Duration }
 
 // spent runs a function and returns its cost.

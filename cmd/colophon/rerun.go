@@ -109,7 +109,8 @@ func (r *rerunCommand) run(ctx context.Context, arg string) error {
 		}
 		return request.WriteText(r.Out, endpoint)
 	}
-	// A new output should not be lost because the ledger's server is busy.
+	// The request is repeated while the ledger's server is busy, so that the new output
+	// is not lost.
 	patient, err := server.NewClient(client.WithRetries(client.Retries{Attempts: 5}))
 	if err != nil {
 		return err
@@ -137,7 +138,7 @@ func (r *rerunCommand) run(ctx context.Context, arg string) error {
 	return errors.Join(err, report.WriteText(r.Out))
 }
 
-// arguments checks the command line. It sends nothing.
+// arguments checks the command line without sending a request.
 func (r *rerunCommand) arguments(arg string) (seq uint64, endpoint *rerun.Endpoint, err error) {
 	if seq, err = strconv.ParseUint(arg, 10, 64); err != nil {
 		return 0, nil, cli.NotASeq(arg)

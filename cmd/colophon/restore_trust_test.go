@@ -108,7 +108,7 @@ func TestRestoresLeaveTokensOut(t *testing.T) {
 	accepted, required := authorized(t, data, revoked)
 	require.False(t, accepted)
 	require.True(t, required)
-	made := s.token(data, "revoked") // the name is free again
+	made := s.token(data, "revoked") // the name can be used again
 	accepted, _ = authorized(t, data, made)
 	require.True(t, accepted)
 
@@ -203,7 +203,8 @@ func TestRestoresAuthenticate(t *testing.T) {
 	})
 }
 
-// Every ledger of a backup must sign it with a key that signs its checkpoints.
+// Every ledger in a backup must sign the backup with a key that signs the ledger's
+// checkpoints.
 func TestEveryLedgerSignsABackup(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -251,7 +252,7 @@ func TestEveryLedgerSignsABackup(t *testing.T) {
 	require.ErrorIs(t, err, proofs.ErrWrongKey, "for which restore says what to do")
 }
 
-// A backup without access to the keys succeeds, and reports that no key has signed it.
+// A backup made without access to the keys succeeds, and reports that no key has signed it.
 func TestBackupsSayThatTheyAreNotSigned(t *testing.T) {
 	s := newStored(t)
 	s.post(1)

@@ -34,7 +34,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		c.Say("%v", exit.Err)
 	}
 	if exit.Code == cli.ExitUsage && !exit.Plain {
-		if text := err.Error(); strings.HasPrefix(text, "accepts ") || strings.HasPrefix(text, "requires ") { // the number of arguments is wrong
+		if text := err.Error(); strings.HasPrefix(text, "accepts ") || strings.HasPrefix(text, "requires ") { // the command got a wrong number of arguments
 			c.Say("usage: %s", command.UseLine())
 		}
 		c.Say("run %q for help", command.CommandPath()+" --help")

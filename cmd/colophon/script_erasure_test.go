@@ -16,8 +16,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// scriptSecret copies a file and replaces every SECRET by a random text, which is the same in
-// the whole script. It also sets the variable SECRET to that text: secret FROM TO.
+// scriptSecret copies a file and replaces every SECRET with a random text, which stays the
+// same throughout the script. It also sets the variable SECRET to that text: secret FROM TO.
 func scriptSecret(ts *testscript.TestScript, _ bool, args []string) {
 	if ts.Getenv("SECRET") == "" {
 		random := make([]byte, 32)
@@ -37,7 +37,7 @@ func scriptSearch(ts *testscript.TestScript, neg bool, args []string) {
 		if found, err = search(ts.MkAbs(args[0]), []byte(ts.Getenv("SECRET"))); err == nil {
 			break
 		}
-		if time.Since(begin) > time.Minute { // a server writes some file all the time
+		if time.Since(begin) > time.Minute { // a server writes some file all the time, so files can change or vanish
 			ts.Check(err)
 		}
 	}

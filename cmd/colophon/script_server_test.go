@@ -25,12 +25,12 @@ import (
 // processesKey is the key under which a script's environment holds its processes.
 type processesKey struct{}
 
-// processes has everything that a script runs in the background. Only the goroutine of the
-// script uses it.
+// processes holds everything that a script runs in the background. Only the goroutine of
+// the script uses it.
 type processes struct {
 	servers  map[string]*serverProcess
 	feeds    map[string]*feedProcess
-	followed map[string]<-chan error // by file
+	followed map[string]<-chan error // by the file that gets the events
 }
 
 func newProcesses() *processes {
@@ -58,7 +58,7 @@ func (p *processes) killAll() {
 
 // serverProcess is a server process. The server keeps its address when it is restarted.
 type serverProcess struct {
-	command *exec.Cmd // nil while it does not run
+	command *exec.Cmd // nil while the server does not run
 	address string
 }
 
@@ -79,7 +79,8 @@ func background(ts *testscript.TestScript, args ...string) *exec.Cmd {
 //	server kill NAME                 kill -9
 //	server stop NAME                 SIGTERM; the server must end with exit code 0
 //
-// NAME.log has the server's log, NAME.said what it prints when it starts.
+// The file NAME.log gets the server's log, and NAME.said gets the text that it prints when
+// it starts.
 func scriptServer(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: server start|kill|stop NAME ...")
@@ -133,7 +134,7 @@ func (s *serverProcess) start(ts *testscript.TestScript, name, data string, flag
 		ts.Fatalf("no verifier key in the server's output; its log:\n%s", ts.ReadFile(name+".log"))
 	}
 	writeFile(ts, name+".said", []byte(said.String()))
-	go func() { // so that it never waits for a reader
+	go func() { // drains the output, so that the server never waits for a reader
 		_, _ = io.Copy(io.Discard, banner)
 		_ = banner.Close()
 	}()
@@ -151,8 +152,8 @@ type feedProcess struct {
 	command *exec.Cmd
 	stdin   io.WriteCloser
 	output  *bytes.Buffer
-	rest    []byte     // lines that the import has not been given yet
-	given   chan error // receives the result of giving it the first lines
+	rest    []byte     // lines that have not been passed to the import yet
+	given   chan error // receives the result of writing the first lines
 }
 
 // scriptFeed imports a file in two parts:
@@ -162,7 +163,7 @@ type feedProcess struct {
 //	feed end NAME CODE                   ends its input; it must end with this exit code
 //	feed interrupt NAME CODE             sends SIGINT; it must end with this exit code
 //
-// NAME.out has its output.
+// The file NAME.out gets the output of the import.
 func scriptFeed(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: feed start|rest|end|interrupt NAME ...")

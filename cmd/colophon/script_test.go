@@ -15,7 +15,8 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// TestMain lets scripts run this program as the command colophon, each time in a new process.
+// TestMain lets scripts and tests run this program as the command colophon, each time in a
+// new process.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"colophon": main})
 }
@@ -32,8 +33,8 @@ func TestScripts(t *testing.T) {
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("SHARED", shared)
-			// With the race detector each process would otherwise sleep a second before it
-			// exits.
+			// With the race detector, each process would otherwise sleep for a second before
+			// it exits.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			processes := newProcesses()
 			env.Values[processesKey{}] = processes

@@ -79,8 +79,8 @@ func scriptCompress(ts *testscript.TestScript, _ bool, args []string) {
 	writeFile(ts, args[2], text.Bytes())
 }
 
-// scriptHead copies the first bytes of a file: head BYTES FROM TO. A negative number leaves
-// out this number of bytes at the end.
+// scriptHead copies the first bytes of a file: head BYTES FROM TO. A negative number omits
+// that many bytes at the end.
 func scriptHead(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -146,7 +146,7 @@ func scriptFlip(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// damageOf reads the data that the damage will change, and returns the change.
+// damageOf reads the data to be damaged, and returns a function that damages it.
 func damageOf(ctx context.Context, what string, store storage.Reader, seq uint64) (func(*pebbletest.Tamper) error, error) {
 	entry, err := store.Entry(ctx, seq)
 	if err != nil {
@@ -171,7 +171,7 @@ func damageOf(ctx context.Context, what string, store storage.Reader, seq uint64
 	case "content":
 		digest, err := contentOf(entry[proofs.HashSize:])
 		return func(t *pebbletest.Tamper) error { return t.SetContent(digest, []byte("other")) }, err
-	case "redaction": // by the last event
+	case "redaction": // held by the last event
 		head, err := store.Head(ctx)
 		return func(t *pebbletest.Tamper) error { return t.SetRedaction(seq, head.Size-1) }, err
 	case "reference":

@@ -80,7 +80,7 @@ func (s *stateCommand) run(command *cobra.Command, args []string) error {
 		}
 		request.Filter[name] = value
 	}
-	server, err := s.server.Connect(s.Console, client.WithTimeout(0)) // the time of a change depends on the number of records
+	server, err := s.server.Connect(s.Console, client.WithTimeout(0)) // the duration of a change depends on the number of records
 	if err != nil {
 		return err
 	}

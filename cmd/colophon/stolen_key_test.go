@@ -21,10 +21,10 @@ import (
 	"colophon/proofs"
 )
 
-// stolenKey has a ledger whose first key was retired and then stolen, and a log that the thief
-// has forged with that key and the same origin.
+// stolenKey holds a ledger whose first key was retired and then stolen, and a log that the
+// thief has forged with that key and the same origin.
 type stolenKey struct {
-	url, forged string // URLs of the two ledgers
+	url, forged string // URLs of the two logs
 	first, now  string // verifier keys
 	history     *proofs.KeyHistory
 	old         string // a receipt that only the first key has signed
@@ -64,7 +64,7 @@ func newStolenKey(t *testing.T) *stolenKey {
 	return s
 }
 
-// keysFile writes the answer of log/key after a change.
+// keysFile writes a list of keys, after a change, to a file.
 func (s *stolenKey) keysFile(t *testing.T, change func(map[string]any)) string {
 	text, err := json.Marshal(s.history)
 	require.NoError(t, err)
@@ -78,7 +78,8 @@ func (s *stolenKey) keysFile(t *testing.T, change func(map[string]any)) string {
 	return write(t, string(text))
 }
 
-// neverRetired changes a list of keys so that the first key still signs, as the thief claims.
+// neverRetired changes a list of keys so that the first key seems to sign still, as the thief
+// claims.
 func neverRetired(members map[string]any) {
 	members["retired"].([]any)[0].(map[string]any)["signed_up_to"] = nil
 }
@@ -197,8 +198,8 @@ func TestKeysThatTheLogDoesNotShow(t *testing.T) {
 	}
 }
 
-// A receipt that only the retired key has signed verifies if a later tree, signed by the
-// current key, contains its tree. A forged receipt never verifies.
+// A receipt that only the retired key has signed verifies if a later tree that the current key
+// signed contains the receipt's tree. A forged receipt never verifies.
 func TestReceiptsOfAStolenRetiredKey(t *testing.T) {
 	s := newStolenKey(t)
 	_, forged := ledgertest.Send(t, "GET", s.forged+"/records/3/receipt", "", "")
@@ -227,7 +228,7 @@ func TestReceiptsOfAStolenRetiredKey(t *testing.T) {
 	o := commandLine(t.Context(), "verify", write(t, forged), "--key", s.now)
 	require.Equal(t, 11, o.code, o.stderr)
 
-	// A later tree that the thief has signed does not count.
+	// A later tree does not count if the thief has signed it.
 	_, answer := ledgertest.Send(t, "GET", s.forged+"/proofs/consistency?first=21", "", "")
 	o = commandLine(t.Context(), "verify", write(t, forged), "--key", s.keysFile(t, nil), "--later", write(t, answer))
 	require.Equal(t, cli.ExitUsage, o.code, o.stderr)

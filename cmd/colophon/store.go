@@ -35,8 +35,8 @@ func (s *storeFlag) value(c *cli.Console, command *cobra.Command) string {
 }
 
 // openDatabase opens the ledgers of a stopped server for a command: in its data folder, or at
-// url if that is not empty. The folder is locked in both cases. If readOnly is true, the
-// servers that use a PostgreSQL database continue; otherwise the command takes over their
+// url if that is not empty. The folder is locked in both cases. If readOnly is true, servers
+// that use the PostgreSQL database keep running. Otherwise the command takes over their
 // ledgers. Archived entries are read from the bucket that the database names.
 func openDatabase(ctx context.Context, c *cli.Console, data, url string, readOnly bool) (storage.Database, error) {
 	database, err := openStored(ctx, c, data, url, readOnly)

@@ -27,7 +27,7 @@ type tokenCommand struct {
 	url  storeFlag
 }
 
-// tokenStore is the store of the tokens.
+// tokenStore is an open store of tokens, in a folder or a database.
 type tokenStore struct {
 	access.Store
 	database *postgres.Database // nil if the tokens are in the data folder
@@ -52,7 +52,7 @@ func (t *tokenCommand) withStore(command *cobra.Command, f func(tokenStore) erro
 	return f(store)
 }
 
-// place describes the store of the tokens for messages.
+// place names the store of the tokens in messages.
 func (t *tokenCommand) place(store tokenStore) string {
 	if store.database != nil {
 		return store.database.Place()
@@ -146,8 +146,8 @@ These are the scopes; read includes log, and otherwise no scope includes another
 	return command
 }
 
-// create creates a token. The standard output has only the token, so that it can go to a file or
-// a secret store.
+// create creates a token. Only the token goes to standard output, so that the output can be
+// redirected to a file or a secret store.
 func (t *tokenCommand) create(ctx context.Context, store tokenStore, request access.NewToken) error {
 	_, missing := os.Stat(t.data)
 	made, err := store.Create(request)

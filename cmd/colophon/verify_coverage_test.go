@@ -70,7 +70,7 @@ func TestEveryByteOfAServersReceiptCounts(t *testing.T) {
 					continue
 				}
 				before, after := covered(text, whole), covered(changed, r)
-				maps.DeleteFunc(before, func(name string, _ any) bool { return name == "incomplete" && after[name] == nil }) // its name was changed
+				maps.DeleteFunc(before, func(name string, _ any) bool { return name == "incomplete" && after[name] == nil }) // the name of the member was changed
 				require.Equal(t, before, after, "byte %d: %s", at, changed)
 			}
 		})

@@ -16,8 +16,8 @@ import (
 	"colophon/proofs"
 )
 
-// signedEvent returns a receipt for the only event of a log, which has these members, and the
-// log's key.
+// signedEvent returns a receipt for an event with these members, which is the only one in its
+// log, and the log's key.
 func signedEvent(t *testing.T, kind, ledger, time, members string) (*proofs.Receipt, string) {
 	t.Helper()
 	signer, err := proofs.NewKey([32]byte{1}).Signer("ledger.example.org/default")

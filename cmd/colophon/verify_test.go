@@ -61,7 +61,7 @@ func TestKeysAreNotFileNames(t *testing.T) {
 		return signer.Verifier().String()
 	}
 	own, other := key(), key()
-	for strings.HasSuffix(own, "/") { // one key in 64 ends with a slash, so it cannot name a file
+	for strings.HasSuffix(own, "/") { // one key in 64 ends with a slash and so cannot be the name of a file
 		own = key()
 	}
 	require.NoError(t, os.MkdirAll(filepath.Dir(own), 0o700))
@@ -76,7 +76,7 @@ func TestSigningKeysAreNotShown(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("a.b")
 	require.NoError(t, err)
 	secret := signer.Secret()
-	seed := strings.SplitN(secret, "+", 5)[4] // splits at most this often, because the seed itself can contain a plus
+	seed := strings.SplitN(secret, "+", 5)[4] // at most this many parts, because the seed itself can contain a plus
 	for _, text := range []string{secret, "signing key (secret)  " + secret, "\ufeff" + secret, secret + secret, secret[1:], secret[len("PRIVATE+KEY+"):], seed, "x\n" + seed + "\n"} {
 		file := write(t, text)
 		for _, given := range []string{file, text} {

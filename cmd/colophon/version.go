@@ -34,7 +34,7 @@ func buildVersion() string {
 	return "devel"
 }
 
-// versionLine is what colophon version and colophon --version print.
+// versionLine is the line that colophon version and colophon --version print.
 func versionLine() string {
 	return fmt.Sprintf("colophon %s %s %s/%s\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -29,9 +29,9 @@ var ErrUnavailable = errors.New("audit: source unavailable")
 var ErrAbsent = errors.New("not there")
 
 // Published is the part of a log that its readers can fetch (spec: Tiles and entry bundles).
-// An error means that something is missing or cannot be read, which is damage, unless the
-// error wraps ErrUnavailable or the context is done. If the error wraps a *Damage, the walk
-// reports that damage.
+// An error means that data is missing or cannot be read. The walk reports it as damage, unless
+// the error wraps ErrUnavailable or the context is done. If the error wraps a *Damage, the
+// walk reports that damage.
 type Published interface {
 	// Head returns the last committed head. Its Tip and Time are zero if the log is read from
 	// a server or a copy, not from storage.
@@ -51,7 +51,7 @@ type Source interface {
 	Content(ctx context.Context, digest proofs.Hash) ([]byte, error)
 	// Need returns the first record for which a piece of content is kept, or ErrAbsent.
 	Need(ctx context.Context, digest proofs.Hash) (seq uint64, err error)
-	// Referenced reports whether a piece of content is kept for the record at seq.
+	// Referenced reports whether storage keeps a piece of content for the record at seq.
 	Referenced(ctx context.Context, digest proofs.Hash, seq uint64) (bool, error)
 	// Redaction returns the event that redacted a record's content, or ErrAbsent.
 	Redaction(ctx context.Context, seq uint64) (by uint64, err error)
@@ -64,16 +64,16 @@ type Source interface {
 	Key(ctx context.Context, key proofs.Hash) (Claim, error)
 }
 
-// Redaction says that the event By redacts the record at Seq.
+// Redaction is a stored statement that the event By redacts the record at Seq.
 type Redaction struct{ Seq, By uint64 }
 
-// Claim says which record holds an idempotency key.
+// Claim names the record that holds an idempotency key.
 type Claim struct {
 	Seq    uint64      // event that claimed the key
 	Record proofs.Hash // digest of the event's record, as in record.KeyedDigest
 }
 
-// Head is the state of a log after a commit, in the form in which storage has it.
+// Head is the state of a log after a commit, as storage keeps it.
 type Head struct {
 	Size       uint64      // number of entries
 	Tip        proofs.Hash // event_hash of the last entry; zero if the log is empty
@@ -81,19 +81,19 @@ type Head struct {
 	Checkpoint []byte      // signed note; empty if the log is empty
 }
 
-// Options say what a walk compares the log with.
+// Options hold the values with which a walk compares the log.
 type Options struct {
 	// Verifiers are the trusted keys. At least one of them must be among the keys in the log's
 	// events (Position.Keys). All keys in force at the checkpoint's size must sign it, and at
 	// least one of these must be a trusted key or a successor of one.
 	Verifiers []*proofs.Verifier
-	// Successors are keys that follow the trusted ones according to handovers. They only serve
+	// Successors are keys that follow the trusted ones according to handovers. They serve only
 	// to open the checkpoint before the walk has read the events.
 	Successors []*proofs.Verifier
 	// Ledger is the ledger's name, which all events must have. If it is "", the walk takes the
 	// name from the first event.
 	Ledger string
-	// Now, if set, is the time of the walk: no event can be more than a day later than this.
+	// Now, if set, is the time of the walk: no event may be more than a day later than this.
 	Now time.Time
 	// Progress, if set, is called after every 4,096 entries and at the end, on the goroutine
 	// of the walk. Both arguments are numbers of entries; total is the number of entries up to
@@ -104,11 +104,11 @@ type Options struct {
 // Report is the result of a walk.
 type Report struct {
 	Size       uint64            // valid entries, including those of earlier walks
-	Contents   uint64            // valid pieces of content, counted for each record that names them
-	Redacted   uint64            // pieces of content of redacted records, which are erased or kept for other records
+	Contents   uint64            // valid pieces of content; a piece counts once for each record that names it
+	Redacted   uint64            // pieces of content of redacted records, whether erased or kept for other records
 	Keys       uint64            // valid uses of idempotency keys
-	Claims     uint64            // uses that claim the key
-	Needs      uint64            // pieces of content that unredacted records name, counted once for each record
+	Claims     uint64            // uses that claim a key
+	Needs      uint64            // pieces of content that unredacted records name; a piece counts once for each record
 	Checkpoint proofs.Checkpoint // the signed checkpoint; zero if it is damaged
 	Damage     *Damage           // the first damage, or nil
 }

@@ -14,7 +14,7 @@ import (
 	"colophon/proofs"
 )
 
-// walked walks a stored log and trusts its key.
+// walked returns the report of a walk over a stored log that trusts the log's key.
 func walked(t testing.TB, m *memory) *Report {
 	t.Helper()
 	report, err := Log(t.Context(), m, Options{Verifiers: []*proofs.Verifier{testSigner(t, testOrigin, 1).Verifier()}})
@@ -106,8 +106,8 @@ func swap(seq int) func(*testing.T, *memory) {
 	}
 }
 
-// edit replaces text in the body of an entry and makes the chain, the tiles, and the
-// checkpoint fit, so that only the event is damaged.
+// edit replaces text in the body of an entry and adapts the chain, the tiles, and the
+// checkpoint, so that only the event is damaged.
 func edit(seq int, from, to string) func(*testing.T, *memory) {
 	return func(t *testing.T, m *memory) {
 		require.Contains(t, string(m.entries[seq]), from)
@@ -127,7 +127,7 @@ func reword(seq int, from, to string) func(*testing.T, *memory) {
 	})
 }
 
-// then applies several changes in order.
+// then returns a change that applies several changes in order.
 func then(changes ...func(*testing.T, *memory)) func(*testing.T, *memory) {
 	return func(t *testing.T, m *memory) {
 		for _, change := range changes {
@@ -222,7 +222,7 @@ func TestDamageNamesItsPlace(t *testing.T) {
 	require.EqualError(t, damaged(KindChain, 5, "why"), "chain: at entry 5: why")
 }
 
-// This log has a full tile on level 1.
+// This log is long enough to have a full tile on level 1.
 func TestDamageInLargeLog(t *testing.T) {
 	testDamage(t, 65536+300, []mutation{
 		{"full tile of level 1", flipTile(1, 0, 200), KindTile, 200 * 256, "tile/1/000"},
@@ -359,7 +359,7 @@ func TestGrowingLog(t *testing.T) {
 		if what == "head" {
 			asked++
 			if asked == 1 {
-				grown.head = large.head // applies from the second call on
+				grown.head = large.head // in effect from the second read on
 			}
 		}
 		return nil

@@ -64,7 +64,6 @@ func typical(b *testing.B, size int) *memory {
 	return m
 }
 
-// bundle converts a log to the form in which a server publishes it.
 func bundle(b *testing.B, m *memory) *bundled {
 	log := &bundled{head: Head{Size: m.head.Size, Checkpoint: m.head.Checkpoint}, tiles: m.tiles, bundles: make([][]byte, (len(m.entries)+proofs.FullTile-1)/proofs.FullTile)}
 	for i, entry := range m.entries {
@@ -75,16 +74,16 @@ func bundle(b *testing.B, m *memory) *bundled {
 	return log
 }
 
-// processor returns the processor time that this process has used, including garbage
+// processorTime returns the CPU time that this process has used, including garbage
 // collection.
-func processor(b *testing.B) time.Duration {
+func processorTime(b *testing.B) time.Duration {
 	var usage syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// bare does only the hashing that every auditor must do: each entry for the chain and as a
-// leaf, and the nodes of the tree.
+// bare does only the hashing that every auditor must do: it hashes each entry for the chain
+// and as a leaf, and the nodes of the tree.
 func bare(entries [][]byte) (tip, root proofs.Hash) {
 	level := make([]proofs.Hash, len(entries))
 	leaf := make([]byte, 0, 1<<16)
@@ -108,7 +107,7 @@ func bare(entries [][]byte) (tip, root proofs.Hash) {
 }
 
 // BenchmarkExtend alternates between a walk and the SHA-256 work that the walk cannot avoid.
-// It reports the ratio of the two processor times.
+// It reports the ratio of the two CPU times.
 func BenchmarkExtend(b *testing.B) {
 	const size = 20_000
 	m := typical(b, size)
@@ -119,13 +118,13 @@ func BenchmarkExtend(b *testing.B) {
 	options := Options{Verifiers: []*proofs.Verifier{m.signer.Verifier()}}
 	var walking, hashing time.Duration
 	for b.Loop() {
-		begin := processor(b)
+		begin := processorTime(b)
 		report, position, err := Extend(b.Context(), log, options, Extension{Past: newMemoryPast()})
-		walked := processor(b)
+		walked := processorTime(b)
 		require.NoError(b, err)
 		require.Nil(b, report.Damage)
 		tip, root := bare(m.entries)
-		hashed := processor(b)
+		hashed := processorTime(b)
 		require.Equal(b, position.Tip, tip)
 		require.Equal(b, position.Root, root)
 		walking, hashing = walking+walked-begin, hashing+hashed-walked

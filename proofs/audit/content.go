@@ -32,8 +32,8 @@ type contentCheck struct {
 	report     *Report
 
 	cache   *ContentCache
-	sizes   map[proofs.Hash]uint64 // sizes of content that was found to have its digest
-	needed  map[proofs.Hash]bool   // content of redacted records that is kept for another record
+	sizes   map[proofs.Hash]uint64 // sizes of the pieces that were found to have their digest
+	needed  map[proofs.Hash]bool   // redacted records' content that is kept for another record
 	digests []proofs.Hash          // scratch
 }
 
@@ -127,8 +127,8 @@ func distinct(list []proofs.Hash) uint64 {
 	return uint64(len(slices.Compact(list)))
 }
 
-// notStored says why a piece of content that a record needs is damaged. It returns "" if it is
-// not.
+// notStored says in what way a piece of content that a record needs is damaged. It returns ""
+// if the piece is intact.
 func (c *contentCheck) notStored(seq uint64, digest proofs.Hash, size uint64) (string, error) {
 	held, good := c.sizes[digest]
 	if !good {
@@ -169,8 +169,8 @@ func (c *contentCheck) read(digest proofs.Hash) ([]byte, error) {
 	return content, err
 }
 
-// notErased says why a piece of content of a redacted record should be erased but is not. It
-// returns "" if the content is erased or rightly kept.
+// notErased says why a redacted record's piece of content should have been erased. It returns
+// "" if the piece is erased or rightly kept.
 func (c *contentCheck) notErased(digest proofs.Hash) (string, error) {
 	if c.needed[digest] {
 		return "", nil
@@ -201,7 +201,7 @@ func (c *contentCheck) notErased(digest proofs.Hash) (string, error) {
 }
 
 // notNeeded says why the record at seq does not need a piece of content that is kept for it.
-// It returns "" if the record does.
+// It returns "" if the record needs the piece.
 func (c *contentCheck) notNeeded(seq uint64, digest proofs.Hash) (string, error) {
 	by, redacted, err := c.redactions.by(seq)
 	if err != nil {

@@ -29,7 +29,7 @@ func TestContentCache(t *testing.T) {
 	require.Equal(t, 7, c.bytes)
 	_, cached := c.Get(proofs.Hash{'d'})
 	require.True(t, cached)
-	put('f', 5) // e was used less recently
+	put('f', 5) // e is the least recently used piece
 	require.Equal(t, "df", kept())
 	_, cached = c.Get(proofs.Hash{'e'})
 	require.False(t, cached)

@@ -39,7 +39,7 @@ type Damage struct {
 	Seq     uint64
 	Tile    string // path of the tile (KindTile), or of an entry bundle that cannot be read
 	Name    string // name of the content (KindContent), or of the check or member (KindCheck)
-	Message string // says which values were compared
+	Message string // states which values were compared
 }
 
 // Error returns the kind, the position, and the message.

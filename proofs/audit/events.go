@@ -24,7 +24,7 @@ type eventCheck struct {
 	verbs   *verbCheck
 
 	ledger string    // the name in the events; "" before the first one
-	now    time.Time // see Options
+	now    time.Time // see Options.Now
 	latest []byte    // the latest time that an event may have; empty if there is no limit
 	time   []byte    // time of the last event
 	actor  []byte    // actor of the last event

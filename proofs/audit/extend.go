@@ -22,7 +22,7 @@ type Position struct {
 	Tally            Tally
 }
 
-// Seen is a checkpoint of the log that someone (By) saw earlier.
+// Seen is a checkpoint of the log that the party By saw earlier.
 type Seen struct {
 	proofs.Checkpoint
 	By string
@@ -39,11 +39,11 @@ type Walked struct {
 
 // Extension holds what Extend needs in addition to Options.
 type Extension struct {
-	// From is where the walk begins. Past must hold exactly what the walks up to this position
-	// added.
+	// From is the position where the walk begins. Past must hold exactly what earlier walks
+	// added up to this position.
 	From Position
 	Past Past
-	// Seen are earlier checkpoints of the log. Its tree must extend theirs.
+	// Seen are earlier checkpoints of the log, whose tree must extend theirs.
 	Seen []Seen
 	// Each, if set, receives every entry, in order. If it returns an error, the walk ends with
 	// it.
@@ -55,9 +55,9 @@ type Extension struct {
 }
 
 // Extend walks a published log once, from where an earlier walk ended up to the head that it
-// finds. It checks the same as Log, except for data that only storage has. It also checks that
-// the log extends the checkpoints that were seen earlier. Errors are as for Log. The position
-// is where the next walk can begin; if there is damage, it is From.
+// finds. It makes the same checks as Log, except those of data that only storage has. It also
+// checks that the log extends the checkpoints that were seen earlier. Errors are as for Log.
+// The returned position is where the next walk can begin; if there is damage, it is From.
 func Extend(ctx context.Context, log Published, options Options, x Extension) (*Report, Position, error) {
 	w, err := newWalk(ctx, log, nil, options, x)
 	if err != nil {

@@ -22,7 +22,7 @@ func (p published) Head(ctx context.Context) (Head, error) {
 	return Head{Size: head.Size, Checkpoint: head.Checkpoint}, err
 }
 
-// auditor walks a log repeatedly.
+// auditor walks a log repeatedly, each time from where the previous walk ended.
 type auditor struct {
 	at   Position
 	past Past
@@ -35,7 +35,7 @@ func optionsFor(m *memory) Options {
 	return Options{Verifiers: []*proofs.Verifier{m.signer.Verifier()}}
 }
 
-// walk continues from the last position. If there is no damage, it remembers the checkpoint.
+// walk continues from the last position. Unless there is damage, it remembers the checkpoint.
 func (a *auditor) walk(t testing.TB, m *memory) *Report {
 	t.Helper()
 	report, at, err := Extend(t.Context(), published{m}, optionsFor(m), Extension{From: a.at, Past: a.past, Seen: a.seen})
@@ -72,7 +72,7 @@ func TestExtendStepByStep(t *testing.T) {
 	require.Equal(t, positionText(t, once.at), positionText(t, a.at))
 }
 
-// positionText returns a text that is equal for equal positions.
+// positionText returns a text that is the same for equal positions.
 func positionText(t testing.TB, p Position) string {
 	t.Helper()
 	text, err := json.Marshal(p)
@@ -148,7 +148,7 @@ func TestExtendComparesWithWhatWasSeen(t *testing.T) {
 	}
 }
 
-// The entry that differs is below a full tile of level 1.
+// The differing entry is below a full tile of level 1.
 func TestForkOfALargeLog(t *testing.T) {
 	m := newMemory(t, 66_000)
 	a := newAuditor()
@@ -160,7 +160,8 @@ func TestForkOfALargeLog(t *testing.T) {
 	require.Equal(t, []any{KindFork, uint64(40_000)}, []any{damage.Kind, damage.Seq}, "%v", damage)
 }
 
-// Checkpoints of other parties are compared, whether their trees were walked earlier or not.
+// The walk compares the log with checkpoints of other parties, whether or not earlier walks
+// covered their trees.
 func TestSeenByOthers(t *testing.T) {
 	m := newMemory(t, 700)
 	fork := m.clone()
@@ -202,7 +203,8 @@ func TestSeenByOthers(t *testing.T) {
 	require.Equal(t, KindCheckpoint, a.walk(t, m).Damage.Kind)
 }
 
-// The uses of idempotency keys are compared across walks, in any order.
+// A walk compares the uses of idempotency keys with those of earlier walks, in whatever order
+// they occur.
 func TestKeysAcrossWalks(t *testing.T) {
 	base := newMemory(t, 300)
 	key := func(seq uint64) *proofs.Hash { k := testKey(seq); return &k }
@@ -324,7 +326,7 @@ func TestUnavailableLog(t *testing.T) {
 	}
 }
 
-// The walk checks the kept facts of an event before it uses them.
+// The walk checks the facts that a Past keeps about an event before it uses them.
 func TestDamagedFacts(t *testing.T) {
 	m := newMemory(t, 180)
 	for _, facts := range []Facts{0, Facts(len(record.EventKinds)) + 1, 0x0f | hasContent} {

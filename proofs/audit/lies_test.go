@@ -60,7 +60,7 @@ func TestEmptyLogs(t *testing.T) {
 	require.Contains(t, damage.Message, "no log is empty")
 }
 
-// surplus yields an error after the last entry.
+// surplus is a log whose Entries yields an error after the last entry.
 type surplus struct {
 	published
 	err error
@@ -77,7 +77,7 @@ func (s surplus) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, err
 	}
 }
 
-// The walk reports damage that the source finds after the last entry.
+// The walk reports damage that its source reports after the last entry.
 func TestEntriesAfterTheLast(t *testing.T) {
 	m := newMemory(t, 20)
 	wrong := &Damage{Kind: KindEntry, Seq: 20, Message: "there are more than 20"}

@@ -130,7 +130,7 @@ type alteration struct {
 	alter func(any) (any, bool)
 }
 
-// dropped stands for the value of a member that is left out.
+// dropped is the value that replacedAt removes instead of storing.
 type dropped struct{}
 
 // alterations lists all alterations. Values are those of encoding/json, with json.Number for
@@ -221,7 +221,7 @@ var alterations = []alteration{
 	{"an array", func(v any) (any, bool) { _, ok := v.([]any); return []any{}, !ok }},
 }
 
-// otherText returns a different text of the same form: a hash stays a hash, a time stays a
+// otherText returns a different text of the same form: a hash for a hash, and a time for a
 // time.
 func otherText(s string) string {
 	if at := strings.LastIndexAny(s, "0123456789abcdef"); at >= 0 {
@@ -234,14 +234,14 @@ func otherText(s string) string {
 	return s + "x"
 }
 
-// words holds groups of words that can stand in the same place of an event.
+// words holds groups of values that the same member of an event can have.
 var words = [][]string{
 	{"match", "computed", "claimed", "mismatch"}, {"mismatch", "idempotency_key_conflict"}, {"strict", "equivalence_class"}, {"live", "failed", "stale", "quarantined"},
 	{"quote", "pointer", "reject", "unrecognised"}, {"available", "unavailable_legacy_run"}, {"HYBRID", "STRICT"}, {"answer", "context", "retrieval"}, {"introduced", "retired"},
 	{"ipc_record", "run_dag", "citation_set", "path_fingerprint", "record_state_changed", "path_validated", "source_registered", "source_revoked", "content_redacted", "record_refused", "key_rotated", "ledger_created", "note"},
 }
 
-// otherWord returns the word that comes step places after v in its group.
+// otherWord returns the word that follows v by step positions in its group.
 func otherWord(v any, step int) (any, bool) {
 	for _, group := range words {
 		if s, ok := v.(string); ok && slices.Contains(group, s) {
@@ -259,7 +259,7 @@ func otherNumber(n json.Number) json.Number {
 	return json.Number(strconv.FormatUint(i+1, 10))
 }
 
-// places adds all values within v to found, by their JSON pointers.
+// places adds v and all values within it to found, by their JSON pointers.
 func places(pointer string, v any, found map[string]any) {
 	found[pointer] = v
 	switch v := v.(type) {
@@ -313,7 +313,7 @@ func canonicalJSON(t testing.TB, v any) []byte {
 	return d.Root().AppendCanonical(nil, pyjson.Compact)
 }
 
-// redigest makes the digest of a verb fit the altered event, as a lying server would.
+// redigest adapts the digest of a verb to the altered event, as a lying server would.
 func redigest(t testing.TB, body []byte, pointer string) []byte {
 	t.Helper()
 	var d pyjson.Document
@@ -373,7 +373,7 @@ func (m *memory) rebuild(t testing.TB, seq int, body []byte) error {
 	return nil
 }
 
-// survivor is a pattern of alterations that the walk cannot detect, and why.
+// survivor is a pattern of alterations that the walk cannot detect, and the reason.
 type survivor struct{ pattern, why string }
 
 // onlyContentShows lists alterations that the log alone does not show, but an audit with
@@ -426,7 +426,8 @@ var laterEventShows = []survivor{
 	{`^registration/record/source_id: `, "the revocation names another source"},
 }
 
-// matched reports whether an alteration is in a list, and adds the matching pattern to needed.
+// matched reports whether an alteration matches a pattern in a list. It adds that pattern to
+// needed.
 func matched(list []survivor, what string, needed map[string]bool) bool {
 	for _, s := range list {
 		if regexp.MustCompile(s.pattern).MatchString(what) {
@@ -438,8 +439,8 @@ func matched(list []survivor, what string, needed map[string]bool) bool {
 }
 
 // Every member of every kind of event is altered in every way, and the log's own key signs the
-// log again. The auditor must report damage, or a list above must name the alteration as one
-// that the auditor cannot detect.
+// log again. The auditor must report damage, or one of the lists above must name the
+// alteration as undetectable.
 func TestEveryMemberIsChecked(t *testing.T) {
 	m, names := everyKind(t)
 	require.Nil(t, newAuditor().walk(t, m).Damage)
@@ -485,7 +486,7 @@ func TestEveryMemberIsChecked(t *testing.T) {
 			if !ok {
 				continue
 			}
-			for _, other := range events { // members that other events of this kind have at this place
+			for _, other := range events { // add members that other events of this kind have at this position
 				theirs, _ := other[pointer].(map[string]any)
 				for name, value := range theirs {
 					if _, has := object[name]; !has && other["/kind"] == event["/kind"] {

@@ -35,19 +35,19 @@ type tileID struct {
 type memory struct {
 	signer   *proofs.Signer
 	head     Head
-	entries  [][]byte // nil for a missing entry
+	entries  [][]byte // an entry is nil if it is missing
 	tiles    map[tileID][]byte
 	contents map[proofs.Hash][]byte
 	keys     map[proofs.Hash]Claim
-	needs    map[proofs.Hash][]uint64 // the records that need a piece of content, ascending
-	redacted map[uint64]uint64        // the event that redacted each record
+	needs    map[proofs.Hash][]uint64 // by digest: the records that need the content, in ascending order
+	redacted map[uint64]uint64        // by record: the event that redacted it
 	secret   []byte                   // secret of payload members; nil if missing
 	// fail, if set, is called before every read.
 	fail func(what string) error
 }
 
-// testSecret is the secret of payload members in the tests' logs, and ledgerLimits makes
-// records use it.
+// testSecret is the secret of payload members in the tests' logs. ledgerLimits makes records
+// use the secret.
 var (
 	testSecret   = members.NewSecret()
 	ledgerLimits = record.DefaultLimits().For(testSecret)
@@ -61,8 +61,8 @@ func testSigner(t testing.TB, origin string, number byte) *proofs.Signer {
 }
 
 // newMemory returns a valid log of a ledger_created event and records. Every third event has
-// content, every fifth a key. Every seventh event refuses a record because of the last key,
-// and every sixtieth redacts the last two records that have content.
+// content, and every fifth has a key. Every seventh event refuses a record because of the
+// last key, and every sixtieth redacts the last two records that have content.
 func newMemory(t testing.TB, size int) *memory {
 	t.Helper()
 	m := &memory{
@@ -132,7 +132,7 @@ func testKey(seq uint64) proofs.Hash {
 	return sha256.Sum256(fmt.Appendf(nil, "key %d", seq))
 }
 
-// redact erases the content of the records that the event by redacts.
+// redact erases the content of these records, which the event at by redacts.
 func (m *memory) redact(by uint64, seqs ...uint64) {
 	for _, seq := range seqs {
 		m.redacted[seq] = by

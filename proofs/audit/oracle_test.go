@@ -10,7 +10,7 @@ import (
 	"colophon/proofs"
 )
 
-// These functions read events without the code that is tested.
+// The functions in this file read events without using the code under test.
 
 // count reads an integer from 0 to 2^64-1.
 func count(v pyjson.Value) (uint64, bool) {
@@ -18,7 +18,7 @@ func count(v pyjson.Value) (uint64, bool) {
 	if v.Kind() != pyjson.Integer || raw[0] == '-' {
 		return 0, false
 	}
-	if len(raw) < len("10000000000000000000") { // longer numbers might not fit into 64 bits
+	if len(raw) < len("10000000000000000000") { // a longer number might not fit into 64 bits
 		n := uint64(0)
 		for _, digit := range raw {
 			n = n*10 + uint64(digit-'0')

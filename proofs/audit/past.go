@@ -15,12 +15,12 @@ import (
 // Facts describe one event for a Past: its kind in the low four bits, and flags.
 type Facts uint8
 
-// The flags. Callers of Extend set WasServed and WasGone.
+// The flags of Facts. Callers of Extend set WasServed and WasGone.
 const (
 	hasContent Facts = 1 << (4 + iota) // the event's record names content
 	IsRedacted                         // a later event redacts its content
-	WasServed                          // its content was returned when it was requested
-	WasGone                            // its content was erased when it was requested
+	WasServed                          // the server returned the content when it was requested
+	WasGone                            // the server reported the content as erased when it was requested
 
 	// Marks are the flags that Past.Mark adds. A walk uses only the flags that were added
 	// after the walk began.
@@ -40,8 +40,8 @@ func factsOf(e *event.Body) Facts {
 // kind, counted from 1.
 func factsOfKind(kind record.Kind) Facts { return Facts(1 + slices.Index(record.EventKinds[:], kind)) }
 
-// known reports whether the facts have a known kind. Facts from the files of an audit may be
-// damaged.
+// known reports whether the facts have a known kind. Facts that come from an audit's files may
+// be damaged.
 func (f Facts) known() bool {
 	number := int(f & 0x0f)
 	return number > 0 && number <= len(record.EventKinds)
@@ -58,9 +58,9 @@ type Role uint8
 const (
 	ClaimsKey       Role = iota
 	RefusedForKey        // the event refuses a record because of the key
-	RegistersSource      // the key is the SHA-256 of the source's id
-	RevokesSource        // the key is the SHA-256 of the source's id
-	ChangesState         // the key is the SHA-256 of the record's seq, and the digest begins with the number of the state
+	RegistersSource      // the event registers a source; the key is the SHA-256 of the source's id
+	RevokesSource        // the event revokes a source; the key is the SHA-256 of the source's id
+	ChangesState         // the event changes a state; the key is the SHA-256 of the record's seq, and the digest begins with the number of the state
 	Roles                // the number of roles
 )
 
@@ -92,21 +92,20 @@ type Past interface {
 	// added.
 	Use(KeyUse) error
 	// Uses yields all uses of each key that was used since the last call of Uses, in the order
-	// of the log. It may also yield the uses of other keys. A slice is valid until the next
-	// step.
+	// of the log. It may also yield the uses of other keys. Each slice is valid until the next
+	// step of the iteration.
 	Uses() iter.Seq2[[]KeyUse, error]
-	// Keep stores a hash tile, which may grow later. It does not retain the memory of the
-	// tile.
+	// Keep stores a hash tile, which may grow later. It does not retain the slice.
 	Keep(proofs.TileData) error
 	// Tile returns the last value that Keep stored for a hash tile.
 	Tile(level uint8, index uint64) ([]byte, error)
 }
 
-// ByKey groups uses by key and yields the uses of each key, in the order of the log. A slice
-// is valid until the next step.
+// ByKey groups uses by key and yields the uses of each key, in the order of the log. Each
+// slice is valid until the next step of the iteration.
 func ByKey(uses []KeyUse) iter.Seq[[]KeyUse] {
 	type place struct {
-		key uint64 // the first bytes of the key
+		key uint64 // the first eight bytes of the key
 		at  int
 	}
 	order := make([]place, len(uses))

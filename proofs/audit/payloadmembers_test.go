@@ -15,8 +15,8 @@ import (
 )
 
 // The walk checks that digests of payload members are made with the ledger's secret, that the
-// first event commits to this secret, and that no event has payload members where it should
-// have none.
+// first event commits to this secret, and that no event has payload members that it should
+// not have.
 func TestWrongPayloadMembers(t *testing.T) {
 	const other = `"00112233445566778899aabbccddeeff"`
 	sound := newMemory(t, 20)
@@ -45,7 +45,7 @@ func TestWrongPayloadMembers(t *testing.T) {
 		name   string
 		change func(*testing.T, *memory)
 		says   string
-		log    bool // whether the log alone shows the damage
+		log    bool // whether the damage shows in the log alone
 	}{
 		{"another digest", reword(digest("/a"), other), `check: "/record/payload_members/~1a", at entry 21: `, false},
 		{"digests exchanged", reword(members, strings.NewReplacer(digest("/a"), digest("/b~1c"), digest("/b~1c"), digest("/a")).Replace(members)), `check: "/record/payload_members/~1a", at entry 21: `, false},

@@ -36,7 +36,7 @@ func (c *redactionCheck) list(seq uint64, list *seqs.List) error {
 }
 
 // by returns the event that redacted a record according to storage. redacted is false if
-// storage names none.
+// storage has no redaction of the record.
 func (c *redactionCheck) by(seq uint64) (by uint64, redacted bool, err error) {
 	by, err = c.stored.Redaction(c.ctx, seq)
 	switch {
@@ -56,7 +56,7 @@ func (c *redactionCheck) pair(seq, by uint64) error {
 	}
 	if by >= c.head.Size {
 		now, err := c.sizeNow()
-		if err == nil && by >= now { // otherwise the log has grown in the meantime
+		if err == nil && by >= now { // if by < now, the log has grown in the meantime
 			err = damaged(KindRedaction, seq, "storage says that event %d redacts it, but the head has %d events", by, now)
 		}
 		return err

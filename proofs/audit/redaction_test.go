@@ -12,8 +12,8 @@ import (
 	"colophon/proofs"
 )
 
-// In a log of newMemory, event 120 redacts the records 114 and 117. Each has an output of its
-// own and the system prompt, which other records also need.
+// In a log of newMemory, event 120 redacts the records 114 and 117. Each has its own output,
+// and the system prompt, which other records also need.
 
 func outputOf(seq int) proofs.Hash { return sha256.Sum256(fmt.Appendf(nil, "output %d", seq)) }
 
@@ -21,8 +21,8 @@ func setRedacted(seq, by uint64) func(*testing.T, *memory) {
 	return func(_ *testing.T, m *memory) { m.redacted[seq] = by }
 }
 
-// restored stores the output of record seq again. It is kept for the record need or, if need
-// is 0, for no record.
+// restored stores the output of record seq again, for the record need or, if need is 0, for
+// no record.
 func restored(seq int, need uint64) func(*testing.T, *memory) {
 	return func(_ *testing.T, m *memory) {
 		m.contents[outputOf(seq)] = fmt.Appendf(nil, "output %d", seq)
@@ -94,8 +94,8 @@ func TestRedactedTwice(t *testing.T) {
 	require.Nil(t, walked(t, m).Damage)
 }
 
-// Content that a redacted record shares with another record is kept, whichever of them comes
-// first.
+// Content that a redacted record shares with another record is kept, no matter which record
+// comes first.
 func TestSharedContentOfRedacted(t *testing.T) {
 	for _, other := range []uint64{99, 126} {
 		m := newMemory(t, 300)
@@ -119,7 +119,7 @@ func TestRedactionBeyondTheWalk(t *testing.T) {
 	grown.fail = func(what string) error {
 		if what == "head" {
 			if asked++; asked == 1 {
-				grown.head = large.head // applies from the second call on
+				grown.head = large.head // in effect from the second read on
 			}
 		}
 		return nil

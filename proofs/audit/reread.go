@@ -51,7 +51,7 @@ type rereader struct {
 	document pyjson.Document
 }
 
-// walked reads an event that the walk has passed, and compares it with the tree.
+// walked reads an event that the walk has already checked, and compares it with the tree.
 func (r *rereader) walked(seq uint64) (event.Event, error) {
 	index, slot := seq/proofs.FullTile, seq%proofs.FullTile
 	tile, err := proofs.NewProver(r.tree.Snapshot(), nil, r.past.Tile).Tile(0, index)

@@ -43,7 +43,7 @@ func (m *memory) signedBy(t testing.TB, signers ...*proofs.Signer) {
 }
 
 // The walk follows the keys of a log through its events, no matter which key is trusted and
-// how many walks there are.
+// how many walks it takes.
 func TestKeysChange(t *testing.T) {
 	first, second := testSigner(t, testOrigin, 1), testSigner(t, testOrigin, 2)
 	m := newMemory(t, 300)
@@ -75,7 +75,7 @@ func TestKeysChange(t *testing.T) {
 		}
 	}
 	check(m, both, "", 0)
-	for _, signer := range []*proofs.Signer{first, second} { // during the overlap both must sign
+	for _, signer := range []*proofs.Signer{first, second} { // during the overlap, both keys must sign
 		introduced.signedBy(t, signer)
 		check(introduced, both, KindSignature, introduced.head.Size)
 	}
@@ -115,7 +115,8 @@ func TestKeysChange(t *testing.T) {
 	check(stranger, both, KindEvent, retired)
 }
 
-// A trusted key that signs is not one of the log's keys if no event leads to it.
+// A trusted key does not count as one of the log's keys if no event introduces it, even if
+// it signs the checkpoint.
 func TestTrustedKeyWithoutAnEvent(t *testing.T) {
 	m := newMemory(t, 30)
 	other := testSigner(t, testOrigin, 2)

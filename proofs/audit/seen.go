@@ -13,7 +13,7 @@ type seenCheck struct {
 	checkpoints []Seen
 }
 
-// earlierWalk names earlier walks in messages.
+// earlierWalk is the name of earlier walks in messages.
 const earlierWalk = "an earlier walk"
 
 // checkBefore checks, before the walk, that the signed tree is not smaller than earlier trees,

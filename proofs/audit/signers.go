@@ -11,8 +11,8 @@ import (
 // signerCheck verifies the checkpoint and follows the keys of the log through its events.
 type signerCheck struct {
 	*target
-	verifiers, successors []*proofs.Verifier // see Options
-	history               *proofs.KeyHistory // nil before the first event
+	verifiers, successors []*proofs.Verifier // see Options.Verifiers and Options.Successors
+	history               *proofs.KeyHistory // nil until the first event is checked
 }
 
 // open verifies the checkpoint of the head with the keys that are known before the walk.
@@ -69,7 +69,7 @@ func (c *signerCheck) finish() error {
 	if _, err := c.history.OpenCheckpoint(c.head.Checkpoint, c.verifiers...); isSignatureError(err) {
 		return damaged(KindSignature, c.head.Size, "%v", err)
 	}
-	return nil // open would have found any other error
+	return nil // open would already have reported any other error
 }
 
 // isSignatureError reports whether err says that a checkpoint lacks a required signature.

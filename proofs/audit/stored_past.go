@@ -8,13 +8,13 @@ import (
 )
 
 // storedPast is the Past of a stored log. It keeps only the registered sources. It reads
-// events and tiles from the log again, and compares each use of an idempotency key with the
-// stored keys at once.
+// earlier events and tiles from the log, and immediately compares each use of an idempotency
+// key with the stored keys.
 type storedPast struct {
 	*target
 	stored  Source
 	reread  *rereader
-	sources map[proofs.Hash]bool // the SHA-256 of the id of each registered source
+	sources map[proofs.Hash]bool // SHA-256 of the ids of the registered sources
 }
 
 // Add implements Past.

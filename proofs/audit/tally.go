@@ -13,9 +13,9 @@ type Tally struct {
 	Mismatched uint64 `json:"mismatched"` // records with a failed check
 	Refused    uint64 `json:"refused"`    // refusals
 	// ChosenKeys counts the records whose idempotency key does not follow from their run_id.
-	// Their writers chose it, or the server lies.
+	// Either their writers chose the key, or the server lies.
 	ChosenKeys uint64 `json:"chosen_keys"`
-	// Counted is the number of events whose state changes the fields below include.
+	// Counted is the number of events up to which the fields below include state changes.
 	Counted     uint64 `json:"counted"`
 	Failed      uint64 `json:"failed"`
 	Stale       uint64 `json:"stale"`
@@ -68,7 +68,7 @@ func (t *Tally) countState(uses []KeyUse) {
 	}
 }
 
-// of returns the counter of a state, or nil for live.
+// of returns the counter for a state, or nil for the state live, which has no counter.
 func (t *Tally) of(s record.State) *uint64 {
 	switch s {
 	case record.Failed:

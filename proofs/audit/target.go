@@ -17,12 +17,12 @@ type target struct {
 	checkpoint proofs.Checkpoint // zero until signerCheck.open sets it
 }
 
-// path returns the path of a tile with the width that it has at the head.
+// path returns the path of a tile, whose width is that at the head.
 func (t *target) path(level uint8, index uint64) proofs.TilePath {
 	return proofs.TilePath{Level: level, Index: index, Width: proofs.TileWidth(level, index, t.head.Size)}
 }
 
-// servedTile reads a tile. The result consists of whole hashes, at least needed ones.
+// servedTile reads a tile. The result has at least needed hashes, and no incomplete one.
 func (t *target) servedTile(path proofs.TilePath, needed int) ([]byte, error) {
 	tile, err := t.source.Tile(t.ctx, path.Level, path.Index)
 	if err != nil {
@@ -60,8 +60,8 @@ func (t *target) prover(read proofs.TileReader) *proofs.Prover {
 	return proofs.NewProver(tree.Snapshot(), nil, read)
 }
 
-// isSigned reports whether the served tile leads to the signed root. The error is set only if
-// the source is unavailable.
+// isSigned reports whether the served tile at a path leads to the signed root. The error is
+// set only if the source is unavailable.
 func (t *target) isSigned(path proofs.TilePath) (signed bool, unavailable error) {
 	prover := t.prover(t.servedTiles(&unavailable))
 	if prover == nil {

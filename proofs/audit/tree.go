@@ -63,7 +63,7 @@ func (t *treeCheck) leafHash(entry []byte) proofs.Hash {
 	return sha256.Sum256(t.leaf)
 }
 
-// servedLeaf returns the leaf hash that an entry has in the served tiles.
+// servedLeaf returns the leaf hash of an entry according to the served tiles.
 func (t *treeCheck) servedLeaf(seq uint64) (proofs.Hash, error) {
 	slot := seq % proofs.FullTile
 	if slot == 0 || t.leaves == nil {
@@ -80,9 +80,9 @@ func (t *treeCheck) servedLeaf(seq uint64) (proofs.Hash, error) {
 	return proofs.Hash(t.leaves[at : at+proofs.HashSize]), nil
 }
 
-// wrongLeaf decides which is damaged if an entry and its served leaf hash differ. If the
-// served hash leads to the signed root, the entry is damaged. Otherwise the hash is damaged,
-// provided that the entry fits between its neighbours in the chain.
+// wrongLeaf decides which of the two is damaged if an entry and its served leaf hash disagree.
+// If the served hash leads to the signed root, the entry is damaged. Otherwise the hash is
+// damaged, provided that the entry fits between its neighbours in the chain.
 func (t *treeCheck) wrongLeaf(seq uint64, entry []byte, leaf, served proofs.Hash) error {
 	path := t.path(0, seq/proofs.FullTile)
 	signed, err := t.isSigned(path)
@@ -114,7 +114,7 @@ func (t *treeCheck) fitsNext(seq uint64, leaf, event proofs.Hash) (bool, error) 
 		if t.isStored {
 			return event == t.head.Tip, nil
 		}
-		t.tree.Append(leaf) // the walk ends here
+		t.tree.Append(leaf) // this ends the walk, so the tree is not used again
 		return t.tree.Root() == t.checkpoint.Root, nil
 	}
 	for entry, err := range t.source.Entries(t.ctx, seq+1) {
@@ -191,7 +191,7 @@ func (t *treeCheck) compareEdge() error {
 }
 
 // checkExcess checks that a tile at the edge has no more bytes than the head requires, unless
-// the log has grown since.
+// the log has grown since the walk began.
 func (t *treeCheck) checkExcess(path proofs.TilePath, has, needed int) error {
 	if has == needed {
 		return nil

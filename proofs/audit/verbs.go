@@ -40,7 +40,7 @@ func (c *verbCheck) note(e *event.Body) error {
 	return err
 }
 
-// validation checks that the validated event is the path of an earlier record. The
+// validation checks that the validated event is an earlier record of the path. The
 // validation's path_id can be longer than the record's (spec: Path id collisions).
 func (c *verbCheck) validation(e *event.Body) error {
 	f := &e.Validation

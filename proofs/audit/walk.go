@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	progressStep = 4096    // entries between two calls of Options.Progress
-	reachedStep  = 1 << 16 // entries between two calls of Extension.Reached
+	progressStep = 4096    // number of entries between two calls of Options.Progress
+	reachedStep  = 1 << 16 // number of entries between two calls of Extension.Reached
 )
 
 // walk is one pass over a log. Its parts share the target and the tree.
 type walk struct {
 	*target
 	options   Options
-	extension Extension // zero if the log is a stored log
+	extension Extension // zero for a stored log
 	report    Report
 	tally     Tally
 
@@ -30,8 +30,8 @@ type walk struct {
 	content *contentCheck // nil for a published log
 }
 
-// newWalk returns a walk from the beginning of a log. stored is nil for a published log. For a
-// stored log, x.Past is ignored.
+// newWalk returns a walk from the beginning of a log. stored is nil for a published log. If
+// stored is not nil, x.Past is ignored.
 func newWalk(ctx context.Context, source Published, stored Source, options Options, x Extension) (*walk, error) {
 	head, err := source.Head(ctx)
 	if err != nil {
@@ -186,7 +186,7 @@ func (w *walk) checkHead() error {
 	if w.tree.tip != w.head.Tip {
 		return damaged(KindHead, size, "the last event hash is %x, but the head has %x", w.tree.tip, w.head.Tip)
 	}
-	at, _ := moment.Parse(last) // last was checked, unless the log is empty
+	at, _ := moment.Parse(last) // every other entry was checked, unless the log is empty
 	if size > 0 && at.UnixMicro() != w.head.Time {
 		return damaged(KindHead, size, "the last event's time is %s, but the head has %s", last, time.UnixMicro(w.head.Time).UTC().Format(moment.Layout))
 	}

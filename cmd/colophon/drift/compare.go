@@ -109,7 +109,7 @@ func (d *commands) compareRuns(command *cobra.Command, a, b string) error {
 	query.Set("a", a)
 	query.Set("b", b)
 	return printAnswer(d, command, "/runs/compare", query, func(x *wire.RunsComparison) error {
-		d.anyState = false // GET /records/{seq} has no parameter state
+		d.anyState = false // GET /records/{seq} does not accept the parameter state
 		return show.RunsComparison(command.Context(), d.Console, d.texts(), x, func(seq uint64) (*wire.RecordRow, error) {
 			return d.record(command, strconv.FormatUint(seq, 10))
 		}, d.full)

@@ -63,13 +63,13 @@ func New(c *cli.Console) *cobra.Command {
 	return command
 }
 
-// pageFlags binds the flags of commands whose answers have pages.
+// pageFlags binds the flags of commands that print lists.
 func (d *commands) pageFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&d.all, "all", false, "print all pages, not only the first")
 	flags.Uint("limit", 0, "largest number of `rows` per page; the server sets the default")
 }
 
-// bindPeriod binds the flags of commands that take a period.
+// bindPeriod binds the flags that limit the time of the rows.
 func bindPeriod(flags *pflag.FlagSet) {
 	cli.MomentVar(flags, "since", "leave out everything before this `time`")
 	cli.MomentVar(flags, "until", "leave out everything at this `time` or later")
@@ -100,8 +100,8 @@ func (d *commands) query(command *cobra.Command) url.Values {
 	return q
 }
 
-// asOf returns the parameters of a further question of the same command: only the tree size, if the
-// user gave one.
+// asOf returns the parameters of another request of the same command. They have only the tree size,
+// if the user gave one.
 func (d *commands) asOf(command *cobra.Command) url.Values {
 	query := url.Values{}
 	if size := d.query(command).Get("as_of"); size != "" {

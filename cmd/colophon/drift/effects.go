@@ -71,7 +71,7 @@ func (d *commands) effects(command *cobra.Command, variable, a, b string) error 
 			return err
 		}
 		query.Set([]string{"a", "b"}[i], hash)
-		if !strings.HasPrefix(variable, "/") { // for a member, the table shows the value as given
+		if !strings.HasPrefix(variable, "/") { // for a payload member, the table shows the value as the user gave it
 			*value = hash
 		}
 	}
@@ -95,13 +95,13 @@ func (d *commands) effects(command *cobra.Command, variable, a, b string) error 
 			return err
 		}
 	}
-	none := "" // why there is no pair
+	none := "" // explains why no pair was found
 	if answer.Pairs == 0 && !d.json {
 		if none, err = d.noPairs(command, query, a, b); err != nil {
 			return err
 		}
 	}
-	query.Del("as_of") // the cursor has it
+	query.Del("as_of") // the cursor contains the tree size
 	pairs := func(x *wire.EffectsAnswer) ([]wire.EffectPair, string) { return x.Rows, x.Next }
 	next, err := pages(d, command, "/drift/effects", query, "cursor", answer, text, pairs, t, func(p wire.EffectPair) []string {
 		similar, words := show.Change(p.Text)
@@ -121,8 +121,8 @@ func (d *commands) sayCompare(a, b uint64) {
 	d.Say("colophon drift compare %d %d --text shows how the texts of a pair differ", a, b)
 }
 
-// noPairs returns the message that no pair was found. It says whether a value is unknown, and whether
-// runs that are not live form pairs.
+// noPairs returns a message for the case that no pair was found. It says if a value is unknown, or if
+// only runs that are not live form pairs.
 func (d *commands) noPairs(command *cobra.Command, asked url.Values, a, b string) (string, error) {
 	variable := asked.Get("variable")
 	if variable == "model" || strings.HasPrefix(variable, "label:") {

@@ -141,7 +141,7 @@ func (g *gateFlags) bind(command *cobra.Command) {
 	}
 }
 
-// options returns what the flags ask for.
+// options returns the options that the flags set.
 func (g *gateFlags) options(flags *pflag.FlagSet) (gate.Options, error) {
 	o := gate.Options{Level: float64(g.level), Checks: g.checks, Required: slices.Clone(g.checks), Tolerance: make(map[string]float64)}
 	for _, name := range g.checks {
@@ -190,7 +190,7 @@ func (g *gateFlags) options(flags *pflag.FlagSet) (gate.Options, error) {
 	return o, nil
 }
 
-// selection returns which runs to compare.
+// selection returns the selection of the runs to compare.
 func (g *gateFlags) selection(command *cobra.Command) (gate.Selection, error) {
 	s := gate.Selection{Match: g.match, MaxRuns: g.maxRuns}
 	flags := command.Flags()
@@ -243,7 +243,8 @@ func (g *gateFlags) selection(command *cobra.Command) (gate.Selection, error) {
 	return s, nil
 }
 
-// momentOf returns the time of a flag, and the zero time if it is not given.
+// momentOf returns the time that a flag states, and the zero time if the flag is not
+// given.
 func momentOf(flags *pflag.FlagSet, name string) (time.Time, error) {
 	if !flags.Changed(name) {
 		return time.Time{}, nil
@@ -289,7 +290,7 @@ func (g *gateFlags) run(command *cobra.Command) error {
 	return nil
 }
 
-// sayWhy prints what to do if too few inputs are in both sets.
+// sayWhy prints why no input is in both sets, unless some are or --unmatched is set.
 func (g *gateFlags) sayWhy(r *gate.Report) {
 	switch {
 	case g.unmatched || r.Inputs > 0:
@@ -302,7 +303,7 @@ func (g *gateFlags) sayWhy(r *gate.Report) {
 	}
 }
 
-// write prints the report, and writes the files that the flags name.
+// write prints the report and writes it to the files that the flags name.
 func (g *gateFlags) write(r *gate.Report) error {
 	for _, file := range []struct {
 		flag, name string

@@ -11,7 +11,7 @@ import (
 	"colophon/internal/cli"
 )
 
-// newSearch returns the command that finds what a text can mean.
+// newSearch returns the command that finds what a text can refer to.
 func newSearch(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "search TEXT",

@@ -34,7 +34,7 @@ func list[R any](d *commands, command *cobra.Command, path string, query url.Val
 	if err != nil {
 		return err
 	}
-	query.Del("as_of") // the cursor has it
+	query.Del("as_of") // the cursor contains the tree size
 	next, err := pages(d, command, path, query, "cursor", first, text, func(p *wire.RunPage[R]) ([]R, string) { return p.Rows, p.Next }, t, cells)
 	if err == nil {
 		d.conclude(command, t, next, empty, first.Incomplete)
@@ -96,16 +96,16 @@ func every[R any](d *commands, command *cobra.Command, path string, query url.Va
 		if page.Next == "" {
 			return nil
 		}
-		query.Del("as_of") // the cursor has it
+		query.Del("as_of") // the cursor contains the tree size
 		if err := followCursor(trail, query, "cursor", page.Next); err != nil {
 			return err
 		}
 	}
 }
 
-// conclude tells the user that there might be more rows, or that there are none and a possible reason.
-// next is the cursor that continues after the last printed page. incomplete has the parts that,
-// according to the answer, IPC records lack.
+// conclude prints that there might be more rows, or that there are none and a possible reason. next is
+// the cursor that continues after the last printed page. incomplete lists the parts that IPC records
+// lack according to the answer.
 func (d *commands) conclude(command *cobra.Command, t *cli.Table, next, empty string, incomplete []string) {
 	switch {
 	case d.json:
@@ -123,7 +123,7 @@ func (d *commands) conclude(command *cobra.Command, t *cli.Table, next, empty st
 // that any record lacks.
 func (d *commands) sayIncomplete(command *cobra.Command, parts []string) {
 	counts := make(map[string]uint64)
-	if !command.Flags().Changed("as-of") { // the server has counts for the current size only
+	if !command.Flags().Changed("as-of") { // the server has these counts only for the current size
 		if stats, _, err := fetch[wire.Stats](d, command, "/stats", nil); err == nil {
 			counts = stats.Incomplete
 		}

@@ -27,7 +27,7 @@ func TestHashesAreShortenedUnlessFull(t *testing.T) {
 // first page.
 func TestHashesOfALabelAreOnAllPages(t *testing.T) {
 	for _, test := range []struct {
-		pages []string // the first digits of the hash on each page
+		pages []string // the first digits of the hash in the rows of each page
 		want  string
 	}{
 		{[]string{"1", "2", "1"}, "records with label:a=b have 2 different values of input_hash; give one of them: 1000"},

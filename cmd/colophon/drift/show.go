@@ -80,13 +80,13 @@ func groupPath(by, value string) string {
 	return "/drift/groups/" + url.PathEscape(by) + "/" + url.PathEscape(value)
 }
 
-// showJSON prints the first answer as the server sent it. It removes from later answers a list
+// showJSON prints the first answer as the server sent it. From later answers it removes each list
 // that is already complete, so that no row is printed twice.
 func (d *commands) showJSON(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer, text []byte) error {
 	if err := cli.PrintJSONLine(d.Out, text); err != nil {
 		return err
 	}
-	outputs, runs := true, true // whether this list has more rows to print
+	outputs, runs := true, true // whether the list has more rows to print
 	var outputsTrail, runsTrail client.CursorTrail
 	for {
 		outputs = outputs && answer.OutputsNext != "" && (d.all || len(answer.Outputs) == 0)

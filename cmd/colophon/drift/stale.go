@@ -112,8 +112,8 @@ func noStale(d *commands, command *cobra.Command, source string) error {
 	return nil
 }
 
-// otherSource prints the stale citations of the only source whose id begins with a text, or why it
-// cannot.
+// otherSource prints the stale citations of the only source whose id begins with a text. If there
+// is no such source or more than one, it prints that instead.
 func otherSource(d *commands, command *cobra.Command, begun string) error {
 	sources, _, err := knownSources(d, command)
 	if err != nil {
@@ -137,8 +137,8 @@ func otherSource(d *commands, command *cobra.Command, begun string) error {
 }
 
 // knownSources returns the registered sources and those that the latest citation sets cite or, with
-// --all, those that any set cites. The values say whether a source is registered. more says whether
-// further sets exist.
+// --all, those that any set cites. The values of the map say whether the source is registered. more
+// says whether there are further sets.
 func knownSources(d *commands, command *cobra.Command) (sources map[string]bool, more bool, err error) {
 	sources = make(map[string]bool)
 	query := d.asOf(command)

@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/index/rundags"
 )
 
-// newMismatches returns the command for records whose claims do not hold.
+// newMismatches returns the command for records whose claims disagree with their content.
 func newMismatches(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "mismatches",
@@ -35,7 +35,7 @@ func newMismatches(d *commands) *cobra.Command {
 	return command
 }
 
-// newConflicts returns the command for chunks under several sources.
+// newConflicts returns the command for chunks that are cited under several sources.
 func newConflicts(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "conflicts",
@@ -167,7 +167,7 @@ func producer(d *commands, command *cobra.Command, id string) error {
 	if !d.json {
 		d.Say("%s: %s, complete to %d, highest number %d, %d missing, %d repeated", cli.Plain(answer.ID), cli.Counted(answer.Records, "record"), answer.CompleteTo, answer.Highest, answer.Missing, answer.Repeated)
 	}
-	query.Del("as_of") // the cursor has it
+	query.Del("as_of") // the cursor contains the tree size
 	t := cli.NewTable(d.Out, cli.TextColumn("number"), cli.TextColumn("what"))
 	next, err := pages(d, command, path, query, "cursor", answer, text, producerRows, t, func(row []string) []string { return row })
 	if err == nil {
@@ -219,10 +219,10 @@ func yesNo(is bool) string {
 	return "no"
 }
 
-// maxValues limits the values that a message lists.
+// maxValues limits the number of values that a message lists.
 const maxValues = 8
 
-// fewOf returns the first texts of a list as one text, which says whether there are more.
+// fewOf joins the first texts of a list, and says if there are more.
 func fewOf(texts []string) string {
 	if len(texts) > maxValues {
 		return strings.Join(texts[:maxValues], ", ") + ", …"

@@ -19,7 +19,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// comparedTexts are the texts of a kind of record that compare --text compares.
+// comparedTexts lists, for each kind of record, the texts that compare --text compares.
 var comparedTexts = map[wire.Kind][]string{
 	wire.KindIPCRecord:       {"output", "prompt", "payload"},
 	wire.KindRunDAG:          {"question", "answer_text"},
@@ -118,7 +118,7 @@ func labelled(d *commands, command *cobra.Command, variable, value string) (stri
 	return "", cli.Exitf(cli.ExitFailed, "records with %s have %s different values of %s; give one of them: %s", cli.Plain(value), count, variable, fewOf(hashes))
 }
 
-// valuesOf returns the part of a message that lists a few of the values that runs have for a name.
+// valuesOf returns a part of a message: a few of the values that runs have for a name.
 func valuesOf(d *commands, command *cobra.Command, by string) (string, error) {
 	query := d.asOf(command)
 	query.Set("by", by)

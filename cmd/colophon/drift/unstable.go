@@ -36,7 +36,7 @@ stochastic_or_model_internal.`,
 
 func unstable(d *commands, command *cobra.Command) error {
 	query := d.query(command)
-	if !query.Has("as_of") { // the server has rankings for the current size only
+	if !query.Has("as_of") { // the server ranks groups only for the current size
 		query.Set("sort", "stability")
 	}
 	query.Set("by", "ipc_id")
@@ -51,8 +51,8 @@ func unstable(d *commands, command *cobra.Command) error {
 	return noUnstable(d, command)
 }
 
-// causesOf returns the different causes for which the output changed between the runs of a group,
-// as a table cell.
+// causesOf returns a table cell with the distinct causes of the changes of output between the
+// runs of a group.
 func causesOf(d *commands, command *cobra.Command, ipcID string) string {
 	query := d.asOf(command)
 	query.Set("ipc_id", ipcID)
@@ -70,14 +70,14 @@ func causesOf(d *commands, command *cobra.Command, ipcID string) string {
 			causes = append(causes, cause)
 		}
 	}
-	if page.Next != "" { // later runs can have other causes
+	if page.Next != "" { // runs on later pages can have other causes
 		causes = append(causes, "…")
 	}
 	return orNone(strings.Join(causes, ", "))
 }
 
-// noUnstable prints why no group is unstable: the runs of each group agree, or no group has
-// two runs.
+// noUnstable prints why no group is unstable: either the runs of each group agree, or no group
+// has two runs.
 func noUnstable(d *commands, command *cobra.Command) error {
 	query := d.query(command)
 	query.Del("limit")

@@ -52,13 +52,13 @@ func (c *Checker) Check(e *event.Body) error {
 	return nil
 }
 
-// origin says how an effective hash came about.
+// origin states where an effective hash comes from.
 type origin uint8
 
 const (
-	unknown  origin = iota // the event does not show it
-	computed               // from content, or from other hashes
-	claimed                // from the writer, because there is nothing to compute it from
+	unknown  origin = iota // the event does not show the origin
+	computed               // computed from content or from other hashes
+	claimed                // claimed by the writer, because there is nothing from which to compute it
 )
 
 // originOf returns the origin of a hash that is computed from the content with this name.
@@ -72,7 +72,7 @@ func (c *Checker) originOf(content string) origin {
 // field is one hash of a record.
 type field struct {
 	name      string
-	effective []byte // nil is null
+	effective []byte // nil means null
 	origin    origin
 	// recomputed is the hash computed from the event's other fields; nil if they do not
 	// suffice.
@@ -128,7 +128,7 @@ func (c *Checker) field(f *field) error {
 	return nil
 }
 
-// isHash reports whether a text has the form of this hash.
+// isHash reports whether a text has the form of the field's hash.
 func (f *field) isHash(text []byte) bool {
 	if f.form == nil {
 		return rules.IsDigest(text)
@@ -164,8 +164,8 @@ func (f *field) wrong(check *record.CheckField) string {
 	return ""
 }
 
-// wrongMismatch does the same as wrong for the result mismatch. Such a check shows two
-// different values, of which the computed one is the effective hash.
+// wrongMismatch does for the result mismatch what wrong does for the others. Such a check
+// shows two different values, of which the computed one is the effective hash.
 func (f *field) wrongMismatch(check *record.CheckField) string {
 	switch {
 	case f.origin == claimed:

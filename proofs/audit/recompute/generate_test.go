@@ -31,7 +31,7 @@ func (d generator) often(what string) bool { return rapid.IntRange(0, 3).Draw(d.
 func (d generator) rarely(what string) bool { return !d.often(what) }
 
 // text returns text that sometimes contains characters that a rule treats specially. If wide
-// is set, it can have a lone surrogate.
+// is set, the text can have a lone surrogate.
 func (d generator) text(what string, wide bool) json.RawMessage {
 	parts := []string{"a", "The", " ", "  ", `\n`, `\u001c`, "é", "→", `\"`, "[[x]]", "[a](b)", "?", `\u0000`, "🎵", ""}
 	if wide {
@@ -226,7 +226,7 @@ func eventOf(t require.TestingT, kind record.Kind, posted []byte) (body []byte, 
 	return record.AppendSuffix(r.AppendBody(nil, e), 7, time.Unix(7, 0)), contents
 }
 
-// checkEvent checks an event with and without its content, as walks do.
+// checkEvent checks an event first alone and then with its content, as walks do.
 func checkEvent(body []byte, contents map[proofs.Hash][]byte) (*Rebuilder, error) {
 	var d pyjson.Document
 	if err := d.Parse(body); err != nil {
@@ -258,8 +258,8 @@ func TestEventsOfTheLedgerPass(t *testing.T) {
 	})
 }
 
-// A changed result of a check is detected from the event's other fields, from its record, or
-// from the record's digest.
+// If the result of a check is changed, the event's other fields, its record, or the record's
+// digest contradict it.
 func TestChangedChecksAreFound(t *testing.T) {
 	changed := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -44,9 +44,9 @@ func (c *Checker) checkIPC() error {
 	return nil
 }
 
-// chainField returns the field of ipc_id, or of a hash that covers more than ipc_id does. Its
-// recomputed hash is valid until the next call. The hash is withheld if values of the chain
-// are missing. The hash is a claim if the event does not have all values that the hash covers.
+// chainField returns the field for ipc_id, or for a hash that covers more than ipc_id does. Its
+// recomputed hash is valid until the next call. The hash is withheld if values of the chain are
+// missing. The hash is a claim if the event does not have all values that the hash covers.
 func (c *Checker) chainField(name string, effective []byte, more ...[]byte) field {
 	r := &c.IPC
 	f := field{name: name, effective: effective, origin: claimed}

@@ -17,16 +17,16 @@ type normalForm struct {
 	kind           record.Kind
 	record, checks pyjson.Value
 	content        map[string][]byte
-	reversed       string // a check whose result is replaced with its opposite, or ""
+	reversed       string // name of a check whose result is replaced with its opposite, or ""
 	unknown        bool   // the record has texts that the event leaves out
-	// secret makes the digests of payload members. anySecret means that secret is not the
-	// ledger's secret.
+	// secret is the key for the digests of payload members. anySecret means that it is not the
+	// ledger's own secret.
 	secret    *members.Secret
 	anySecret bool
 
 	members  []member
 	document pyjson.Document
-	err      error // set if content that must be JSON is not
+	err      error // set if content that must be JSON is not JSON
 }
 
 // member is a member of an object. Its value is canonical JSON, or nil if the member is
@@ -72,7 +72,7 @@ func (n *normalForm) add(name string, value []byte) {
 	n.members = append(n.members, member{name, value})
 }
 
-// copy adds members with the values that the event has.
+// copy adds members with the values that they have in the event.
 func (n *normalForm) copy(names ...string) {
 	for _, name := range names {
 		n.add(name, n.record.Member(name).Raw())
@@ -115,7 +115,7 @@ func (n *normalForm) documents(names ...string) {
 	}
 }
 
-// claims adds members that claim a hash.
+// claims adds the members of the record that claim a hash.
 func (n *normalForm) claims(names ...string) {
 	for _, name := range names {
 		n.add(name, n.claim(name, n.record.Member("hashes").Member(name)))
@@ -138,8 +138,8 @@ func (n *normalForm) claim(check string, effective pyjson.Value) []byte {
 	return nil
 }
 
-// opposite returns the result that a check would have if it were the other way round: if a
-// claimed hash had not been claimed, or an unclaimed hash had been claimed.
+// opposite returns the result that a check would have if its claimed hash had not been
+// claimed, or its unclaimed hash had been claimed.
 func opposite(result record.Result) record.Result {
 	if result == record.Match {
 		return record.Computed
@@ -160,7 +160,7 @@ func (n *normalForm) ipc() {
 	n.add("seed", n.seed())
 }
 
-// seed returns the seed, or nil if the payload has the same one.
+// seed returns the record's seed, or nil if the payload has the same seed.
 func (n *normalForm) seed() []byte {
 	seed := n.record.Member("seed").Raw()
 	payload, given := n.content["payload"]
@@ -197,7 +197,7 @@ func (n *normalForm) run() {
 	n.add("cache_dimensions", appendObject(nil, members))
 }
 
-// unknownText stands for a text that the event leaves out. It is a lone surrogate in WTF-8,
+// unknownText replaces a text that the event leaves out. It is a lone surrogate in WTF-8,
 // which no event contains.
 var unknownText = []byte("\"\xED\xA0\x80\"")
 

@@ -24,7 +24,7 @@ import (
 type Rebuilder struct {
 	// Rebuilt counts the records that produce their events. Confirmed counts those whose
 	// digest equals the digest in the event. Unknown counts the others: their cache key and
-	// digest cover texts that are too long for an event, so neither can be compared.
+	// digest cover texts that the event leaves out, so neither can be compared.
 	Rebuilt, Confirmed, Unknown uint64
 	// Members is the ledger's secret of payload members. Without it, only the pointers of
 	// members are compared.
@@ -83,7 +83,7 @@ func hasUnknownText(detail pyjson.Value) bool {
 	return false
 }
 
-// readContent reads all pieces of content that an event names.
+// readContent reads all pieces of content that an event names, by name.
 func readContent(e *event.Event, content Content) (map[string][]byte, error) {
 	pieces := make(map[string][]byte)
 	for named := range e.Contents() {
@@ -134,7 +134,7 @@ const (
 	membersPointer    = "/record/payload_members/"
 )
 
-// skips reports whether the values at a place are not compared. It returns true for the
+// skips reports whether compare leaves out the values at a pointer. It returns true for the
 // digest. For the other places, it returns true if both events have a value of the same type
 // there.
 func (n *normalForm) skips(pointer string, has, makes pyjson.Value) bool {
@@ -180,7 +180,7 @@ func (b *Rebuilder) confirm(n *normalForm) error {
 	return wrongField("digest", "it is %s, but no record that produces this event has that digest", digest)
 }
 
-// hasDigest reports whether the last written normal form has the digest that its event states.
+// hasDigest reports whether the normal form in b.normal has the digest that its event states.
 func (b *Rebuilder) hasDigest(n *normalForm) bool {
 	sum := sha256.Sum256(b.normal)
 	return hex.EncodeToString(sum[:]) == string(n.record.Member("digest").Text())

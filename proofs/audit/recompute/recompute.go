@@ -14,7 +14,6 @@ type Error struct {
 	Message string
 }
 
-// Error implements error.
 func (e *Error) Error() string {
 	if e.Field == "" {
 		return e.Message

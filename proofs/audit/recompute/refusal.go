@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// manyChecks is the total size of checks, in bytes, from which a refusal may leave some of
-// them out.
+// manyChecks is a total size of checks, in bytes. A refusal whose checks are at least this
+// large may leave some of them out.
 const manyChecks = 16 << 10
 
 // checkRefusal checks the event of a refusal (spec: Refusals; Idempotency).

@@ -40,7 +40,7 @@ func (c *Checker) checkRunDAG() error {
 // stageHash returns the hash of the first stage with this name, or nil.
 func (r *runCheck) stageHash(name string) []byte {
 	for _, s := range r.Stages {
-		if string(s.Name) == name && name != "" { // the name of a stage can be empty
+		if string(s.Name) == name && name != "" { // a stage with an empty name has no role
 			return s.Hash
 		}
 	}
@@ -48,7 +48,7 @@ func (r *runCheck) stageHash(name string) []byte {
 }
 
 // members checks that the event has only members that fit its run. Only a run that the ledger
-// made from inputs has words such as its modes, and only a question has a question_mode.
+// made from inputs has members such as answer_mode, and only a question has a question_mode.
 func (r *runCheck) members() error {
 	if len(r.Stages) == 0 || !r.given && !r.built && !r.rejected {
 		return malformed("it is a run of %d stages, but names neither a DAG nor inputs to make one from", len(r.Stages))
@@ -59,7 +59,7 @@ func (r *runCheck) members() error {
 	for _, m := range [...]struct {
 		name     string
 		value    []byte
-		rejected bool // a rejected run can also have it
+		rejected bool // a rejected run can also have the member
 	}{
 		{"answer_mode", r.AnswerMode, false}, {"n_quotes", r.Quotes, false}, {"n_sources", r.Sources, false}, {"n_verified", r.Verified, false},
 		{"audit_mode", r.AuditMode, true}, {"lookup_path", r.LookupPath, true}, {"verifier_method", r.VerifierMethod, true},
@@ -157,8 +157,8 @@ func (r *runCheck) stageHashes() error {
 	return nil
 }
 
-// adopted reports whether the record had stages, and had nothing from which the ledger could
-// make them.
+// adopted reports whether the stages come from the record, because it had nothing from which
+// the ledger could make them.
 func (r *runCheck) adopted() bool { return r.given && !r.built && !r.rejected }
 
 // answer checks the check of an answer that no stage covers. The event of a run with inputs
@@ -239,7 +239,7 @@ func wrongEvidence(check *record.NamedCheck) error {
 const maxEvidenceID = 128
 
 // verdict checks that the event names exactly the rules that its verdict breaks. The event
-// does not show the claim lattice.
+// does not contain the claim lattice.
 func (r *runCheck) verdict() error {
 	var broken []string
 	switch {
@@ -272,8 +272,8 @@ func (r *runCheck) verdict() error {
 }
 
 // baseHashes checks the hashes that come from content or from the writer, and that the stages
-// for these hashes have equal hashes. The event does not show whether there is a preflight
-// payload.
+// for these hashes have equal hashes. The event does not show whether the record had a
+// preflight payload.
 func (r *runCheck) baseHashes() error {
 	for _, b := range rules.BaseHashes {
 		f := field{name: b.Name, effective: *r.Hash(b.Name)}
@@ -286,7 +286,7 @@ func (r *runCheck) baseHashes() error {
 		}
 		if r.adopted() {
 			if ofStage != nil {
-				continue // the stage has the check
+				continue // the check is in the list of the stages' checks
 			}
 			if _, given := r.Dimension(b.Name); f.effective != nil && f.origin == claimed && !given {
 				return wrongField(b.Name, "its hash is %.100s, but no stage and no dimension of the cache key has it", f.effective)
@@ -346,14 +346,14 @@ func (r *runCheck) dimensions() error {
 	return nil
 }
 
-// dimension checks a dimension that repeats a hash of the record.
+// dimension checks that a dimension equals the hash of the record that it repeats.
 func (r *runCheck) dimension(name string, dimension, effective []byte, fromContent bool) error {
 	f := field{name: name, effective: effective}
 	if fromContent {
 		f.origin = computed
 		return r.all(f)
 	}
-	shown := effective // hash that the check is about
+	shown := effective // the hash that the check is about
 	if check := r.CheckOf(name); check.Result == record.Mismatch {
 		shown = check.Claimed
 	}
