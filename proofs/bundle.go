@@ -15,7 +15,8 @@ func AppendBundle(dst, entry []byte) ([]byte, error) {
 	return append(dst, entry...), nil
 }
 
-// ParseBundle splits an entry bundle into its 1 to 256 entries. They share its memory.
+// ParseBundle splits an entry bundle into its 1 to 256 entries. The entries share the
+// bundle's memory.
 func ParseBundle(bundle []byte) ([][]byte, error) {
 	var entries [][]byte
 	for rest := bundle; len(rest) > 0; {

@@ -9,7 +9,7 @@ const TileBytes = 16 << 10
 const cacheShards = 16
 
 // TileCache holds a bounded number of full, expanded tiles of one log. Full tiles never
-// change, so cached ones stay valid. It is safe for concurrent use. A nil TileCache caches
+// change, so cached tiles stay valid. It is safe for concurrent use. A nil TileCache caches
 // nothing.
 type TileCache struct {
 	shards [cacheShards]cacheShard
@@ -21,7 +21,7 @@ type tileID struct {
 }
 
 // cacheShard evicts by the clock algorithm: a hand moves around the slots and evicts the first
-// tile that was not used since the hand last passed it.
+// tile that has not been used since the hand last passed it.
 type cacheShard struct {
 	mu     sync.Mutex // guards all fields below
 	places map[tileID]int
@@ -37,7 +37,7 @@ type cacheSlot struct {
 }
 
 // NewTileCache returns a cache for about this number of tiles, of TileBytes each. One tile of
-// level 0 serves 256 leaves.
+// level 0 covers 256 leaves.
 func NewTileCache(tiles int) *TileCache {
 	c := new(TileCache)
 	for i := range c.shards {

@@ -74,7 +74,7 @@ func OpenCheckpoint(signed []byte, verifiers ...*Verifier) (Checkpoint, error) {
 	return readCheckpoint(opened, verifiers)
 }
 
-// readCheckpoint reads a note after note.Open has verified the signatures of known keys.
+// readCheckpoint parses the checkpoint in a note whose known signatures note.Open has verified.
 func readCheckpoint(opened *note.Note, known knownKeys) (Checkpoint, error) {
 	for _, s := range slices.Concat(opened.Sigs, opened.UnverifiedSigs) {
 		if _, err := base64.StdEncoding.Strict().DecodeString(s.Base64); err != nil {
@@ -121,7 +121,7 @@ func parseCheckpoint(text string) (Checkpoint, error) {
 	return c, nil
 }
 
-// knownKeys finds verifiers by name and key id. If several are equal, it finds the first.
+// knownKeys finds verifiers by name and key id. If several match, it returns the first.
 type knownKeys []*Verifier
 
 // find returns the key with this name and id, or nil.

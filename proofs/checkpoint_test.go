@@ -54,7 +54,7 @@ func TestKeysAreThoseOfNotes(t *testing.T) {
 	require.NotEqual(t, GenerateKey().Fingerprint(), GenerateKey().Fingerprint())
 }
 
-// ParseVerifier reads the example key of the signed-note specification.
+// ParseVerifier accepts the example key of the signed-note specification.
 func TestVerifierOfTheSpecification(t *testing.T) {
 	const vkey = "example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k"
 	v, err := ParseVerifier(vkey)
@@ -194,7 +194,7 @@ func TestOpenCheckpointErrors(t *testing.T) {
 	require.ErrorIs(t, err, ErrWrongKey)
 }
 
-// A signed checkpoint is refused if any single bit is changed.
+// A signed checkpoint does not verify if any single bit is changed.
 func TestCheckpointBits(t *testing.T) {
 	signer := testSigner(t, testOrigin, 1)
 	signed, err := signer.Sign(Checkpoint{testOrigin, 7, testLeaf(3)})

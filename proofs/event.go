@@ -98,7 +98,7 @@ func (r *reader) fail(format string, args ...any) {
 	}
 }
 
-// only refuses v unless it is an object whose members all have these names.
+// only accepts v if it is an object that has no members except these.
 func (r *reader) only(v pyjson.Value, what string, names ...string) pyjson.Value {
 	if v.Kind() != pyjson.Object {
 		r.fail("%s is not an object", what)
@@ -135,8 +135,8 @@ func (r *reader) hash(v pyjson.Value, what string) Hash {
 	return h
 }
 
-// flag reads an optional member whose only value is true. It refuses false, which is never
-// written.
+// flag reads an optional member whose only value is true. It refuses false, which the ledger
+// never writes.
 func (r *reader) flag(v pyjson.Value, what string) bool {
 	if v.Kind() != pyjson.Absent && v.Kind() != pyjson.True {
 		r.fail("%s is not true", what)

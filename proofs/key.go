@@ -21,7 +21,7 @@ type Key struct {
 // GenerateKey returns a new random key.
 func GenerateKey() Key {
 	var seed [ed25519.SeedSize]byte
-	rand.Read(seed[:]) // never returns an error: a failure ends the process
+	rand.Read(seed[:]) // Read never returns an error: if it fails, the process ends
 	return NewKey(seed)
 }
 
@@ -130,7 +130,7 @@ type Verifier struct {
 	note.Verifier
 	public [ed25519.PublicKeySize]byte
 	vkey   string
-	until  *uint64                // nil if there is no bound
+	until  *uint64                // largest tree size for which signatures count; nil if there is no bound
 	accept func(Checkpoint) error // nil if every checkpoint is accepted
 }
 
@@ -153,7 +153,7 @@ func ParseVerifier(vkey string) (*Verifier, error) {
 }
 
 // Until returns a copy of the key that is retired: its signature does not count on checkpoints
-// of more than size events (spec: Key rotation).
+// of trees larger than size (spec: Key rotation).
 func (v *Verifier) Until(size uint64) *Verifier {
 	retired := *v
 	retired.until = &size

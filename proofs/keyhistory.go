@@ -17,12 +17,12 @@ const (
 // KeyHistory is the list of a log's keys according to its events (spec: Key rotation). Each
 // key after the first was authorised by the key before it. It is not safe for concurrent use.
 type KeyHistory struct {
-	keys []LogKey // oldest first; at least one
+	keys []LogKey // oldest first; has at least one key
 }
 
 // LogKey is one key of a log.
 type LogKey struct {
-	Verifier *Verifier // bounded after it is retired
+	Verifier *Verifier // bounded once the key is retired
 	// ReplacedAt is the seq of the event that introduced the next key, and Handover is that
 	// event's note. The newest key has no such event and note.
 	ReplacedAt uint64
@@ -175,7 +175,7 @@ func (h *KeyHistory) InForce(size uint64) []*Verifier {
 	var list []*Verifier
 	for i, k := range slices.Backward(h.keys) {
 		if i > 0 && size <= h.keys[i-1].ReplacedAt {
-			continue // introduced after this size
+			continue // the key was introduced after this size
 		}
 		if until, retired := k.Verifier.SignedUpTo(); retired && size > until {
 			break
@@ -283,13 +283,13 @@ func ParseLogKey(text []byte) (*KeyHistory, error) {
 type logKeyText struct {
 	Origin      string         `json:"origin"`
 	VerifierKey string         `json:"verifier_key"`
-	Retired     []replacedText `json:"retired"` // the most recently replaced key comes first
+	Retired     []replacedText `json:"retired"` // the key that was replaced last comes first
 }
 
 type replacedText struct {
 	VerifierKey string  `json:"verifier_key"`
 	ReplacedAt  uint64  `json:"replaced_at"`
-	SignedUpTo  *uint64 `json:"signed_up_to"` // null while the key signs
+	SignedUpTo  *uint64 `json:"signed_up_to"` // null while the key still signs
 	Handover    string  `json:"handover"`
 }
 

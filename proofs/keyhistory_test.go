@@ -33,7 +33,7 @@ func recordOf(t testing.TB, c KeyChange) []byte {
 	return append(text, '}')
 }
 
-// logKey returns a history in the form of log/key.
+// logKey returns a history as an answer of log/key.
 func logKey(t require.TestingT, h *KeyHistory) []byte {
 	text, err := json.Marshal(h)
 	require.NoError(t, err)
@@ -90,8 +90,8 @@ func TestKeysSignWhileTheyAreInForce(t *testing.T) {
 	})
 }
 
-// requireInForce compares the keys in force and their successors with those that a naive walk
-// over the changes finds.
+// requireInForce compares the keys in force, and their successors, with those that a naive
+// walk over the changes finds.
 func requireInForce(t *rapid.T, h *KeyHistory, signers []*Signer, sizes uint64) {
 	changes := h.ChangedAt()
 	for size := uint64(1); size < sizes; size++ {

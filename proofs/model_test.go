@@ -72,7 +72,7 @@ func testLeaves(n int) []Hash {
 
 // tileStore stores the values of tiles as the storage of a ledger does.
 type tileStore struct {
-	mu     sync.Mutex // owns values
+	mu     sync.Mutex // holds copies of the values
 	values map[tileID][]byte
 }
 

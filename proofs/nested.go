@@ -18,7 +18,7 @@ const NestedFormat = "colophon-nested-proof@1"
 // The proof reveals the record's event, which has no content, and at most the text of this one
 // part (spec: Nested proofs).
 type Nested struct {
-	Receipt  *Receipt        // must have its proof
+	Receipt  *Receipt        // must have its Proof
 	Stage    *NestedStage    // nil if Citation is set
 	Citation *NestedCitation // nil if Stage is set
 
@@ -28,13 +28,13 @@ type Nested struct {
 	Text []byte
 }
 
-// NestedStage is a stage and its path in the tree of its run (spec: Run tree).
+// NestedStage is a stage with its path in the tree of its run (spec: Run tree).
 type NestedStage struct {
 	Name  string // name of the stage in the event
 	Index uint64 // position in the run
 	Hash  Hash
 	Root  Hash       // root of the run
-	Path  []PathStep // from the leaf upwards; empty if the run has one stage
+	Path  []PathStep // from the leaf upwards; empty if the run has only one stage
 }
 
 // PathStep is one step of a path in the tree of a run.
@@ -43,7 +43,7 @@ type PathStep = rules.PathStep
 // NestedCitation is one citation of a citation set.
 type NestedCitation struct {
 	Index     uint64 // position in the set
-	ChunkHash string // includes its prefix (spec: Citation hashes)
+	ChunkHash string // with its prefix (spec: Citation hashes)
 }
 
 // maxStagePath is the maximum length of a path in the tree of a run whose event fits into an

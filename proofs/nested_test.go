@@ -48,10 +48,10 @@ func runOf(names ...string) (posted string, stages []rules.Stage) {
 	return `{"dag":{"root":"` + strings.Repeat("0", 64) + `","nodes":[` + strings.Join(nodes, ",") + `]}}`, stages
 }
 
-// stageProof returns the nested proof of a stage. The code that computes the roots of runs
-// also computes its path.
+// stageProof returns the nested proof of a stage. Its path comes from the code that
+// computes the roots of runs.
 func stageProof(t require.TestingT, receipt *Receipt, stages []rules.Stage, index int) *Nested {
-	names := make([]rules.Stage, len(stages)) // no two names are equal
+	names := make([]rules.Stage, len(stages)) // an index, so that no two names are equal
 	for i, s := range stages {
 		names[i] = rules.Stage{Name: fmt.Sprint(i), Hash: s.Hash}
 	}
@@ -90,7 +90,7 @@ func TestNestedProofsOfStages(t *testing.T) {
 	for size := 1; size <= 20; size++ {
 		names := make([]string, size)
 		for i := range names {
-			names[i] = "stage" // the names are equal, so only the index distinguishes the stages
+			names[i] = "stage" // the names are equal, so that only the index distinguishes the stages
 		}
 		posted, stages := runOf(names...)
 		receipt, key := recorded(t, record.RunDAG, posted)

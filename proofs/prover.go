@@ -85,7 +85,7 @@ func (p *Prover) path(proof []Hash, height uint, index, size uint64) ([]Hash, er
 		var h Hash
 		var err error
 		switch {
-		case sibling > last: // no sibling at this height
+		case sibling > last: // there is no sibling at this height
 			continue
 		case sibling == last && size&(1<<height-1) != 0: // the sibling is incomplete at this size
 			h, err = p.fold(size, height)
@@ -101,7 +101,7 @@ func (p *Prover) path(proof []Hash, height uint, index, size uint64) ([]Hash, er
 }
 
 // fold returns the root over the last (size mod 2^height) leaves of the tree of this size.
-// That number of leaves must not be 0.
+// That number must not be 0.
 func (p *Prover) fold(size uint64, height uint) (Hash, error) {
 	rest := size & (1<<height - 1)
 	if size == p.snapshot.size {

@@ -31,8 +31,8 @@ func requireProofs(t require.TestingT, p *Prover, leaves []Hash) {
 	}
 }
 
-// All proofs at all sizes up to 70 equal the model's. One prover of the largest size builds
-// them.
+// All proofs at all sizes up to 70 equal the model's. A single prover, of the largest size,
+// builds all of them.
 func TestSmallProofsEqualModel(t *testing.T) {
 	const most = 70
 	leaves := testLeaves(most)
@@ -180,8 +180,7 @@ func TestProverRefusesDamagedTiles(t *testing.T) {
 	}
 }
 
-// The cache stays within its bound, keeps recently used tiles, and returns the tiles that were
-// put.
+// The cache stays within its bound, keeps recently used tiles, and returns tiles unchanged.
 func TestTileCache(t *testing.T) {
 	const limit = 64
 	c := NewTileCache(limit)

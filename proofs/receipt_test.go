@@ -88,7 +88,8 @@ func TestReceiptsVerify(t *testing.T) {
 	}
 }
 
-// encoding/json finds the specified members in the JSON of a receipt (spec: Receipts).
+// The JSON of a receipt has the specified members (spec: Receipts), according to
+// encoding/json.
 func TestReceiptJSON(t *testing.T) {
 	l := newTestLog(t, 5)
 	r := l.receipt(t, 1, 5)
@@ -357,8 +358,8 @@ func TestReceiptSurvivesReformatting(t *testing.T) {
 	}
 }
 
-// Every byte of a receipt counts. A receipt with a changed bit, a missing byte, or a doubled
-// byte is refused, unless it is still the same JSON document.
+// A receipt with a changed bit, a missing byte, or a doubled byte is refused, unless it is
+// still the same JSON document.
 func TestEveryByteOfAReceiptCounts(t *testing.T) {
 	l := newTestLog(t, 3)
 	for seq := range uint64(3) {
@@ -420,7 +421,7 @@ func FuzzParseReceipt(f *testing.F) {
 			require.Equal(t, canonical(t, text), canonical(t, r.AppendJSON(nil)))
 		}
 		if r.Verify(verifier) == nil {
-			r.Proof.Checkpoint = signed // other keys are allowed to sign as well
+			r.Proof.Checkpoint = signed // other keys are allowed to sign the checkpoint as well
 			r.Replayed = false
 			require.Equal(t, string(full), string(r.AppendJSON(nil)), "no other receipt is signed")
 		}

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// First lines of the statements that the keys of a ledger sign in addition to checkpoints.
-// Origins contain no spaces, so a statement cannot be mistaken for a checkpoint. A handover
-// begins with another title.
+// First lines of the statements that the keys of a ledger sign in addition to checkpoints. Origins
+// contain no spaces, so a statement cannot be mistaken for a checkpoint. The title of a handover
+// differs from both.
 const (
 	backupTitle = "colophon backup manifest v1\n"
 	exportTitle = "colophon export manifest v1\n"
@@ -31,10 +31,10 @@ func SignBackup(digest Hash, signers ...*Signer) ([]byte, error) {
 	return signed, nil
 }
 
-// VerifyBackup returns the verifiers that signed the backup note of the manifest with this
-// digest. It returns ErrWrongKey if none of them signed, ErrSignature if a signature is
-// invalid or the note is about another manifest, or ErrMalformed. It ignores bounds and
-// conditions of the verifiers, since a backup has no size.
+// VerifyBackup returns the verifiers that signed the backup note of the manifest with this digest.
+// It returns ErrWrongKey if none of them signed, ErrSignature if a signature is invalid or the note
+// is about another manifest, or ErrMalformed. It ignores bounds and conditions of the verifiers,
+// because a backup has no tree size.
 func VerifyBackup(signed []byte, digest Hash, verifiers ...*Verifier) ([]*Verifier, error) {
 	text, by, err := openStatement("backup", signed, verifiers)
 	switch {
@@ -87,11 +87,11 @@ func SignExport(m *ExportManifest, signers ...*Signer) ([]byte, error) {
 	return signed, nil
 }
 
-// OpenExport reads and verifies the signed note of an export manifest. It returns ErrWrongKey
-// if none of the verifiers signed, ErrSignature if a signature is invalid, ErrOrigin if the
-// verifiers that signed belong to another origin, ErrMalformed if the text is not in the form
-// that SignExport writes, ErrRetired if the key was retired before the manifest's tree size,
-// or the error of the verifier's condition.
+// OpenExport reads and verifies the signed note of an export manifest. It returns ErrWrongKey if
+// none of the verifiers signed, ErrSignature if a signature is invalid, ErrOrigin if the verifiers
+// that signed belong to another origin, ErrMalformed if the note is not in the form that SignExport
+// writes, ErrRetired if the key was retired before the manifest's tree size, or the error of the
+// verifier's condition.
 func OpenExport(signed []byte, verifiers ...*Verifier) (*ExportManifest, error) {
 	text, by, err := openStatement("export manifest", signed, verifiers)
 	if err != nil {
@@ -159,7 +159,7 @@ func (m *ExportManifest) Covers(leaves []Hash, rest []byte) error {
 func RowsRoot(leaves []Hash) Hash {
 	tree, err := OpenTree(0, nil, nil)
 	if err != nil {
-		panic(err) // an empty tree reads nothing
+		panic(err) // OpenTree reads nothing for an empty tree
 	}
 	for _, leaf := range leaves {
 		tree.Append(leaf)

@@ -73,7 +73,7 @@ func TestExportManifests(t *testing.T) {
 	require.ErrorIs(t, opened.Covers([]Hash{{1}}, []byte("{}")), ErrInclusion)
 	require.ErrorIs(t, opened.Covers([]Hash{{1}, {2}}, []byte(`{"as_of":8}`)), ErrInclusion)
 
-	for i := range signed { // a change of any byte is found
+	for i := range signed { // a change of any byte is detected
 		changed := []byte(string(signed))
 		changed[i] ^= 1
 		_, err := OpenExport(changed, one.Verifier())
@@ -107,7 +107,7 @@ func TestExportManifests(t *testing.T) {
 	require.ErrorIs(t, err, ErrMalformed)
 }
 
-// RowsRoot is the root of the tree of the log for the same leaves.
+// RowsRoot equals the root of a log's tree with the same leaves.
 func TestRowsRoot(t *testing.T) {
 	require.Equal(t, EmptyRoot(), RowsRoot(nil))
 	tree, err := OpenTree(0, nil, nil)

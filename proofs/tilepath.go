@@ -9,7 +9,7 @@ import (
 // TilePath is the path of a hash tile or an entry bundle (tlog-tiles), relative to the log's
 // prefix: tile/<L>/<N>[.p/<W>] or tile/entries/<N>[.p/<W>].
 type TilePath struct {
-	Entries bool  // an entry bundle; Level is 0
+	Entries bool  // names an entry bundle; Level is 0
 	Level   uint8 // 0 to 63
 	Index   uint64
 	Width   int // 1 to 255 for a partial tile, FullTile for a full one
@@ -91,8 +91,8 @@ func (p TilePath) String() string {
 	return string(b)
 }
 
-// In reports whether a tree of this size has the tile at p.Width or wider. Partial tiles stay
-// available after they have grown.
+// In reports whether a tree of this size has the tile at p.Width or wider. A partial tile
+// stays available after the tile has grown.
 func (p TilePath) In(size uint64) bool {
 	return p.Width <= TileWidth(p.Level, p.Index, size)
 }

@@ -11,7 +11,7 @@ import (
 // TlogProof is a receipt in the common format of .tlog-proof files (c2sp.org/tlog-proof). Its
 // extra data is the entry, so the file can be verified on its own (spec: tlog-proof files).
 type TlogProof struct {
-	// Extra is the entry, or empty. Other programs can store anything in it; only the proof
+	// Extra is the entry, or empty. Other programs can store anything here; only the proof
 	// shows that it is the entry.
 	Extra      []byte
 	Index      uint64
@@ -97,7 +97,7 @@ func (p *TlogProof) parseHead(head string) error {
 	return nil
 }
 
-// Verify applies VerifyEntry to the entry in Extra. It returns ErrNoProof if Extra is empty.
+// Verify calls VerifyEntry with the entry in Extra. It returns ErrNoProof if Extra is empty.
 func (p *TlogProof) Verify(verifiers ...*Verifier) error {
 	if len(p.Extra) == 0 {
 		return fmt.Errorf("%w: the tlog-proof does not have the entry as extra data", ErrNoProof)

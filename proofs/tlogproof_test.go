@@ -110,8 +110,8 @@ func TestTlogProofErrors(t *testing.T) {
 	require.ErrorIs(t, p.Verify(testSigner(t, testOrigin, 2).Verifier()), ErrWrongKey)
 }
 
-// A proof does not cover its extra data. VerifyEntry with an entry from elsewhere returns the
-// receipt that the ledger returns.
+// A proof does not cover its extra data. VerifyEntry with an entry from another source
+// returns the same receipt as the ledger.
 func TestTlogProofsOfEntriesFromElsewhere(t *testing.T) {
 	l := newTestLog(t, 9)
 	for seq := range uint64(9) {
@@ -184,7 +184,7 @@ func FuzzParseTlogProof(f *testing.F) {
 		}
 		require.Equal(t, text, p.Append(nil))
 		if p.Verify(verifier) == nil {
-			p.Checkpoint = signed // other keys can have signed as well
+			p.Checkpoint = signed // other keys can have signed the checkpoint as well
 			require.Equal(t, string(good), string(p.Append(nil)), "no other proof is signed")
 		}
 	})

@@ -6,7 +6,7 @@ import (
 )
 
 // TileReader returns the stored value of a tile: whole hashes of 32 bytes, at least as many as
-// the size of the tree requires. The caller does not change the result. A TileReader must be
+// the size of the tree requires. The caller must not change the result. A TileReader must be
 // safe for concurrent use if the tree or prover that calls it is used concurrently.
 type TileReader func(level uint8, index uint64) ([]byte, error)
 
@@ -14,7 +14,7 @@ type TileReader func(level uint8, index uint64) ([]byte, error)
 type TileData struct {
 	Level  uint8
 	Index  uint64
-	Hashes []byte // at most 256 hashes of 32 bytes; shared memory, read only
+	Hashes []byte // at most 256 hashes of 32 bytes; the memory is shared, so do not change it
 }
 
 // Tree is the writer's view of the log's tree: its right edge and the changed tiles. It is not
@@ -132,8 +132,8 @@ type Snapshot struct {
 	size uint64
 	root Hash
 	edge [levels]*tile
-	// folds[k] is the root over the rightmost leaves that the lowest k+1 set bits of size
-	// stand for. Proofs need it at the tree's incomplete right edge.
+	// folds[k] is the root over the rightmost leaves, as many as the lowest k+1 set bits of
+	// size add up to. Proofs need it at the tree's incomplete right edge.
 	folds []Hash
 }
 

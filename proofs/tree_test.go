@@ -33,7 +33,7 @@ func TestTilesEqualDefinition(t *testing.T) {
 	for n := 1; n <= most; n++ {
 		tree.Append(leaves[n-1])
 		if n%7 != 0 && n%FullTile > 1 {
-			continue // so that several appends come between two commits
+			continue // so that a commit comprises several appends
 		}
 		store.save(tree)
 		require.Empty(t, tree.TakeDirty())
@@ -107,7 +107,7 @@ func TestOpenTreeRefuses(t *testing.T) {
 	require.ErrorIs(t, err, ErrRange)
 }
 
-// A snapshot never changes, even if the writer continues.
+// A snapshot never changes, even if the writer continues to append.
 func TestSnapshotNeverChanges(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		n := rapid.IntRange(0, 700).Draw(r, "size")
@@ -173,7 +173,7 @@ func TestSnapshotConcurrency(t *testing.T) {
 	group.Wait()
 }
 
-// Roots equal those of sumdb/tlog at sizes around complete tiles.
+// Roots at sizes around complete tiles equal those of sumdb/tlog.
 func TestRootsEqualTlog(t *testing.T) {
 	tree, _ := grow(t, 0, nil)
 	reference := &tlogTree{}
@@ -234,8 +234,8 @@ func TestCompactRangeEqualsModel(t *testing.T) {
 	}
 }
 
-// TestCompactRangeEqualsModel also holds for trees with complete tiles on several levels,
-// opened from their tiles.
+// Compact ranges equal the model's also in trees that have complete tiles on several levels
+// and were opened from their tiles.
 func TestCompactRangeOfATallTree(t *testing.T) {
 	const size = 1<<16 + 1<<9 + 1<<8 + 3
 	grown, store := grow(t, size, nil)

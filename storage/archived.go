@@ -7,12 +7,12 @@ import (
 	"fmt"
 )
 
-// ArchiveSetting names the setting that says what a ledger has in its archive.
+// ArchiveSetting is the name of the setting that holds a ledger's Archived.
 const ArchiveSetting = "archive"
 
-// Archived says which entries are only in a published copy of the log: those below Below, but
-// for a few that the store keeps. The tiles of level 0 over them are only there too. The tiles of
-// higher levels stay in the store, and verify what is read from the copy.
+// Archived describes the part of a log that is only in a published copy: the entries below Below,
+// except for a few that the store keeps, and the tiles of level 0 over these entries. The tiles of
+// higher levels stay in the store. What is read from the copy is verified against them.
 type Archived struct {
 	Below uint64 `json:"below"` // a multiple of TileHashes
 	Place string `json:"place"` // the URL of the copy, without credentials
@@ -30,7 +30,8 @@ func ParseArchived(value []byte) (Archived, error) {
 	return a, nil
 }
 
-// ReadArchived returns what a store has given up, by its ArchiveSetting.
+// ReadArchived returns the value of a log's ArchiveSetting, or the zero Archived if the setting is
+// absent.
 func ReadArchived(ctx context.Context, log Reader) (Archived, error) {
 	value, err := log.Setting(ctx, ArchiveSetting)
 	if errors.Is(err, ErrNotFound) {
@@ -42,20 +43,20 @@ func ReadArchived(ctx context.Context, log Reader) (Archived, error) {
 	return ParseArchived(value)
 }
 
-// MissingEntry returns the error of an entry that is not stored in a ledger of that size: an
-// ArchivedError, or else ErrDamaged.
+// MissingEntry returns the error for an entry that is not stored in a ledger of that size: an
+// ArchivedError if the entry was archived, and otherwise ErrDamaged.
 func MissingEntry(ctx context.Context, log Reader, seq, size uint64) error {
 	return unlessArchived(ctx, log, fmt.Errorf("%w: entry %d of %d is missing", ErrDamaged, seq, size),
 		func(a Archived) bool { return a.Has(seq) })
 }
 
-// MissingTile returns the error of a tile that is not stored: an ArchivedError, or else
-// ErrNotFound.
+// MissingTile returns the error for a tile that is not stored: an ArchivedError if the tile was
+// archived, and otherwise ErrNotFound.
 func MissingTile(ctx context.Context, log Reader, level uint8, index uint64) error {
 	return unlessArchived(ctx, log, ErrNotFound, func(a Archived) bool { return a.HasTile(level, index) })
 }
 
-// unlessArchived returns err, or an ArchivedError if the store has given up what is missing.
+// unlessArchived returns err, or an ArchivedError if the missing item was archived.
 func unlessArchived(ctx context.Context, log Reader, err error, has func(Archived) bool) error {
 	a, failed := ReadArchived(ctx, log)
 	switch {
@@ -73,8 +74,8 @@ func (a Archived) Text() []byte {
 	return text
 }
 
-// Follows returns an error unless a can follow what was archived before, in a ledger with size
-// entries. The last entry stays in the store.
+// Follows returns an error unless a can replace before in a ledger with size entries. The last
+// entry must stay in the store.
 func (a Archived) Follows(before Archived, size uint64) error {
 	switch {
 	case a.Below%TileHashes != 0:
@@ -87,29 +88,29 @@ func (a Archived) Follows(before Archived, size uint64) error {
 	return nil
 }
 
-// Has reports whether an entry may be missing in the store.
+// Has reports whether an entry may be missing from the store.
 func (a Archived) Has(seq uint64) bool { return seq < a.Below }
 
-// HasTile reports whether a tile may be missing in the store.
+// HasTile reports whether a tile may be missing from the store.
 func (a Archived) HasTile(level uint8, index uint64) bool {
 	return level == 0 && index < a.Below/TileHashes
 }
 
-// ArchivedError: what was asked for is not in the store, but in a copy of the log.
+// ArchivedError means that the requested item is not in the store but in a copy of the log.
 type ArchivedError struct{ Archived }
 
-// Error says what happened, and what to do.
+// Error names the copy and says what to do.
 func (e *ArchivedError) Error() string {
 	return fmt.Sprintf("the entries below %d are not in the database, but in the published copy at %s: give --archive and --publish with that URL", e.Below, e.Place)
 }
 
-// Archiver is a Store that can give up old entries. Its methods Entry, Entries, and Tile return an
-// ArchivedError for what was given up.
+// Archiver is a Store that can archive old entries. Its methods Entry, Entries, and Tile return an
+// ArchivedError for archived items.
 type Archiver interface {
 	Store
 	// Archive deletes the entries below a.Below, except for those in keep, and the tiles of level
 	// 0 over them, and stores a, all atomically and durably. The caller has verified that the copy
-	// has them. If Archive returns an error, either all was done or nothing. It does not delay
-	// commits. It returns ErrConflict if more was archived before.
+	// has them. If Archive returns an error, either all of this has happened or none of it.
+	// Archive does not delay commits. It returns ErrConflict if more was archived before.
 	Archive(ctx context.Context, a Archived, keep []uint64) error
 }

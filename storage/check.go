@@ -5,10 +5,11 @@ import "context"
 // KeyChecker is a Database that can compare every stored key with the logs.
 type KeyChecker interface {
 	// CheckKeys reads every key of the database in bounded memory. logs maps the name of a
-	// ledger to a summary of its log; keys of other ledgers are not checked. Every other key
-	// must follow from one of the logs. CheckKeys returns the first stray key of each ledger
-	// and of the database itself. The caller must make sure that there are no writers.
-	// progress, if not nil, is called from time to time with the number of keys read.
+	// ledger to a summary of its log; keys of other ledgers are not checked. Every checked
+	// key must follow from one of the logs. CheckKeys returns the first stray key of each
+	// ledger and of the database itself. The caller must make sure that there are no
+	// writers. progress, if not nil, is called from time to time with the number of keys
+	// read.
 	CheckKeys(ctx context.Context, logs map[string]LogSummary, progress func(keys uint64)) ([]*Stray, error)
 }
 
@@ -32,10 +33,10 @@ type EventSummary struct {
 	Time     int64  // microseconds since 1970 UTC
 }
 
-// StrayKind says which kind of key a stray is.
+// StrayKind is the kind of a stray key.
 type StrayKind string
 
-// The kinds of strays.
+// The kinds of stray keys.
 const (
 	StrayEntry     StrayKind = "entry"
 	StrayTile      StrayKind = "tile"

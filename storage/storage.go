@@ -22,9 +22,9 @@ var (
 	// ErrConflict means that the stored head is not the one on which the commit builds, or a
 	// ledger with that name already exists. Nothing was written.
 	ErrConflict = errors.New("storage: conflict")
-	// ErrFrozen means that the ledger is frozen and takes no commits. Nothing was written.
+	// ErrFrozen means that the ledger is frozen and accepts no commits. Nothing was written.
 	ErrFrozen = errors.New("storage: ledger is frozen")
-	// ErrNoSpace means that free space is below the mark. Nothing was written. Writes succeed
+	// ErrNoSpace means that there is too little free space. Nothing was written. Writes succeed
 	// again when there is space.
 	ErrNoSpace = errors.New("storage: free space below the mark")
 	// ErrInUse means that another process has the database open.
@@ -33,7 +33,7 @@ var (
 	// ledger. Nothing was written.
 	ErrNotHeld = errors.New("storage: this server does not hold the ledger")
 	// ErrUnavailable means that the database does not answer, or has ended the operation. A read
-	// may succeed later. For a commit, see above.
+	// may succeed later. If a commit returns it, the outcome is unknown.
 	ErrUnavailable = errors.New("storage: the database does not answer")
 	// ErrLogOnly means that the database is a copy of logs, which has no content and no secrets.
 	ErrLogOnly = errors.New("storage: the database has only the log")
@@ -52,7 +52,7 @@ type Info struct {
 	Name    string    // lower-case letters, digits and '-', at most 64 bytes
 	Origin  string    // checkpoint origin (spec: Origin and keys)
 	Created time.Time // UTC
-	Frozen  bool      // all further writes are refused
+	Frozen  bool      // the ledger refuses all further writes
 	// RejectMismatch means that records whose claims do not match are refused, unless the
 	// request overrides it (spec: Refusals).
 	RejectMismatch bool
@@ -69,18 +69,18 @@ type Head struct {
 // Content is one posted piece of content, with its place.
 type Content struct {
 	Digest Hash
-	Seq    uint64 // the event that posted it
-	Slot   uint16 // position among the content of that event
+	Seq    uint64 // seq of the event that posted it
+	Slot   uint16 // position among the pieces of content of that event
 	Bytes  []byte
 }
 
-// Redaction says that the event By withdraws the content of the record at Seq (spec:
+// Redaction means that the event By withdraws the content of the record at Seq (spec:
 // Redactions).
 type Redaction struct {
 	Seq uint64 // seq of the record; it is before the batch
 	By  uint64 // seq of the content_redacted event; it is in the batch
-	// Digests are the digests of all content that the record names and thus no longer needs.
-	// Other digests are ignored.
+	// Digests are the digests of all content that the record names, and that it therefore no
+	// longer needs. Other digests are ignored.
 	Digests []Hash
 }
 
@@ -102,26 +102,26 @@ type Tile struct {
 // Batch is everything that one commit makes durable together.
 type Batch struct {
 	Head    Head
-	Entries [][]byte // the first entry has the old head's Size as its seq
+	Entries [][]byte // the seq of the first entry is the old head's Size
 	Tiles   []Tile
 	// Contents belong to events of this batch, each to its own slot, in the order of the
 	// events. An event needs its content until it is redacted. Content that the ledger already
 	// has is not stored again.
 	Contents []Content
-	// Redactions are applied before Contents. Content that no record needs any longer is
-	// deleted, with all keys that lead to it; then the content of this batch is stored. Of
-	// several redactions of one record, the first one counts.
+	// Redactions are applied before Contents. Content that no record needs any longer is deleted,
+	// with all keys that lead to it. After that, the content of this batch is stored. If a record
+	// has several redactions, the first one counts.
 	Redactions []Redaction
-	// Keys are claimed by events of this batch. A key that is already claimed passes to the
-	// later event.
+	// Keys are claimed by events of this batch. If a key is already claimed, the later event gets
+	// it.
 	Keys []Key
 }
 
-// Reader reads one ledger. It never waits for a writer. Its methods are safe for concurrent
-// use, and the caller owns the slices that they return. If the context is done before the
-// call, they return its error. Anything below the head that is missing or
-// unreadable counts as damage: the error then says what and where, and is never ErrNotFound. What
-// was archived gives an ArchivedError (Archiver).
+// Reader reads one ledger. It never waits for a writer. Its methods are safe for concurrent use,
+// and the caller owns the slices that they return. If the context is done before the call, they
+// return its error. A missing or unreadable item below the head counts as damage: the error names
+// the item and is never ErrNotFound. For an archived item, the error is an ArchivedError (see
+// Archiver).
 type Reader interface {
 	// Head returns the last committed head.
 	Head(ctx context.Context) (Head, error)
@@ -131,12 +131,12 @@ type Reader interface {
 	Tile(ctx context.Context, level uint8, index uint64) ([]byte, error)
 	// Entry returns the entry at seq, or ErrNotFound at or beyond the head.
 	Entry(ctx context.Context, seq uint64) ([]byte, error)
-	// Entries yields the entries from a sequence number on, in order and without gaps, up to
-	// the head at the time of the call. The bytes are valid only until the next step and must
-	// not be changed. A missing entry ends the iteration with an error.
+	// Entries yields the entries from this sequence number on, in order and without gaps, up to
+	// the head at the time of the call. The bytes are valid only until the next step and must not
+	// be changed. A missing entry ends the iteration with an error.
 	Entries(ctx context.Context, from uint64) iter.Seq2[Entry, error]
 	// Content returns the bytes stored under a SHA-256. It returns ErrNotFound if the ledger
-	// never had them or they are erased. The store does not check the hash.
+	// never had them, or if they are erased. The store does not check the hash.
 	Content(ctx context.Context, digest Hash) ([]byte, error)
 	// References yields the seqs of the records that need a piece of content, each once, in
 	// ascending order. It yields none if the ledger never had the content or it is erased. It
@@ -148,9 +148,9 @@ type Reader interface {
 	// Redaction returns the seq of the event that withdrew the content of the record at seq,
 	// or ErrNotFound if no event below the head withdrew it.
 	Redaction(ctx context.Context, seq uint64) (by uint64, err error)
-	// Redactions yields all stored redactions in the order of their records, without digests.
-	// It leaves out redactions of later commits. It does yield redactions by or of an event
-	// beyond the head, which no commit can have written; the caller treats them as damage.
+	// Redactions yields all stored redactions in the order of their records, without digests. It
+	// leaves out redactions of later commits. However, it yields redactions by or of an event
+	// beyond the head, which no commit can have written. The caller treats these as damage.
 	Redactions(ctx context.Context) iter.Seq2[Redaction, error]
 	// Key returns the claim of an idempotency key, or ErrNotFound if the key is not claimed
 	// below the head.
@@ -198,8 +198,8 @@ type Leased interface {
 type Database interface {
 	// Ledgers returns the descriptions of the ledgers, sorted by name.
 	Ledgers(ctx context.Context) ([]Info, error)
-	// Ledger opens a ledger, or returns ErrNotFound if it does not exist. Stores of the same
-	// name share their state.
+	// Ledger opens a ledger, or returns ErrNotFound if it does not exist. Stores that are opened
+	// with the same name share their state.
 	Ledger(ctx context.Context, name string) (Store, error)
 	// Create creates an empty ledger, durably. It returns ErrConflict if the name is taken.
 	Create(ctx context.Context, info Info) (Store, error)

@@ -17,10 +17,10 @@ type AnswerCheck interface {
 	// Begin runs before the audit fetches the checkpoint that it audits.
 	Begin(ctx context.Context, a *Auditor) error
 	// Entry receives each verified entry of the log, in order. During Finish, Walk.CatchUp
-	// passes it the entries that the log has gained. The entry is valid during the call.
+	// calls Entry with the entries that the log has gained. The entry is valid during the call.
 	Entry(e audit.Walked) error
-	// Finish compares answers and adds what it finds to the report. The Walk is valid during
-	// the call.
+	// Finish compares answers and adds its findings to the report. The Walk is valid during the
+	// call.
 	Finish(ctx context.Context, w *Walk) error
 	// Close releases what Begin acquired.
 	Close() error
@@ -31,17 +31,17 @@ type AnswerCheck interface {
 type Walk struct {
 	*Auditor
 	log        *fetch.Log
-	at         audit.Position // where the walk ended
+	at         audit.Position // the position at which the walk ended
 	past       *pastFiles
 	tiles      sync.Mutex        // held while a tile of past is read
 	content    *contentChecker   // nil unless content is checked
-	redactedBy map[uint64]uint64 // the redacting event of each redacted record
+	redactedBy map[uint64]uint64 // by record: the event that redacted it
 }
 
 // Options returns the options of the audit, with their defaults.
 func (a *Auditor) Options() Options { return a.options }
 
-// Client returns the client for the audited ledger.
+// Client returns the client with which the audit sends its requests.
 func (a *Auditor) Client() *fetch.Client { return a.client }
 
 // Keys returns the trusted keys and their known successors.
@@ -50,8 +50,8 @@ func (a *Auditor) Keys() []*proofs.Verifier { return a.keys }
 // Report returns the report of the audit so far.
 func (a *Auditor) Report() *Report { return a.report }
 
-// OpenLog fetches the current checkpoint. The audit remembers it: later checkpoints must extend
-// it.
+// OpenLog fetches the current checkpoint. The audit remembers the checkpoint: later ones must
+// extend it.
 func (a *Auditor) OpenLog(ctx context.Context) (*fetch.Log, error) {
 	log, err := fetch.OpenLog(ctx, a.client, a.keys, a.options.Parallel)
 	if err != nil {

@@ -38,12 +38,12 @@ type contentChecker struct {
 	memory  *semaphore.Weighted // limits the bytes of content in memory
 
 	// The goroutine of the walk owns the fields below.
-	running int           // number of jobs whose results have not been taken yet
-	damage  *audit.Damage // damage at the smallest entry so far
+	running int           // number of jobs whose results have not been received yet
+	damage  *audit.Damage // damage at the lowest seq so far
 	last    uint64        // latest redacting event that the server named
 	good    uint64        // number of valid pieces
 	rebuilt []*audit.Rebuilder
-	goneBy  map[uint64]uint64 // by record: the redacting event according to the server
+	goneBy  map[uint64]uint64 // by record: the redacting event that the server named
 }
 
 // contentJob is a record whose content is to be checked.
@@ -57,7 +57,7 @@ type contentResult struct {
 	seq     uint64
 	fetched int // number of pieces
 	pieces  uint64
-	goneBy  *uint64 // redacting event according to the server
+	goneBy  *uint64 // seq of the redacting event that the server named
 	err     error   // an *audit.Damage, or the reason why the check failed
 }
 
@@ -96,8 +96,8 @@ func (c *contentChecker) stop() {
 	c.workers.Wait()
 }
 
-// add submits the record of an event, if it has one. Records without content are included,
-// because nothing else checks their digests.
+// add submits the record of an event, if the event has one. Records without content are
+// included, because nothing else checks their digests.
 func (c *contentChecker) add(e audit.Walked) error {
 	if e.Body.Kind == record.LedgerCreated {
 		return c.readMemberSecret(e.Body)
@@ -110,7 +110,7 @@ func (c *contentChecker) add(e audit.Walked) error {
 
 // readMemberSecret fetches the secret of payload members before the first job.
 func (c *contentChecker) readMemberSecret(created *event.Body) error {
-	var refused error // set if the server refuses to return the secret; this is not damage
+	var refused error // set if the server refuses to return the secret, which is not damage
 	secret, err := audit.MemberSecret(created, func() ([]byte, error) {
 		answer, err := c.client.Get(c.ctx, "/member-secret", maxMemberSecret)
 		switch {
@@ -137,8 +137,8 @@ func (c *contentChecker) readMemberSecret(created *event.Body) error {
 	return err
 }
 
-// submit passes a job to a worker. While all workers are busy, it takes results. An error ends
-// the walk.
+// submit passes a job to a worker. While all workers are busy, it processes results. An error
+// ends the walk.
 func (c *contentChecker) submit(job contentJob) error {
 	for {
 		select {
@@ -200,8 +200,9 @@ func (c *contentChecker) finish(report *Report) error {
 	return nil
 }
 
-// check checks the content of one record. It does not fetch cached pieces again, except one of
-// them, whose answer shows whether the record is redacted.
+// check checks the content of one record. It does not fetch cached pieces again. If
+// all are cached, it fetches the last one again, because the answer shows whether the record is
+// redacted.
 func (c *contentChecker) check(ctx context.Context, rebuilder *audit.Rebuilder, job contentJob) contentResult {
 	result := contentResult{seq: job.seq}
 	var document pyjson.Document
@@ -210,7 +211,7 @@ func (c *contentChecker) check(ctx context.Context, rebuilder *audit.Rebuilder, 
 	}
 	named, size, err := namedPieces(job.seq, document.Root())
 	if err == nil {
-		size = min(size, maxContent) // limited, because a larger piece would need more memory than is allowed
+		size = min(size, maxContent) // limited because a larger piece would need more memory than is allowed
 		err = c.memory.Acquire(ctx, size)
 	}
 	if err != nil {
@@ -251,7 +252,7 @@ const (
 	maxContent    = 64 << 20 // maximum size of one piece
 	cachedContent = 64 << 20 // total size of the pieces in the cache
 
-	maxMemberSecret = 1 << 10 // size of the answer that contains the secret of payload members
+	maxMemberSecret = 1 << 10 // maximum size of the answer that contains the secret of payload members
 )
 
 // maxRecordContent is the maximum total size of one record's content that is audited, in
@@ -264,11 +265,11 @@ func namedPieces(seq uint64, event pyjson.Value) (named []contentPiece, size int
 	for name, value := range event.Member("record").Member("content").Members() {
 		digest, err := proofs.ParseHash(string(value.Member("sha256").Text()))
 		if err != nil {
-			return nil, 0, err // cannot happen, because the walk has checked the event
+			return nil, 0, err // cannot happen, because the walk has already checked the event
 		}
 		given, err := strconv.ParseUint(string(value.Member("size").Raw()), 10, 64)
 		if err != nil || given > maxContent {
-			given = maxContent + 1 // larger than any piece
+			given = maxContent + 1 // also limits each piece, so that the sum cannot overflow
 		}
 		named = append(named, contentPiece{string(name.Text()), digest, int64(given)})
 		if size += int64(given); size > maxRecordContent {
@@ -278,7 +279,7 @@ func namedPieces(seq uint64, event pyjson.Value) (named []contentPiece, size int
 	return named, size, nil
 }
 
-// piece fetches a piece of content. goneBy is set if the server says that the content was
+// piece fetches a piece of content. goneBy is not nil if the server says that the content was
 // redacted. piece reads no more bytes than the event states.
 func (c *contentChecker) piece(ctx context.Context, seq uint64, n contentPiece) (piece []byte, goneBy *uint64, err error) {
 	answer, err := c.client.Get(ctx, contentPath(seq, n.name), min(n.size, maxContent))

@@ -10,8 +10,8 @@ var (
 	// ErrStateDamaged means that the state was changed after an audit wrote it. This is not a
 	// statement about the ledger.
 	ErrStateDamaged = errors.New("the state is damaged")
-	// ErrStateMismatch means that the state belongs to another log, or another version of this
-	// package wrote it.
+	// ErrStateMismatch means that the state belongs to another log, or that another version of
+	// this package wrote it.
 	ErrStateMismatch = errors.New("the state belongs to another log or another version of this program")
 	// ErrStateIncomplete means that the folder of an earlier audit exists, but the state file
 	// does not.
@@ -22,8 +22,8 @@ var (
 
 // StateError reports a state that an audit cannot start from. The audit did not change it.
 type StateError struct {
-	File   string // the state file
-	Folder string // the folder beside it
+	File   string // path of the state file
+	Folder string // path of the folder beside the state file
 	Reason error  // one of the ErrState errors; nil if reading or writing a file failed
 	Err    error
 }
@@ -31,7 +31,7 @@ type StateError struct {
 // Error names the file and says what is wrong.
 func (e *StateError) Error() string { return fmt.Sprintf("the state %s: %v", e.File, e.Err) }
 
-// Unwrap returns the reason, if there is one, and the error.
+// Unwrap returns the reason, if any, and the error.
 func (e *StateError) Unwrap() []error {
 	if e.Reason == nil {
 		return []error{e.Err}
@@ -42,7 +42,7 @@ func (e *StateError) Unwrap() []error {
 // NoteError reports a checkpoint in Options.Against that the log's keys did not sign, or that
 // belongs to another log.
 type NoteError struct {
-	Name string // name of the Note
+	Name string // Note.Name
 	Err  error
 }
 
@@ -55,7 +55,7 @@ func (e *NoteError) Unwrap() error { return e.Err }
 // UncheckableError reports that something cannot be audited, for example because the token
 // lacks a right. It is not a statement about the ledger.
 type UncheckableError struct {
-	What   string // "the content", "receipts", "the answers"
+	What   string // "the content", "receipts", or "the answers"
 	Reason string
 }
 

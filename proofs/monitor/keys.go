@@ -11,16 +11,16 @@ import (
 )
 
 // followKeys finds the successors of the given keys by their handovers. The state has the keys
-// from the log's events as far as earlier walks read them. Statements of the server count only
-// as far as handovers prove them. They do not say up to which size a key signs; the walk takes
-// that from the events. They also do not add predecessors of the given keys, which may have
-// been stolen after they were retired.
+// from the events that earlier walks have read. Statements of the server count only if
+// handovers prove them. The size up to which a key signs comes from the events that the walk
+// reads, not from the server. followKeys adds no predecessors of the given keys, because these
+// may have been stolen after they were retired.
 func (a *Auditor) followKeys(ctx context.Context) error {
 	answer, err := a.client.Get(ctx, "/log/key", fetch.MaxNote)
 	if err != nil && !errors.Is(err, fetch.ErrTooLong) {
 		return err
 	}
-	var served *proofs.KeyHistory // nil as long as the given keys may be enough
+	var served *proofs.KeyHistory // nil if the server has no valid list of keys
 	if err == nil && answer.Status == http.StatusOK {
 		if served, err = proofs.ParseLogKey(answer.Body); err != nil {
 			served = nil
@@ -34,8 +34,8 @@ func (a *Auditor) followKeys(ctx context.Context) error {
 	return nil
 }
 
-// takeKeys sets the successors of the given keys, according to the walked log and to the
-// server. Either history can be nil.
+// takeKeys sets the successors of the given keys according to the histories of the walked log
+// and of the server. Either history can be nil.
 func (a *Auditor) takeKeys(walked, served *proofs.KeyHistory) {
 	a.keys, a.known, a.histories = nil, nil, nil
 	if walked != nil {
@@ -63,7 +63,7 @@ func (a *Auditor) takeKeys(walked, served *proofs.KeyHistory) {
 	}
 }
 
-// bounded returns the given keys. Keys that the walked log has retired are bounded.
+// bounded returns the given keys. Those that the walked log has retired are bounded.
 func (a *Auditor) bounded() []*proofs.Verifier {
 	var list []*proofs.Verifier
 	if walked := a.state.history(); walked != nil {

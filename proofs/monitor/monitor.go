@@ -24,25 +24,25 @@ type Options struct {
 	// in a folder with the same name and ".d" appended. Both are created if absent. If State
 	// is empty, nothing is stored.
 	State string
-	// Against are checkpoints that other parties have seen. The log must extend them.
+	// Against holds checkpoints that other parties have seen. The log must extend them.
 	Against []Note
-	// Copy says that the server is a published copy, which has only the log. The report then lists
-	// content, answers, and receipts as not checked if they are requested.
+	// Copy means that the server is a published copy, which has only the log. The report then
+	// lists content, answers, and receipts as not checked if they are requested.
 	Copy bool
 	// Content also fetches all content and rebuilds every record from it.
 	Content bool
-	// Receipts is the number of entries whose receipts are fetched and verified, and also the
-	// number of consistency proofs.
+	// Receipts is the number of receipts that are fetched and verified, and also the number of
+	// consistency proofs.
 	Receipts int
 	// Answers, if not nil, compares the server's answers with the log. No other audit may use
 	// the same AnswerCheck at the same time.
 	Answers AnswerCheck
 	// Seed determines the entries for Receipts and the questions for Answers. If it is 0, the
-	// audit chooses one at random, which the server cannot know. The report contains it.
+	// audit chooses a random seed, which the server cannot know. The report contains the seed.
 	Seed uint64
 
-	Timeout  time.Duration // for one attempt of a request; 0 means a minute
-	Parallel int           // number of requests at once; 0 means 8
+	Timeout  time.Duration // for each attempt of a request; 0 means one minute
+	Parallel int           // number of concurrent requests; 0 means 8
 
 	// Log receives warnings that do not end the audit; nil discards them.
 	Log *slog.Logger
@@ -53,11 +53,11 @@ type Options struct {
 
 // Note is a signed checkpoint.
 type Note struct {
-	Name string // names the note in messages, for example a file name
+	Name string // name of the note in messages, for example a file name
 	Text []byte
 }
 
-// withDefaults replaces zero values with the defaults that they stand for.
+// withDefaults replaces zero values with the defaults.
 func (o Options) withDefaults() Options {
 	for o.Seed == 0 {
 		o.Seed = rand.Uint64() >> 11 // #nosec G404 -- a server cannot know it; 53 bits are exact in every JSON reader
@@ -93,17 +93,17 @@ func (o Options) requested() (checks []string) {
 // Auditor is one running audit. AnswerCheck receives it.
 type Auditor struct {
 	options Options
-	// impossible lists the requested checks that a copy does not allow. They are removed from
-	// the options.
+	// impossible lists the requested checks that a copy cannot support. They are removed from the
+	// options.
 	impossible []string
 	keys       []*proofs.Verifier // the trusted keys and all their successors
-	// known are keys and all keys that these replaced. If only a predecessor has signed, the
+	// known contains keys and all keys that these replaced. If only a predecessor has signed, the
 	// signature counts only if the walked log confirms it.
 	known     []*proofs.Verifier
-	histories []*proofs.KeyHistory // key histories from which keys and known come
+	histories []*proofs.KeyHistory // the key histories from which keys and known were computed
 	client    *fetch.Client
 	state     *state
-	others    []audit.Seen // checkpoints that others have seen
+	others    []audit.Seen // checkpoints that other parties have seen
 	older     []olderNote  // checkpoints that the newest key has not signed
 	report    *Report
 }
@@ -132,16 +132,16 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return report, err
 }
 
-// Follow repeats the audit until the context is canceled or something is wrong. It calls each
-// with the first report, with a report whenever the log has grown, and with the last report,
-// which says what is wrong. If the server stops answering, Follow logs a warning and tries
-// again after the interval. It returns nil if the context is canceled or a report is not
-// clean. Otherwise it returns an error of Run or of each.
+// Follow repeats the audit until the context is canceled or something is wrong. It calls each with
+// the first report, with a report whenever the log has grown, and with the last report, which says
+// what is wrong. If the server stops answering, Follow logs a warning and tries again after the
+// interval. It returns nil if the context is canceled or a report is not clean. Otherwise it
+// returns the error of Run or of each.
 func Follow(ctx context.Context, o Options, interval time.Duration, each func(*Report) error) error {
 	return with(ctx, o, func(a *Auditor) error { return a.follow(ctx, interval, each) })
 }
 
-// with prepares an audit, passes it to do, and then releases its resources.
+// with prepares an audit, calls do with it, and then releases its resources.
 func with(ctx context.Context, o Options, do func(*Auditor) error) error {
 	a := &Auditor{options: o.withDefaults()}
 	if o.Copy {

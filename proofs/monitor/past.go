@@ -40,20 +40,20 @@ type pastFiles struct {
 	kept      pastMark
 }
 
-// runningSum is the SHA-256 of the bytes that a file has so far.
+// runningSum is the running SHA-256 of a file's bytes.
 type runningSum struct {
 	hash  hash.Cloner
 	bytes int64
 }
 
-// pastMark is the state of the files at some position, which cut restores.
+// pastMark is the state of the files at one position, which cut restores.
 type pastMark struct {
 	size, uses uint64
 	sums       map[string]runningSum
 }
 
-// fileSum is the length and the checksum of a file according to the state file. An interrupted
-// audit may have written more bytes, which are ignored.
+// fileSum is the length and the checksum of a file according to the state file. If an
+// interrupted audit has written more bytes, they are ignored.
 type fileSum struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
@@ -66,8 +66,8 @@ type keyFile struct {
 	dirty     bool   // the file was written since the last call of Sync
 }
 
-// In a log with a hundred million keys, each key file has about a hundred megabytes. One key
-// file at a time is in memory.
+// In a log with a hundred million keys, each key file is about a hundred megabytes long. Only
+// one key file at a time is in memory.
 const (
 	manyKeyFiles = 64
 	factsBuffer  = 64 << 10
@@ -288,7 +288,7 @@ func (p *pastFiles) Mark(seq uint64, flags audit.Facts) error {
 	return err
 }
 
-// Keep implements audit.Past. A partial tile is a prefix of the same tile when it has grown.
+// Keep implements audit.Past. A partial tile is a prefix of the tile after it has grown.
 func (p *pastFiles) Keep(t proofs.TileData) error {
 	f, err := p.tileFile(t.Level)
 	if err != nil {

@@ -91,8 +91,8 @@ func (a *Auditor) verifyReceipt(log *fetch.Log, seq uint64, body []byte) error {
 	return a.sameTree(r.Proof.Checkpoint, log.Checkpoint())
 }
 
-// sameTree checks that a checkpoint signs the walked tree. If the log was walked further in
-// the meantime, the report has a later checkpoint than walked.
+// sameTree checks that a checkpoint signs the walked tree. If the log has been walked further
+// since then, the report's checkpoint is later than walked.
 func (a *Auditor) sameTree(note, walked []byte) error {
 	checkpoint, err := proofs.OpenCheckpoint(note, a.keys...)
 	if err != nil {
@@ -113,7 +113,7 @@ func (a *Auditor) verifyConsistency(ctx context.Context, log *fetch.Log, first u
 	var answer struct {
 		AsOf       uint64   `json:"as_of"`
 		Hashes     []string `json:"hashes"`
-		Checkpoint *string  `json:"checkpoint"` // present if the second size is the head
+		Checkpoint *string  `json:"checkpoint"` // present if the second size is the size of the head
 	}
 	strict := json.NewDecoder(bytes.NewReader(body))
 	strict.DisallowUnknownFields()

@@ -25,8 +25,8 @@ type Finding struct {
 	Seq      *uint64    `json:"seq,omitempty"`   // seq of the entry
 	Tile     string     `json:"tile,omitempty"`  // path of a tile or bundle
 	Name     string     `json:"name,omitempty"`  // name of the content or the check
-	Query    string     `json:"query,omitempty"` // path of the question
-	Row      string     `json:"row,omitempty"`   // row of the answer
+	Query    string     `json:"query,omitempty"` // path of the question, with its parameters
+	Row      string     `json:"row,omitempty"`   // identifies the row of the answer
 	Expected string     `json:"expected,omitempty"`
 	Got      string     `json:"got,omitempty"`
 	Message  string     `json:"message"`
@@ -56,17 +56,17 @@ func (f Finding) String() string {
 	return text
 }
 
-// Report is the outcome of one audit.
+// Report is the result of one audit.
 type Report struct {
 	// Clean means that nothing is wrong and the server withheld nothing.
 	Clean   bool   `json:"clean"`
 	Ledger  string `json:"ledger"`
 	Origin  string `json:"origin,omitempty"`
-	Size    uint64 `json:"size"`   // entries that the checkpoint covers
+	Size    uint64 `json:"size"`   // number of entries that the checkpoint covers
 	Root    string `json:"root"`   // signed root of the tree
-	Walked  uint64 `json:"walked"` // entries that this audit has checked
+	Walked  uint64 `json:"walked"` // number of entries that this audit has checked
 	KeyUses uint64 `json:"key_uses"`
-	Time    string `json:"time"` // when this audit began
+	Time    string `json:"time"` // time at which this audit began
 	// Earlier says which entries earlier audits have checked, and when. It is absent if this
 	// audit has checked all entries.
 	Earlier *CheckedAt `json:"earlier,omitempty"`
@@ -77,16 +77,16 @@ type Report struct {
 	FirstTime  string            `json:"first_time,omitempty"`
 	LastTime   string            `json:"last_time,omitempty"`
 	Records    uint64            `json:"records"`
-	Mismatched uint64            `json:"mismatched"`  // records with a claim that does not match
-	Refused    uint64            `json:"refused"`     // refusals in the log
-	ChosenKeys uint64            `json:"chosen_keys"` // records whose idempotency key does not follow from their run_id
+	Mismatched uint64            `json:"mismatched"`  // number of records with a claim that does not match
+	Refused    uint64            `json:"refused"`     // number of refusals in the log
+	ChosenKeys uint64            `json:"chosen_keys"` // number of records whose idempotency key does not follow from their run_id
 	States     map[string]uint64 `json:"states,omitempty"`
-	// Set if content was requested.
+	// Set if Options.Content was set.
 	Contents  uint64 `json:"contents,omitempty"`
-	Redacted  uint64 `json:"redacted,omitempty"`  // records whose content the log says is erased
-	Derived   uint64 `json:"derived,omitempty"`   // records rebuilt from their content
-	Confirmed uint64 `json:"confirmed,omitempty"` // rebuilt records whose digest was confirmed
-	// Set if answers were requested.
+	Redacted  uint64 `json:"redacted,omitempty"`  // number of records whose content has been erased according to the log
+	Derived   uint64 `json:"derived,omitempty"`   // number of records rebuilt from their content
+	Confirmed uint64 `json:"confirmed,omitempty"` // number of rebuilt records whose digest was confirmed
+	// Set if Options.Answers was set.
 	AsOf     uint64 `json:"as_of,omitempty"`
 	Queries  uint64 `json:"queries,omitempty"`
 	Rows     uint64 `json:"rows,omitempty"`
@@ -94,7 +94,7 @@ type Report struct {
 	Seed     uint64 `json:"seed,omitempty"` // the seed that determined the questions and their order
 	// Unchecked lists requested checks that could not be made.
 	Unchecked []string  `json:"unchecked,omitempty"`
-	Withheld  bool      `json:"-"` // some checks were not made because the server withheld data
+	Withheld  bool      `json:"-"` // some requested checks were not made because the server withheld data
 	Findings  []Finding `json:"findings"`
 }
 
@@ -139,7 +139,7 @@ func newReport(a *Auditor) *Report {
 	return r
 }
 
-// walked copies the totals of a walk that has reached a position and found all entries valid.
+// walked copies the totals at the position that a walk has reached without finding damage.
 func (r *Report) walked(at audit.Position) {
 	t := at.Tally
 	r.FirstTime, r.LastTime = t.First, at.Time
@@ -147,7 +147,7 @@ func (r *Report) walked(at audit.Position) {
 	r.States = map[string]uint64{string(record.Live): t.Live(), string(record.Failed): t.Failed, string(record.Stale): t.Stale, string(record.Quarantined): t.Quarantined}
 }
 
-// rememberDone stores in the state which of the optional checks have succeeded.
+// rememberDone records in the state which of the optional checks have succeeded.
 func (a *Auditor) rememberDone() error {
 	now := CheckedAt{a.report.Size, a.report.Time}
 	if !a.options.Content && a.options.Answers == nil && a.options.Receipts == 0 {

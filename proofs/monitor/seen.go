@@ -20,8 +20,8 @@ type seenNote struct {
 // belong to one log.
 const maxSeen = 64
 
-// olderNote is a checkpoint that only older keys have signed. A thief of a retired key could
-// have signed it, so checkOlder decides after the walk whether it counts.
+// olderNote is a checkpoint that only older keys have signed. Because a thief of a retired key
+// could have signed it, checkOlder decides after the walk whether it counts.
 type olderNote struct {
 	Note
 	checkpoint proofs.Checkpoint
@@ -44,9 +44,9 @@ func (a *Auditor) openAgainst() error {
 	return nil
 }
 
-// checkOlder compares the walked log with checkpoints that older keys have signed. It refuses
-// a checkpoint if, at its size, its keys no longer signed or had to sign together with another
-// key.
+// checkOlder compares the walked log with checkpoints that older keys have signed. It reports
+// a checkpoint as wrong if, at that size, the keys that signed it were retired already or had
+// to sign together with another key.
 func (a *Auditor) checkOlder(at audit.Position, past audit.Past) error {
 	if len(a.older) == 0 || at.Keys == nil {
 		return nil
@@ -123,8 +123,8 @@ func (a *Auditor) rememberDamaged(ctx context.Context, log *fetch.Log, d *audit.
 	return a.see(ctx, log)
 }
 
-// see stores a checkpoint that may belong to a different log from the earlier ones. It
-// replaces only checkpoints that it provably extends.
+// see stores a checkpoint that may belong to a different log than the earlier ones. It
+// replaces only those that the new checkpoint provably extends.
 func (a *Auditor) see(ctx context.Context, log *fetch.Log) error {
 	now, err := a.openSeen(log)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"colophon/storage"
 )
 
-// Versions of the state file. Version 1 had no checksums; its checkpoints are kept, and the
-// log is walked again.
+// Versions of the state file. A state of version 1 has no checksums, so only its checkpoints
+// are kept, and the log is walked again.
 const (
 	stateVersion      = 2
 	firstStateVersion = 1
@@ -38,9 +38,9 @@ type stateFile struct {
 	// to 63 later notes for which this was not shown.
 	Checkpoint string   `json:"checkpoint"`
 	Unproved   []string `json:"unproved,omitempty"`
-	// The walked part of the log: the number of entries, the event_hash and time of the last
-	// one, and the compact range of the tree (the roots of its complete subtrees, largest
-	// first).
+	// The fields below describe the walked part of the log: the number of entries, the
+	// event_hash and time of the last one, and the compact range of the tree (the roots of
+	// its complete subtrees, largest first).
 	Size         uint64   `json:"size"`
 	Tip          string   `json:"tip"`
 	Time         string   `json:"time"`
@@ -52,17 +52,17 @@ type stateFile struct {
 	// Keys are the log's keys according to its events, in the form of log/key; absent before
 	// the first walk.
 	Keys *proofs.KeyHistory `json:"keys,omitempty"`
-	// MemberSecretHash is the log's commitment to the secret of payload members; "" if it
-	// makes none.
+	// MemberSecretHash is the log's commitment to the secret of payload members; "" if there
+	// is none.
 	MemberSecretHash string `json:"member_secret_hash,omitempty"`
 	// Tally holds totals over the walked events.
 	Tally audit.Tally `json:"tally"`
-	// Checked says for each check, by name, when it last succeeded.
+	// Checked holds, by the name of a check, when it last succeeded.
 	Checked map[string]CheckedAt `json:"checked"`
 	// Files holds the lengths and checksums of the files in the folder.
 	Files map[string]fileSum `json:"files"`
-	// Checksum is the SHA-256 of this file with an empty checksum. Later versions must keep
-	// this rule.
+	// Checksum is the SHA-256 of this file with an empty checksum. All later versions of the
+	// file must keep this member.
 	Checksum string `json:"checksum"`
 }
 
@@ -84,8 +84,8 @@ func (s stateFile) encode() ([]byte, error) {
 	return slices.Concat(before, []byte(checksumOf(text)), after), nil
 }
 
-// cutChecksum splits the text of a state file at its checksum, which has this number of
-// digits.
+// cutChecksum splits the text of a state file at its checksum. digits is the length of the
+// checksum.
 func cutChecksum(text []byte, digits int) (before, after []byte, found bool) {
 	const name = `"checksum": "`
 	at := bytes.LastIndex(text, []byte(name)) + len(name)
@@ -116,16 +116,16 @@ func checksumOf(text []byte) string {
 
 // state is the state of a running audit.
 type state struct {
-	file    string    // empty if the audit stores nothing
+	file    string    // folder beside the state file; empty if the audit stores nothing
 	lock    io.Closer // excludes other audits; nil if the audit stores nothing
 	past    *pastFiles
 	at      audit.Position
 	uses    uint64               // number of uses of idempotency keys so far
 	checked uint64               // number of entries whose idempotency keys were compared
 	seen    []seenNote           // signed checkpoints, the oldest first
-	keys    []*proofs.Verifier   // trusted keys
-	done    map[string]CheckedAt // when each check last succeeded
-	// converted means that the state has an earlier version and the log is walked again.
+	keys    []*proofs.Verifier   // the trusted keys
+	done    map[string]CheckedAt // by check: when it last succeeded
+	// converted means that the state was of an earlier version, so the log is walked again.
 	converted     bool
 	convertedKeys *proofs.KeyHistory // the keys in a state of version 1
 }
@@ -261,7 +261,7 @@ func (m *state) read(text []byte, known []*proofs.Verifier) error {
 }
 
 // convert restores the checkpoints of a state without checksums. They are signed, so damage
-// cannot forge them. A new walk restores the rest.
+// to the file cannot forge them. A new walk restores everything else.
 func (m *state) convert(s *stateFile, known []*proofs.Verifier) (err error) {
 	if s.Checksum != "" || s.Files != nil {
 		return fmt.Errorf("%w: a state of version %d has no checksums", ErrStateDamaged, s.Version)
@@ -297,7 +297,7 @@ func (m *state) readSeen(s *stateFile, known []*proofs.Verifier) error {
 	return nil
 }
 
-// checkpoints returns the checkpoints in the state, with their sources.
+// checkpoints returns the checkpoints in the state, each with the party that saw it.
 func (m *state) checkpoints() []audit.Seen {
 	var seen []audit.Seen
 	for i, s := range m.seen {
@@ -348,7 +348,7 @@ func (m *state) readFolder(s *stateFile) (err error) {
 }
 
 // cut removes data beyond the walked entries from the folder. It makes the next walk compare
-// the keys that were not compared.
+// the keys that have not been compared yet.
 func (m *state) cut() error {
 	if m.checked != m.at.Size {
 		m.past.recheck()
@@ -414,7 +414,7 @@ func (m *state) Close() error {
 	return errors.Join(err, m.lock.Close())
 }
 
-// hexHashes returns hashes in the form of the state file.
+// hexHashes returns hashes as they are written in the state file.
 func hexHashes(hashes []proofs.Hash) []string {
 	texts := make([]string, len(hashes))
 	for i, h := range hashes {

@@ -72,7 +72,7 @@ func FuzzAuditState(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte, number uint8, at uint16, flip byte) {
 		state := filepath.Join(t.TempDir(), "state")
 		var s stateFile
-		if json.Unmarshal(text, &s) == nil && s.Checksum != "" { // with a valid checksum, the audit reads more of the file
+		if json.Unmarshal(text, &s) == nil && s.Checksum != "" { // the checksum is valid, so the audit reads more of the file
 			var err error
 			text, err = s.encode()
 			require.NoError(t, err)
@@ -109,7 +109,8 @@ func FuzzAuditState(f *testing.F) {
 	})
 }
 
-// An interrupted audit did not look for keys that two events claim. The next audit does.
+// An audit was interrupted before it looked for keys that two events claim. The next audit
+// looks for them.
 func TestKeysThatWereNotCompared(t *testing.T) {
 	log, keys, state := grownLog(t)
 	looked := func() (at int) {
@@ -131,7 +132,7 @@ func TestKeysThatWereNotCompared(t *testing.T) {
 	published := openLog(t, log, keys)
 	_, end, err := audit.Extend(t.Context(), log, audit.Options{Verifiers: keys}, audit.Extension{From: m.at, Past: m.past, Seen: a.seen()})
 	require.NoError(t, err)
-	m.seen = nil // so that no tile is fetched
+	m.seen = nil // chosen so that no tile is fetched
 	require.NoError(t, a.reach(t.Context(), published, end))
 	require.NoError(t, m.Close())
 	require.NotZero(t, looked())

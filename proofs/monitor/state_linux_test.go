@@ -14,7 +14,7 @@ import (
 // create the folder, but no file in it, because the file's path would be too long.
 func TestAuditThatCannotBeginLeavesNothing(t *testing.T) {
 	const (
-		longest = syscall.PathMax - 1 // longest possible path; the system also counts the zero byte at its end
+		longest = syscall.PathMax - 1 // longest possible path; the system also counts the terminating zero byte
 		name    = len("/colophon-audit-") + 10
 	)
 	temporary := t.TempDir()

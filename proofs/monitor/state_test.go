@@ -78,7 +78,7 @@ func TestDamagedStatesAreRefused(t *testing.T) {
 		write := func(b []byte) { require.NoError(t, os.WriteFile(file, b, 0o600)) }
 		for at := range sound {
 			for bit := range 8 {
-				if bit != at%8 && filepath.Base(file) != factsFile { // one bit of each byte suffices
+				if bit != at%8 && filepath.Base(file) != factsFile { // one bit of each byte is enough
 					continue
 				}
 				flipped := bytes.Clone(sound)
@@ -119,7 +119,7 @@ func TestWhatTheFolderOfAStateHolds(t *testing.T) {
 			keys += file.Bytes
 		}
 	}
-	const others = 3 // a registration, a revocation, a change of state
+	const others = 3 // the registration and the revocation of a source, and a change of state
 	require.Equal(t, 82*int64(report.KeyUses+others), keys)
 }
 
@@ -141,8 +141,9 @@ func TestExcessBytesOfAStateAreIgnored(t *testing.T) {
 	require.NoError(t, m.Close())
 }
 
-// Files of two states cannot be mixed, whether the states are of two ledgers or of one ledger
-// at two times, unless each file begins with everything that belongs to the state.
+// A state with files of another state is refused, whether that is the state of another ledger
+// or of the same ledger at another time. The exception is a file that merely continues the
+// right one.
 func TestFilesOfTwoStatesAreNotMixed(t *testing.T) {
 	state, keys, files := stateOfSize(t, 1)
 	other, otherKeys, _ := stateOfSize(t, 2)
@@ -157,7 +158,7 @@ func TestFilesOfTwoStatesAreNotMixed(t *testing.T) {
 		sound, err := os.ReadFile(file)
 		require.NoError(t, err)
 		if bytes.HasPrefix(theirs, sound) {
-			continue // both logs have the same kinds of events
+			continue // both logs have the same kinds of events in the same order
 		}
 		require.NoError(t, os.WriteFile(file, theirs, 0o600))
 		if file != state {

@@ -19,7 +19,7 @@ import (
 const stepWalk = "auditing"
 
 // walk verifies the log and copies its totals into the report. The error is an *audit.Damage
-// if there is damage. The seen checkpoint is remembered in any case.
+// if there is damage. The checkpoint is remembered even then.
 func (a *Auditor) walk(ctx context.Context, log *fetch.Log, x audit.Extension) (audit.Position, error) {
 	a.options.Progress(stepWalk, 0, log.Size())
 	options := audit.Options{Verifiers: a.bounded(), Successors: a.keys, Ledger: a.options.Ledger, Now: time.Now(),
@@ -33,7 +33,7 @@ func (a *Auditor) walk(ctx context.Context, log *fetch.Log, x audit.Extension) (
 	a.report.signed(report.Checkpoint)
 	if report.Damage != nil {
 		if err := a.rememberDamaged(ctx, log, report.Damage); err != nil {
-			a.options.Log.Warn("the checkpoint of the damaged log could not be saved", "error", err) // not returned, because the damage matters more
+			a.options.Log.Warn("the checkpoint of the damaged log could not be saved", "error", err) // not returned, because the damage is more important
 		}
 		return at, report.Damage
 	}
@@ -143,8 +143,8 @@ func (w *Walk) each(e audit.Walked) error {
 	return w.content.add(e)
 }
 
-// pass keeps the facts about an entry that later comparisons need, and passes the entry to the
-// AnswerCheck.
+// pass records which records an entry redacts, if content is checked, and passes the entry to
+// the AnswerCheck.
 func (w *Walk) pass(e audit.Walked) error {
 	if e.Body.Kind == record.ContentRedacted && w.content != nil {
 		for seq := range e.Body.Redaction.Seqs.All() {
@@ -191,8 +191,8 @@ func (w *Walk) anotherRedaction(seq, by uint64) error {
 	return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: fmt.Sprintf("the server says that event %d erased its content, but event %d redacts it", by, w.redactedBy[seq])}
 }
 
-// mustBeGone fetches the content of a redacted record again, if the server has served it
-// before. The server may have served it before the redaction.
+// mustBeGone fetches the content of a redacted record again if the server served it during the
+// walk, because that may have been before the redaction.
 func (w *Walk) mustBeGone(ctx context.Context, seq uint64) error {
 	event, err := w.eventAgain(ctx, seq)
 	if err != nil {

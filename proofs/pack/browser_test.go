@@ -13,7 +13,7 @@ import (
 	"colophon/proofs/pack/browser"
 )
 
-// page returns the page of a pack.
+// page returns the HTML of a pack.
 func page(t testing.TB, p *Pack) []byte {
 	t.Helper()
 	html, err := p.HTML()
@@ -40,7 +40,7 @@ func with(t testing.TB, p *browser.Page, key string) (verdict string) {
 	return verdict
 }
 
-// quiet requires that a page made no request and raised no error.
+// quiet requires that a page made no request except for itself, and raised no error.
 func quiet(t testing.TB, p *browser.Page) {
 	t.Helper()
 	notes := p.Notes()
@@ -60,7 +60,7 @@ func TestPageVerifies(t *testing.T) {
 	require.NotContains(t, p.Text(t, "#records"), "✗")
 	require.Contains(t, p.Text(t, "#records"), "The content was erased. Event 7 of the log says so.")
 
-	// The reader enters a key in the form.
+	// The reader enters a key into the form.
 	submit := func(key string) {
 		quoted, err := json.Marshal(key)
 		require.NoError(t, err)
@@ -157,7 +157,8 @@ func TestPageRefusesTamperedPacks(t *testing.T) {
 		})
 	}
 	quiet(t, p)
-	// A log of another signer, shown with the key in its own pack, is only consistent.
+	// A log of another signer, verified with the key in its own pack, is shown only as
+	// consistent.
 	require.Equal(t, "consistent", open(t, p, page(t, another(t))))
 }
 

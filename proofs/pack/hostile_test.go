@@ -11,7 +11,8 @@ import (
 	"colophon/proofs/pack/browser"
 )
 
-// hostileTexts try to break out into the page, its data, or the text around them.
+// hostileTexts try to break out of their place into the page, its data, or the surrounding
+// text.
 var hostileTexts = []string{
 	`</script><script>hacked("script")</script>`,
 	`</SCRIPT ><svg onload="hacked('svg')">`,
@@ -26,7 +27,8 @@ var hostileTexts = []string{
 func TestPageIsNotItsContents(t *testing.T) {
 	b := browser.Start(t)
 	p := b.NewPage(t)
-	// This script runs before the page. No script of the page calls its function.
+	// This script runs before the page's own. The page must never call the function that it
+	// defines.
 	p.Do(t, "Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": `globalThis.hits = []; globalThis.hacked = (by) => { hits.push(by); alert(by); };`})
 	all := strings.Join(hostileTexts, "\n")
 	l := newLog(t, 1)
@@ -58,8 +60,8 @@ func TestPageIsNotItsContents(t *testing.T) {
 	p.Eval(t, `document.querySelectorAll("img,svg,iframe,base,object,embed,link,a,script:not(#pack):not(body > script)").length`, &strangers)
 	require.Zero(t, strangers)
 
-	// The page's own policy forbids everything that could be added to the file: other scripts
-	// and styles, requests, and forms.
+	// The page's own policy forbids everything that an attacker could add to the file: other
+	// scripts and styles, requests, and forms.
 	for name, markup := range map[string]string{
 		"script":  `<script>hacked("own")</script>`,
 		"handler": `<img src="data:," onerror="hacked('own')">`,

@@ -59,7 +59,7 @@ func (l *log) record(kind record.Kind, posted string) {
 	l.keep(r)
 }
 
-// line decodes a line of a batch and appends its record to the log.
+// line decodes a line of a batch, and appends the line's record to the log.
 func (l *log) line(text []byte) {
 	l.t.Helper()
 	line, err := record.ParseLine(text)

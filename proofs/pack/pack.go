@@ -19,8 +19,7 @@ import (
 // Format names the format and version of a pack's data.
 const Format = "colophon-audit-pack@1"
 
-// ErrContent means that content of the pack differs from what its event names, or no event
-// names it.
+// ErrContent means that content of the pack is not the content that an event names.
 var ErrContent = errors.New("pack: content does not match what the event names")
 
 // The values of Pack.Content.
@@ -30,8 +29,8 @@ const (
 	ContentNoRight  = "no right" // the exporter was not allowed to read content
 )
 
-// Pack is the data of an audit pack. Only the exporter vouches for Ledger, Exported, Content,
-// and RedactedBy. Everything else is proved, or checked against what is proved.
+// Pack is the data of an audit pack. Ledger, Exported, Content, and RedactedBy are the
+// exporter's own statements. Everything else is proved, or checked against what is proved.
 type Pack struct {
 	Format     string   `json:"format"`
 	Ledger     string   `json:"ledger"`
@@ -50,7 +49,7 @@ type Pack struct {
 type Record struct {
 	Seq       uint64   `json:"seq"`
 	Entry     []byte   `json:"entry"`
-	Inclusion []string `json:"inclusion"` // hexadecimal, from the leaf upwards
+	Inclusion []string `json:"inclusion"` // hexadecimal hashes, from the leaf upwards
 	// RedactedBy is the seq of the event that erased the record's content. The pack includes
 	// that event.
 	RedactedBy *uint64 `json:"redacted_by,omitempty"`
@@ -73,8 +72,8 @@ func (p *Pack) Add(r *proofs.Receipt, redactedBy *uint64) {
 		Entry: proofs.AppendEntry(nil, r.PrevEventHash, r.Proof.Event)})
 }
 
-// encode returns the data as JSON without the character <, so that it can stand in a script
-// element.
+// encode returns the data as JSON without the character <, so that a script element can
+// contain it.
 func (p *Pack) encode() ([]byte, error) {
 	text, err := json.Marshal(p)
 	if err != nil {

@@ -31,7 +31,7 @@ func TestPacksVerify(t *testing.T) {
 	require.Equal(t, Report{Checkpoint: report.Checkpoint, Records: 3, Links: 1, Redacted: 1, Missing: 3}, report)
 }
 
-// Add makes the same record from a receipt that the test composes itself.
+// Add produces the same record from a receipt that the test builds itself.
 func TestPackOfReceipts(t *testing.T) {
 	l := example(t)
 	want := l.pack(map[uint64]uint64{6: 7}, 6, 7)
@@ -73,7 +73,7 @@ func TestTamperedPacksAreRefused(t *testing.T) {
 }
 
 // allSorts returns a log with records of many shapes, some of which have claims that cannot be
-// checked. It also returns the number of records whose hashes can be recomputed.
+// checked. recomputed is the number of records whose hashes can be recomputed.
 func allSorts(t testing.TB) (l *log, recomputable int) {
 	l = newLog(t, 1)
 	claim := `"` + strings.Repeat("ab", 32) + `"`
@@ -117,8 +117,8 @@ func TestRecordsAreRecomputed(t *testing.T) {
 	require.Zero(t, report.Missing)
 }
 
-// A report counts the claims that the content does not confirm. A tampered answer is a
-// mismatch in the event, not a claim.
+// A report counts the claims that the content does not confirm. A wrong claim about the
+// answer is a mismatch in the event, and is not counted.
 func TestClaimsAreCounted(t *testing.T) {
 	claim := `"` + strings.Repeat("ab", 32) + `"`
 	l := newLog(t, 1)
@@ -134,7 +134,7 @@ func TestClaimsAreCounted(t *testing.T) {
 	require.Equal(t, 3, report.Claimed, "includes the stage and the answer that no stage covers")
 }
 
-// twoKinds returns a citation set with a false claim, and one with a claim that can be true.
+// twoKinds returns a citation set with a false claim, and one whose claim can be true.
 func twoKinds(digits string) string {
 	return `{"subject":"s","citations":[{"source_id":"x","text":"t","chunk_hash":"sha256:` + digits + `","weight":0},{"source_id":"y","chunk_hash":"sha256:` + digits + `","weight":1,"section":""}]}`
 }

@@ -11,8 +11,8 @@ import (
 	"colophon/proofs"
 )
 
-// The parts of the page. The script is built from page/src and from the rules of the
-// TypeScript client by make clients.
+// The parts of the page. make clients builds the script from page/src and from the rules of
+// the TypeScript client.
 var (
 	//go:embed page/page.html
 	frame string
@@ -22,7 +22,7 @@ var (
 	script string
 )
 
-// The markup directly before and after the data.
+// The markup that directly precedes and follows the data.
 const (
 	dataBegin = `<script type="application/json" id="pack">`
 	dataEnd   = `</script>`
@@ -49,20 +49,21 @@ func pageAround() (before, after string) {
 	return before, after
 }
 
-// source returns the source expression that allows a text in a Content Security Policy.
+// source returns the hash source that allows this inline script or style in a Content
+// Security Policy.
 func source(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// IsPack reports whether a text could be a page with a pack.
+// IsPack reports whether a text looks like a page with a pack, without parsing it.
 func IsPack(text []byte) bool {
 	return bytes.HasPrefix(text, []byte("<!doctype html>")) && bytes.Contains(text, []byte(dataBegin))
 }
 
 // Parse reads the data from a page. It returns ErrMalformed if the text is not an audit pack.
-// own reports whether the rest of the page is exactly what HTML writes. Any other page can
-// show the reader anything.
+// own reports whether the rest of the page is exactly what HTML writes. A different page
+// could show the reader anything.
 func Parse(text []byte) (p *Pack, own bool, err error) {
 	_, rest, found := bytes.Cut(text, []byte(dataBegin))
 	data, _, ended := bytes.Cut(rest, []byte(dataEnd))

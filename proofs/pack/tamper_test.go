@@ -38,7 +38,7 @@ func digestOf(t testing.TB, p *Pack, content string) string {
 }
 
 // tamperings returns packs that were changed without the key, and packs of ledgers that signed
-// false statements.
+// false statements, by what is wrong with them.
 func tamperings(t testing.TB) map[string]tampering {
 	list := map[string]tampering{
 		"an entry's byte":  {changed(t, func(p *Pack) { p.Records[3].Entry[100] ^= 1 }), proofs.ErrInclusion, "the path does not lead to the signed root"},

@@ -18,13 +18,13 @@ import (
 type Report struct {
 	Checkpoint proofs.Checkpoint
 	Records    int
-	Links      int // verified chain links between neighbouring events of the pack
-	Contents   int // pieces of content, counted once per record that names them
-	Redacted   int // records whose content was erased according to an event of the pack
-	Missing    int // pieces of content that records name but the pack does not have
-	Recomputed int // records whose hashes were recomputed; this needs all of their content
-	// Claimed counts the checks of recomputed records whose result is claimed: the pack does
-	// not have what these hashes are computed from.
+	Links      int // number of chain links that were verified, between neighbouring events of the pack
+	Contents   int // number of verified pieces of content, counted once per record that names them
+	Redacted   int // number of records whose content was erased according to an event of the pack
+	Missing    int // number of pieces of content that records name but that the pack lacks
+	Recomputed int // number of records whose hashes were recomputed, which needs all of their content
+	// Claimed counts the checks of recomputed records whose result is claimed: the pack
+	// lacks the content from which these hashes are computed.
 	Claimed int
 	// Unknown counts the Recomputed records whose cache key and digest could not be checked,
 	// because both cover texts that are too long for an event.
@@ -78,8 +78,8 @@ func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
 	return v.report, nil
 }
 
-// checkForm checks the members that the page shows although no proof covers them, so that a
-// forger cannot put arbitrary text there.
+// checkForm checks the form of the members that the page shows although no proof covers
+// them. A forger cannot put arbitrary text there.
 func (p *Pack) checkForm() error {
 	if _, err := time.Parse("2006-01-02T15:04:05Z", p.Exported); err != nil || len(p.Exported) != len("2006-01-02T15:04:05Z") {
 		return fmt.Errorf("%w: the pack says %.100q where it must say when it was made", proofs.ErrMalformed, p.Exported)

@@ -11,8 +11,8 @@ import (
 )
 
 // redactedMember names the event that redacted a record. It is the only member of answers that
-// is always current rather than as of a size (docs/spec: Index and as_of). If it is present,
-// the links to the content are absent.
+// is always current, even if the answer is as of an older size (docs/spec: Index and as_of).
+// If it is present, the links to the content are absent.
 const redactedMember = "redacted_by"
 
 // claimedRedaction is the event that redacted a record, according to an answer. The copy of
@@ -29,8 +29,8 @@ func (c *comparer) sameRowExceptRedaction(q question, expected, got []byte, from
 }
 
 // sameExceptRedaction reports whether two objects are equal, except that only one of them may
-// show a redaction. The redacting event must have at least the number from.
-// sameExceptRedaction keeps the server's claim for checkClaims.
+// show a redaction. The seq of the redacting event must be from or higher. It keeps the
+// server's claim for checkClaims.
 func (c *comparer) sameExceptRedaction(q question, expected, got pyjson.Value, from uint64) bool {
 	byExpected, later := laterRedaction(expected, from)
 	byGot, laterGot := laterRedaction(got, from)
@@ -54,7 +54,7 @@ func (c *comparer) sameExceptRedaction(q question, expected, got pyjson.Value, f
 	return true
 }
 
-// laterRedaction returns the event that redacted a record, and whether its number is at least
+// laterRedaction returns the event that redacted a record, and whether its seq is at least
 // from.
 func laterRedaction(v pyjson.Value, from uint64) (by uint64, later bool) {
 	by, err := strconv.ParseUint(string(v.Member(redactedMember).Raw()), 10, 64)
@@ -71,8 +71,8 @@ func (c *comparer) noteRedaction(q question, seq, by uint64) {
 	}
 }
 
-// checkClaims compares what answers claimed about the log beyond the shown size with the log
-// itself: its size, and the redacting event of each redacted record.
+// checkClaims compares two claims of answers with the log beyond the shown size: the size of
+// the log, and the redacting event of each redacted record.
 func (c *comparer) checkClaims() *monitor.Finding {
 	if size := c.copy.Written(); c.largest > size {
 		return findingOf(c.largestIn, "", "the answer claims a size that the log does not have", "at most "+decimal(size), decimal(c.largest))

@@ -16,7 +16,7 @@ import (
 	"colophon/proofs/replay/reference"
 )
 
-// Limits of an answer. An answer beyond them is not compared.
+// Limits of an answer. An answer that exceeds them is not compared.
 const (
 	maxAnswer    = 16 << 20 // in bytes; a server ends a page at 4 MiB of events
 	maxValues    = 400_000  // number of JSON values and member names
@@ -31,13 +31,13 @@ type source interface {
 	page(ctx context.Context, q question, p pageRequest) (*answerPage, error)
 }
 
-// comparer asks the server and the reference the same questions and compares the answers.
+// comparer asks the server and the reference the same questions, and compares their answers.
 // Calls of ask can overlap; one goroutine owns everything else.
 type comparer struct {
 	client    *fetch.Client // client of the audited server
 	server    source
 	reference referenceServer
-	size      uint64 // size that the reference shows; the server's log is known to be at least as large
+	size      uint64 // size that the reference shows; the server's log is at least as large
 	walk      *monitor.Walk
 	copy      *reference.Log
 	origin    string             // origin of the log
@@ -46,8 +46,8 @@ type comparer struct {
 	memory     *fetch.Memory
 	smallPages atomic.Bool // the server refuses pages with maxRows rows
 	tooLong    int         // number of answers that were too long
-	unsigned   uint64      // number of answers that need a checkpoint which the server cannot sign
-	refusal    string      // the server's message about the last of them
+	unsigned   uint64      // number of answers for which the server could not sign the checkpoint
+	refusal    string      // the server's message in the last of these answers
 
 	mu sync.Mutex // guards the fields below
 	// redactions holds, by record, the redactions that answers claimed and that the copy does
@@ -66,10 +66,10 @@ func newComparer(client *fetch.Client, r referenceServer, size uint64) *comparer
 // comparison is the outcome of one question.
 type comparison struct {
 	rows    uint64
-	finding *monitor.Finding // nil if the answers are equal
+	finding *monitor.Finding // nil if the answers are equal or were not compared
 	err     error            // why the answers could not be compared
-	// later means that the reference has to grow before the comparison. page is then the
-	// server's answer, or nil if the question has to be asked again.
+	// later means that the reference must grow before the comparison. page is then the
+	// server's answer, or nil if the question must be asked again.
 	later   bool
 	page    *answerPage
 	tooLong bool // the answer was longer than a valid one can be
@@ -93,7 +93,7 @@ func (c *comparer) ask(ctx context.Context, q question) comparison {
 	}
 	result := c.compare(ctx, q, page, false)
 	if result.finding != nil && page.status != http.StatusOK && q.asOf == 0 {
-		return comparison{later: true} // the answer and the reference can have different sizes
+		return comparison{later: true} // the sizes of the answer and of the reference can differ
 	}
 	return result
 }
@@ -133,7 +133,7 @@ func (c *comparer) first(ctx context.Context, q question) (*answerPage, error) {
 	return c.request(ctx, c.server, q, pageRequest{size: q.asOf, limit: q.limit})
 }
 
-// isLater reports whether the reference has to grow before an answer can be compared.
+// isLater reports whether the reference must grow before an answer can be compared.
 func (c *comparer) isLater(q question, page *answerPage) bool {
 	switch {
 	case page.status != http.StatusOK || q.form.lines || q.form == eventForm:
@@ -144,12 +144,12 @@ func (c *comparer) isLater(q question, page *answerPage) bool {
 	return page.size > c.size || q.asOf == 0 && page.size < c.size
 }
 
-// maxTries is how often a question is asked again if its answer is as of a smaller size than
+// maxTries limits how often a question is repeated if its answer is as of a smaller size than
 // the server has already shown.
 const maxTries = 3
 
-// askAgain repeats a question whose outcome was later, and lets the reference grow to the size
-// of the answer. No other question may be in progress.
+// askAgain repeats a question whose comparison needs a later size, and lets the reference grow
+// to the size of the new answer. No other question may be in progress.
 func (c *comparer) askAgain(ctx context.Context, q question) (result comparison) {
 	ctx, share := c.memory.Share(ctx)
 	defer share.Release()
@@ -179,8 +179,8 @@ func (c *comparer) askAgain(ctx context.Context, q question) (result comparison)
 	return result
 }
 
-// grow lets the reference show this size, if it shows less. The error is a *badAnswer if the
-// log has fewer entries.
+// grow makes the reference show this size, unless it already shows more. The error is a
+// *badAnswer if the log has fewer entries.
 func (c *comparer) grow(ctx context.Context, size uint64) error {
 	if size <= c.size {
 		return nil
@@ -196,7 +196,7 @@ func (c *comparer) grow(ctx context.Context, size uint64) error {
 	return c.show(ctx, size)
 }
 
-// growToHead lets the reference show the log's current size.
+// growToHead makes the reference show the log's current size.
 func (c *comparer) growToHead(ctx context.Context) error {
 	if err := c.catchUp(ctx); err != nil {
 		return err
@@ -221,8 +221,8 @@ func (c *comparer) show(ctx context.Context, size uint64) error {
 	return err
 }
 
-// compare compares an answer with the reference's, to the end of its lists. If mayGrow is true
-// and a later page is as of a larger size, it lets the reference grow.
+// compare compares an answer with the reference's, up to the end of its lists. If mayGrow is
+// true, it lets the reference grow for later pages that are as of a larger size.
 func (c *comparer) compare(ctx context.Context, q question, got *answerPage, mayGrow bool) (result comparison) {
 	if got.readOnly {
 		return comparison{unsigned: got.problem}
@@ -299,7 +299,7 @@ func (c *comparer) comparePages(q question, expected, got *answerPage) *monitor.
 // answerHeaders are the headers that are compared.
 var answerHeaders = [...]string{"Content-Type", "Link"}
 
-// headerValue returns the values of a header. It omits the parameters of a content type, which
+// headerValue returns the value of a header, without the parameters of a content type, which
 // have no meaning for JSON.
 func headerValue(h http.Header, name string) string {
 	value := strings.Join(h.Values(name), ", ")
@@ -309,8 +309,8 @@ func headerValue(h http.Header, name string) string {
 	return value
 }
 
-// failed returns the outcome of a question whose requests failed: a finding if the server's
-// answer is the cause.
+// failed returns the outcome of a question whose requests failed: this is a finding if the
+// server's answer is the cause.
 func failed(q question, err error) comparison {
 	var bad *badAnswer
 	switch {
@@ -322,7 +322,8 @@ func failed(q question, err error) comparison {
 	return comparison{err: fmt.Errorf("%s: %w", q, err)}
 }
 
-// badAnswer is an answer that is wrong in itself, without comparison with the reference.
+// badAnswer is the error for an answer that is wrong in itself, even without comparison with
+// the reference.
 type badAnswer struct{ row, message, expected, got string }
 
 // Error returns the message.

@@ -14,11 +14,12 @@ import (
 	"colophon/proofs"
 )
 
-// redactedByHeader names the event that has erased the texts of a citations document.
+// redactedByHeader is the header that names the event that erased the texts of a citations
+// document.
 const redactedByHeader = "Colophon-Redacted-By"
 
 // compareDocument compares a citations document (docs/spec: Citations document) with the event
-// of its set. The copy of the log has no content, so a text counts as right if it has the
+// of its set. The copy of the log has no content, so a text counts as correct if it has the
 // digest in the event.
 func (c *comparer) compareDocument(ctx context.Context, q question, got *answerPage) (result comparison) {
 	wrong := func(row, message, expected, got string) comparison {
@@ -72,8 +73,8 @@ func (c *comparer) compareDocument(ctx context.Context, q question, got *answerP
 	return result
 }
 
-// documentOf builds a citations document from the event of a set. It takes the texts from
-// another document and checks them against the event. A redacted document has no texts.
+// documentOf builds a citations document from the event of a set. It copies the texts from
+// another document, and checks them against the event. A redacted document has no texts.
 func documentOf(set, texts pyjson.Value, redacted bool) ([]byte, error) {
 	var citations []rules.Citation
 	var given []pyjson.Value

@@ -62,8 +62,7 @@ func refused(status int, err error) *answerPage {
 		header: http.Header{"Content-Type": {"application/problem+json"}}}
 }
 
-// encode returns an answer as bytes. It does not escape HTML, so that its lines equal those of
-// a server.
+// encode returns an answer as bytes. Like a server, it does not escape HTML characters.
 func encode(answer any) ([]byte, error) {
 	switch a := answer.(type) {
 	case []byte:
@@ -78,7 +77,7 @@ func encode(answer any) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// answer answers a question, and sets the size and the headers of the page.
+// answer answers a question, and stores the size and the headers of the answer in page.
 func (r referenceServer) answer(ctx context.Context, q question, p pageRequest, page *answerPage) (any, error) {
 	if p.size > 0 && q.form.size != "" {
 		page.size = p.size
@@ -151,7 +150,7 @@ func (r referenceServer) nested(ctx context.Context, q question, size uint64) (a
 	return nested.AppendJSON(nil)
 }
 
-// seq returns the number of the record that a path names.
+// seq returns the seq of the record that a path names.
 func (q question) seq() (uint64, error) {
 	return query.ParseCount("seq", strings.Split(q.path, "/")[2])
 }

@@ -29,7 +29,7 @@ import (
 type lyingTransport struct {
 	through http.RoundTripper
 	mu      sync.Mutex
-	lie     func(*http.Request, *http.Response) // nil means no change
+	lie     func(*http.Request, *http.Response) // nil means that answers are not changed
 	asked   int
 }
 
@@ -56,8 +56,8 @@ func answersWith(response *http.Response, status int, body []byte, headers map[s
 	}
 }
 
-// comparedLedger is a server with a ledger, whose answers a transport can change, and a
-// comparer that has walked the log.
+// comparedLedger is a server with a ledger, a transport that can change the server's answers, and
+// a comparer that has walked the log.
 type comparedLedger struct {
 	*comparer
 	t         testing.TB
@@ -66,8 +66,8 @@ type comparedLedger struct {
 	questions *questionBuilder
 }
 
-// probe is an AnswerCheck that does not compare answers: it hands the walk to the test and
-// waits.
+// probe is an AnswerCheck that does not compare answers: it sends the walk to the test, and waits
+// until the test has finished.
 type probe struct {
 	*check
 	walk chan *monitor.Walk
@@ -81,8 +81,8 @@ func (p probe) Finish(_ context.Context, w *monitor.Walk) error {
 	return nil
 }
 
-// compareLedger walks the log of a ledger as an audit does. The comparer can be used until the
-// end of the test.
+// compareLedger walks the log of a ledger as an audit does. The result can be used until the end
+// of the test.
 func compareLedger(t testing.TB, l *ledgertest.Ledger) *comparedLedger {
 	t.Helper()
 	url, stop := ledgertest.Serve(t, l.Copy(t))
@@ -121,8 +121,7 @@ func compareLedger(t testing.TB, l *ledgertest.Ledger) *comparedLedger {
 	return &comparedLedger{c, t, k, transport, questions}
 }
 
-// named asks a question while the server lies, and returns the finding that the comparison
-// reports.
+// named compares the answers to one question while the server lies, and returns the finding.
 func (w *comparedLedger) named(q question, lie func(*http.Request, *http.Response)) (finding *monitor.Finding, err error) {
 	w.transport.lie = lie
 	defer func() { w.transport.lie = nil }()
@@ -139,7 +138,7 @@ func (w *comparedLedger) named(q question, lie func(*http.Request, *http.Respons
 }
 
 // lastRowsIn reports whether a page has the last rows of a list even though it has a cursor.
-// Without the cursor, the answer would be right.
+// Without the cursor, the answer would be correct.
 func (w *comparedLedger) lastRowsIn(q question, page *answerPage) bool {
 	root := page.document.Root()
 	q.extra = maps.Clone(q.extra)
@@ -147,7 +146,7 @@ func (w *comparedLedger) lastRowsIn(q question, page *answerPage) bool {
 		q.extra = make(url.Values)
 	}
 	q.extra.Set("cursor", string(root.Member("next").Text()))
-	q.asOf = 0 // the cursor implies the size
+	q.asOf = 0 // a cursor implies the size
 	next, err := w.first(w.t.Context(), q)
 	require.NoError(w.t, err)
 	rows := next.document.Root().Member("rows")
@@ -179,7 +178,7 @@ func patternOf(t testing.TB, routes []string, q question) string {
 	return best
 }
 
-// changedAnswer is one way to change an answer.
+// changedAnswer is an answer that was changed in one way.
 type changedAnswer struct {
 	name    string
 	status  int
@@ -187,8 +186,8 @@ type changedAnswer struct {
 	headers map[string]string
 }
 
-// changesOf returns all ways to change an answer. Each of them drops, changes, swaps, repeats,
-// or adds one member, element, line, or header, or changes the status.
+// changesOf returns all ways to change an answer. Each change drops, changes, swaps, repeats, or
+// adds one member, element, line, or header, or it changes the status.
 func changesOf(t testing.TB, page *answerPage, lines, text bool) (list []changedAnswer) {
 	add := func(name string, body []byte) {
 		if !bytes.Equal(body, page.body) {
@@ -335,12 +334,12 @@ func plusOne(number string) string {
 }
 
 // allowedChange reports whether a change concerns something that the log does not determine.
-// docs/audit.md lists these cases.
+// docs/audit.md lists such cases.
 func allowedChange(q question, name string) bool {
-	if strings.HasSuffix(name, "next changed") { // the last digit of base64 can have unused bits
+	if strings.HasSuffix(name, "next changed") { // the last base64 digit can have unused bits
 		return true
 	}
-	if q.form == consistencyForm { // the log can have grown
+	if q.form == consistencyForm { // the log can have grown in the meantime
 		return name == "/checkpoint dropped"
 	}
 	if q.form == ledgerForm || q.form == ledgersForm {
@@ -362,7 +361,7 @@ func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 			key += " before"
 		}
 		if strings.Contains(key, "label:") && !strings.Contains(key, "by=") && len(q.values) > 1 {
-			continue // similar to others
+			continue // such questions are similar to others
 		}
 		page, err := w.first(t.Context(), q)
 		require.NoError(t, err)
@@ -473,11 +472,11 @@ func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
 }
 
 // The comparison finds rows that a server leaves out of filtered lists: of run-DAGs by their
-// outcome and by what they rest on, of groups of run-DAGs, of effects of labels, and of runs
-// with a seed.
+// outcome or by their sources and evidence, of groups of run-DAGs, of effects of labels, and of
+// runs with a seed.
 func TestRowsLeftOutOfFilteredListsAreFound(t *testing.T) {
 	lied := make(map[string]int)
-	for seed := range 3 { // a list of one ledger can be empty
+	for seed := range 3 { // a list about one ledger can be empty
 		leaveRowsOut(t, compareLedger(t, ledgertest.NewForAnswers(t, 25+seed)), lied)
 	}
 	require.ElementsMatch(t, []string{"/run-dags failure_stage", "/run-dags audit_mode", "/run-dags shape", "/run-dags verifier_method", "/run-dags document_root", "/run-dags evidence_id",
@@ -486,10 +485,11 @@ func TestRowsLeftOutOfFilteredListsAreFound(t *testing.T) {
 		"groups by question_hash", "groups by model_profile_hash", "groups by governance_policy_hash", "groups by cache_key"}, slices.Collect(maps.Keys(lied)))
 }
 
-// leaveRowsOut requires that each row left out of a filtered list is found, and counts the lists.
+// leaveRowsOut requires that the comparison finds each row that is left out of a filtered list.
+// It counts these lists in lied.
 func leaveRowsOut(t *testing.T, w *comparedLedger, lied map[string]int) {
 	t.Helper()
-	for _, q := range w.questions.all() { // answers as of the head, where no list is empty
+	for _, q := range w.questions.all() { // with answers as of the head, where no list is empty
 		var lists []string
 		for _, name := range []string{"failure_stage", "audit_mode", "shape", "verifier_method", "document_root", "evidence_id"} {
 			if q.values.Has(name) && (q.path == "/run-dags" || q.path == "/records") {
@@ -546,8 +546,8 @@ func with(object any, name string, value any) map[string]any {
 	return changed
 }
 
-// An answer with the same JSON value but a different encoding is not a lie. Nor is an error
-// with the same status but a different wording.
+// An answer with the same JSON value but a different encoding is not a lie. An error with the
+// same status but different wording is not a lie either.
 func TestWhatIsNotALie(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 5))
 	tried, errors := 0, 0

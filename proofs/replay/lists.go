@@ -44,8 +44,8 @@ func (c *comparer) compareList(ctx context.Context, q question, list answerList,
 	}
 }
 
-// differing returns the finding for two lists. expected and got are the first rows that
-// differ, and the rows after them.
+// differing returns the finding for two lists that differ. expected and got begin with the
+// first rows that differ.
 func differing(q question, page *answerPage, place string, expected, got [2][]byte) *monitor.Finding {
 	message := "the row differs"
 	a, b := expected[0], got[0]
@@ -69,7 +69,7 @@ func differing(q question, page *answerPage, place string, expected, got [2][]by
 var rowNames = [...]string{"seq", "kind", "by", "value", "output_hash", "chunk_hash", "source_id", "id", "from", "project", "path_id", "build", "stage",
 	"failure_stage", "audit_mode", "shape"}
 
-// sameRow reports whether the members that identify a row are equal.
+// sameRow reports whether two rows agree in the members that identify a row.
 func sameRow(a, b []byte) bool {
 	var x, y pyjson.Document
 	if x.Parse(a) != nil || y.Parse(b) != nil {
@@ -94,17 +94,17 @@ func seqOf(row []byte) *uint64 {
 	return r.Seq
 }
 
-// emptyPages returns the maximum number of consecutive pages without a row. Each of these
-// pages stands for thousands of keys.
+// emptyPages returns the maximum number of consecutive pages without a row. A server skips
+// thousands of keys before it returns such a page.
 func (c *comparer) emptyPages() uint64 { return 1000 + c.size/100 }
 
-// errPageLimit ends a list after the maximum number of pages that are compared.
+// errPageLimit ends a list when the maximum number of its pages has been compared.
 var errPageLimit = errors.New("the list has more pages than the audit reads")
 
 // rows yields the rows of a list in canonical form, page by page. If from is the server,
-// expected is the reference's first page: the rest of each later page must be the same as on
-// that page. rows then ends with errPageLimit after q.pages pages. If from is the reference,
-// expected is nil.
+// expected is the reference's first page: apart from the list, each later page must be the
+// same as that page. rows then ends with errPageLimit after q.pages pages. If from is the
+// reference, expected is nil.
 func (c *comparer) rows(ctx context.Context, from source, q question, list answerList, member string, page, expected *answerPage) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for empty, read := uint64(0), 1; ; read++ {
@@ -185,10 +185,10 @@ func (c *comparer) checkEnd(ctx context.Context, q question, list answerList, me
 	return nil, nil
 }
 
-// next requests the page that a cursor leads to.
+// next requests the page to which a cursor leads.
 func (c *comparer) next(ctx context.Context, from source, q question, list answerList, page *answerPage, position string) (*answerPage, error) {
 	limit := maxRows
-	if from == c.server { // at random, but in a reproducible way
+	if from == c.server { // random, but reproducible with the seed
 		sum := sha256.Sum256([]byte(q.String() + "\x00" + position))
 		limit = anyLimit(binary.BigEndian.Uint64(sum[:]), 1)
 	}

@@ -62,7 +62,7 @@ func (c *comparer) sameMember(q question, name string, expected, got pyjson.Valu
 	case slices.Contains(q.form.serverMembers, name):
 		return c.validServerMember(name, got)
 	case name == "checkpoint" && q.form == consistencyForm && got.Kind() == pyjson.Absent:
-		return true // only an answer at the head has it, and the log may have grown since
+		return true // only an answer at the head has it, and the log may have grown in the meantime
 	case name == "checkpoint":
 		return c.sameCheckpoint(expected, got)
 	case name == "receipt" && expected.Kind() == pyjson.Object:

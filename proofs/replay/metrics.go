@@ -16,8 +16,8 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// scrape holds what a server exports about one ledger: the metrics derived from its log, by
-// name and labels, and its sizes.
+// scrape holds the metrics that a server exports about one ledger: the metrics derived from its
+// log, by name and labels, and its sizes.
 type scrape struct {
 	size   uint64 // tree size that the series describe
 	tree   uint64 // size of the log, which may be larger
@@ -29,16 +29,16 @@ type scrape struct {
 const (
 	ledgerMetrics   = "colophon_ledger_"
 	indexSizeMetric = "colophon_ledger_index_size"
-	treeSizeMetric  = "colophon_ledger_tree_size" // can be larger than the index size
+	treeSizeMetric  = "colophon_ledger_tree_size" // can be larger than the size of the index
 )
 
 // Limits of metrics.
 const (
-	maxMetrics = 64 << 20 // total length of the metrics of all ledgers, in bytes
-	maxSeries  = 20_000   // largest number of metric series for one ledger; clients cannot create series by choosing labels
+	maxMetrics = 64 << 20 // maximum total length of the metrics of all ledgers, in bytes
+	maxSeries  = 20_000   // maximum number of series for one ledger; clients cannot create series by choosing labels
 )
 
-// linesOf selects the lines about one ledger. A server can have many ledgers.
+// linesOf selects the lines about one of a server's many ledgers.
 func linesOf(text []byte, ledger string) ([]byte, error) {
 	var kept bytes.Buffer
 	n := 0
@@ -57,7 +57,7 @@ func linesOf(text []byte, ledger string) ([]byte, error) {
 	return kept.Bytes(), nil
 }
 
-// readMetrics parses the metrics of a ledger. It rejects text that another scraper could read
+// readMetrics parses the metrics of a ledger. It rejects text that another parser could read
 // differently.
 func readMetrics(text []byte, ledger string) (*scrape, error) {
 	text, err := linesOf(text, ledger)

@@ -19,11 +19,11 @@ import (
 type answerPage struct {
 	status   int
 	problem  string // the error message if the status is not 200
-	readOnly bool   // the server has no key, so it cannot sign the checkpoint of the size that was asked for
+	readOnly bool   // the server has no key, so it cannot sign the checkpoint of the requested size
 	header   http.Header
 	body     []byte
 	document pyjson.Document // if the body is JSON
-	size     uint64          // size that the answer is as of; 0 unless the status is 200
+	size     uint64          // size for which the answer is valid; 0 unless the status is 200
 	atLeast  uint64          // size that the server had shown before the request
 	limit    int             // requested number of rows; 0 if the request sets none
 }
@@ -36,7 +36,7 @@ func (p *answerPage) statusText() string {
 	return p.problem
 }
 
-// root returns the object of an answer that describes the ledger.
+// root returns the object in an answer that describes the ledger.
 func (c *comparer) root(q question, p *answerPage) pyjson.Value {
 	root := p.document.Root()
 	if !q.form.ofServer {
@@ -125,7 +125,7 @@ func rowsOf(q question, p *answerPage) (most int) {
 	return most
 }
 
-// parseAnswer parses an answer in JSON and limits its number of values.
+// parseAnswer parses an answer in JSON. It fails if the answer has more than maxValues values.
 func parseAnswer(d *pyjson.Document, body []byte) error {
 	err := d.ParseWithin(body, maxValues)
 	var syntax *pyjson.SyntaxError
@@ -140,8 +140,8 @@ func parseAnswer(d *pyjson.Document, body []byte) error {
 	return nil
 }
 
-// sizeOf returns the size that the server says its answer is as of. It keeps the sizes that
-// the answer claims, which are compared with the log at the end.
+// sizeOf returns the size for which an answer is valid, according to the server. It keeps the
+// sizes that the answer claims, so that they can be compared with the log at the end.
 func (c *comparer) sizeOf(q question, p *answerPage) (size uint64, err error) {
 	switch {
 	case q.form.text:
@@ -177,5 +177,5 @@ func (c *comparer) sizeOf(q question, p *answerPage) (size uint64, err error) {
 	return size, nil
 }
 
-// asOfHeader is the header that has the size if the body does not have it.
+// asOfHeader is the header with the size, for answers whose body does not have the size.
 const asOfHeader = "Colophon-As-Of"

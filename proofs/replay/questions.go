@@ -22,21 +22,21 @@ type question struct {
 	values url.Values
 	lists  []answerList
 	form   *answerForm
-	// atHead means that the answer is always as of the current head; a request cannot name a
+	// atHead means that the answer is always as of the current head; its request cannot name a
 	// size.
 	atHead bool
-	// listsAll means that the list has everything of its kind. It is requested both with a
-	// size and without.
+	// listsAll means that the list has everything of its kind. It is requested both with and
+	// without a size.
 	listsAll bool
 	variation
 }
 
 // variation holds parameters that do not change the answer.
 type variation struct {
-	asOf  uint64     // requested size; 0 means that the request names none, like those of most clients
+	asOf  uint64     // requested size; 0 means that the request names none, as most clients' requests do
 	limit int        // rows of the first page; 0 means that the request names no number
 	extra url.Values // further parameters
-	pages int        // largest number of pages of each list to compare; 0 means all pages
+	pages int        // maximum number of pages of each list to compare; 0 means all pages
 }
 
 // answerForm describes answers of one kind.
@@ -103,11 +103,11 @@ var rowsList = []answerList{{[]string{"rows"}, "next", "cursor"}}
 // questionBuilder builds the questions for a log.
 type questionBuilder struct {
 	values       *logValues
-	pairs        int // number of pairs of values, for each variable, whose effects are requested
+	pairs        int // number of pairs of values of each variable whose effects are requested
 	few          int // number of additional questions of each kind
 	size         uint64
-	content      bool       // the token has the scope content
-	combinations [][]string // parameters of /records that match one record together
+	content      bool       // whether the token has the scope content
+	combinations [][]string // each holds parameters of /records that match one record together
 	questions    []question
 }
 
@@ -228,7 +228,7 @@ func (b *questionBuilder) records() {
 	}
 	for _, name := range b.values.names(findable("")) {
 		for _, value := range b.values.of(findable(name)) {
-			if name == "mismatch" { // like flag
+			if name == "mismatch" { // a filter for a failed check is a list of everything of its kind, like flag
 				b.askAll("/records", name, value)
 			} else {
 				b.ask("/records", rowsList, name, value)
@@ -250,7 +250,7 @@ func (b *questionBuilder) records() {
 	}
 }
 
-// some returns a few values of a kind.
+// some returns at most b.few values of a kind.
 func (b *questionBuilder) some(kind string) []string {
 	values := b.values.of(kind)
 	return values[:min(len(values), b.few)]
@@ -314,7 +314,7 @@ func (b *questionBuilder) singleRecords() {
 	}
 }
 
-// log asks for events and for what the server says about the log itself.
+// log asks for events, proofs, and the description of the log itself.
 func (b *questionBuilder) log() {
 	for _, at := range b.some(anySeq) {
 		const most = 7
@@ -351,7 +351,7 @@ func (b *questionBuilder) groups() {
 	}
 }
 
-// dimensions returns the names that runs are grouped by.
+// dimensions returns the names by which runs are grouped.
 func (b *questionBuilder) dimensions() (names []string) {
 	for _, name := range b.values.names(findable("")) {
 		if groups.Grouped(name) {
@@ -361,8 +361,8 @@ func (b *questionBuilder) dimensions() (names []string) {
 	return names
 }
 
-// rankings asks for groups in each order and with each filter. A request without a size is
-// answered by a ranking, and one with a size by the list of all groups.
+// rankings asks for groups in each order and with each filter. The answer to a request without
+// a size is a ranking. With a size, it is the list of all groups.
 func (b *questionBuilder) rankings() {
 	ranked := func(parameters ...string) { b.ask("/drift/groups", rowsList, parameters...).atHead = true }
 	dimensions := b.dimensions()
@@ -398,13 +398,14 @@ func (b *questionBuilder) effects() {
 	}
 }
 
-// labels returns a few labels that can be variables.
+// labels returns at most b.few labels that can be variables.
 func (b *questionBuilder) labels() []string {
 	labels := slices.DeleteFunc(b.dimensions(), func(name string) bool { return !strings.HasPrefix(name, "label:") })
 	return labels[:min(len(labels), b.few)]
 }
 
-// effectsOf asks for the effects between pairs of values, starting with neighbours.
+// effectsOf asks for the effects between pairs of values of a variable, starting with
+// neighbouring values.
 func (b *questionBuilder) effectsOf(variable string, values []string, pairs int) {
 	asked := 0
 	for apart := 1; apart < len(values); apart++ {
@@ -534,6 +535,6 @@ func (b *questionBuilder) producers() {
 
 // Limits of pages.
 const (
-	maxRows  = reference.MaxRows // rows of a page
-	fewPages = 3                 // pages of a ranking, or of a list that is requested a second time
+	maxRows  = reference.MaxRows // maximum number of rows of a page
+	fewPages = 3                 // maximum number of pages of a ranking, or of a list that is requested a second time
 )

@@ -18,8 +18,8 @@ import (
 	"colophon/internal/testing/ledgertest"
 )
 
-// Either the audit queries a GET route and compares the responses, or docs/audit.md says why
-// it does not.
+// For each GET route, either the audit compares the responses, or docs/audit.md says why it
+// does not.
 func TestEveryRouteIsAuditedOrDocumented(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 25))
 	routes := routesOf(t)
@@ -97,7 +97,7 @@ func TestANewQuestionShiftsNoOther(t *testing.T) {
 	require.Equal(t, before, asked(append(b.questions[len(b.questions)-1:], b.questions[:len(b.questions)-1]...)))
 }
 
-// routesOf returns the routes of a server with metrics.
+// routesOf returns the routes of a server that exports metrics.
 func routesOf(t testing.TB) []string {
 	t.Helper()
 	data := t.TempDir()

@@ -20,10 +20,11 @@ import (
 	"colophon/proofs/replay/reference"
 )
 
-// Options say what is compared. The zero value is valid.
+// Options determine which answers are compared. The zero value is valid.
 type Options struct {
-	// Sample is the number of values of each kind to ask about. 0 means all values if the log
-	// has up to 2000 entries, and otherwise 200 of each kind. -1 means all values.
+	// Sample is the number of values of each kind about which the audit asks. 0 means all
+	// values if the log has at most 2,000 entries, and otherwise 200 of each kind. -1 means
+	// all values.
 	Sample int
 	// MetricsURL is the URL of /metrics, if it is not on the server's own URL. The token is
 	// not sent to another host.
@@ -36,12 +37,12 @@ func New(o Options) monitor.AnswerCheck { return &check{Options: o} }
 
 // Defaults for Options.Sample.
 const (
-	smallLog        = 2000 // largest number of entries of a log for which all values are asked about
+	smallLog        = 2000 // maximum number of entries of a log about all of whose values the audit asks
 	largeLogSample  = 200  // number of values of each kind in a larger log
 	smallLogPairs   = 500  // number of pairs of values of each variable in a small log
-	maxPairs        = 5000 // number of pairs if all values are asked about; it would grow with the square of the number of values
+	maxPairs        = 5000 // number of pairs if the audit asks about all values, because it would otherwise grow with the square of their number
 	fewQuestions    = 25   // number of additional questions of each kind
-	maxFewQuestions = 1000 // number of additional questions if all values are asked about
+	maxFewQuestions = 1000 // number of additional questions if the audit asks about all values
 )
 
 // Names of the steps for monitor.Options.Progress.
@@ -57,7 +58,7 @@ type check struct {
 	copy    *reference.Log
 	metrics *scrape // nil if the audit does not compare metrics
 	// published is the size of the log before the metrics were fetched. The metrics are as of
-	// this size or a later one.
+	// this size or a larger one.
 	published uint64
 }
 
@@ -77,8 +78,7 @@ func (k *check) Begin(ctx context.Context, a *monitor.Auditor) (err error) {
 		return err
 	}
 	if k.published = before.Size(); k.published > 0 {
-		// The server answers once the index has the entry. The answer itself is compared
-		// later.
+		// The server answers once the index has the entry. The answer itself is not used.
 		_, err := a.Client().Get(ctx, "/records?after="+decimal(k.published-1), maxAnswer)
 		if err != nil && !errors.Is(err, fetch.ErrTooLong) && !errors.Is(err, fetch.ErrMalformed) {
 			return fmt.Errorf("wait for the index: %w", err)
@@ -113,7 +113,7 @@ func (k *check) Close() error {
 
 // Finish compares the server's answers with those from the copy of the log.
 func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
-	size := max(k.published, 1) // a log has at least its first event
+	size := max(k.published, 1) // a log has at least one event
 	if k.metrics != nil {
 		if f := k.metrics.checkSizes(k.published, k.copy.Written()); f != nil {
 			w.Report().Found(*f)
@@ -207,8 +207,8 @@ func (k *check) questions(ctx context.Context, o monitor.Options) (*questionBuil
 	return b, b.combine(ctx, k.copy)
 }
 
-// combine chooses some records, and for each of them some of its values to search for
-// together.
+// combine chooses some records and, for each of them, a few of its values by which to search
+// for it.
 func (b *questionBuilder) combine(ctx context.Context, log *reference.Log) error {
 	var document pyjson.Document
 	for _, kind := range record.Kinds {
@@ -258,8 +258,8 @@ func (k *check) compareMetrics(w *monitor.Walk, c *comparer) error {
 	return nil
 }
 
-// roundSize is the number of questions that are asked before the reference grows to the sizes
-// of later answers.
+// roundSize is the number of questions after which the reference grows to the sizes of
+// answers that it did not cover.
 const roundSize = 64
 
 // maxTooLong is the number of overlong answers after which the comparison ends. Each of them
@@ -281,8 +281,8 @@ func (k *check) compareAnswers(ctx context.Context, w *monitor.Walk, c *comparer
 	return nil
 }
 
-// compareRound is like compareAnswers, for some of the questions. more is false if the audit
-// should stop.
+// compareRound is like compareAnswers, for the questions of one round. more is false if the
+// audit should stop.
 func compareRound(ctx context.Context, w *monitor.Walk, c *comparer, questions []question) (more bool, err error) {
 	more = true
 	report := w.Report()

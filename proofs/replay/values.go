@@ -15,8 +15,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// logValues holds the values in a log's events that questions can be about: all of them, or a
-// sample of each kind.
+// logValues holds values from a log's events about which questions can be asked: all of them,
+// or a sample of each kind.
 type logValues struct {
 	sample int // number of values of each kind; -1 means all
 	seed   uint64
@@ -92,14 +92,14 @@ func (v *logValues) names(prefix string) []string {
 	return names
 }
 
-// findable returns the kind for the values of a name by which records can be found.
+// findable returns the kind of the values of this name, by which records can be found.
 func findable(name string) string { return "find:" + name }
 
 // Other kinds of values.
 const (
-	seqsOf      = "seq:" // followed by the kind of the event
+	seqsOf      = "seq:" // prefix, followed by the kind of the event
 	buildOf     = "build"
-	variableOf  = "variable:" // followed by the name of the variable
+	variableOf  = "variable:" // prefix, followed by the name of the variable
 	memberOf    = "member"    // pointers of payload members
 	sourcesSeen = "source"
 	anySeq      = "seq"
@@ -173,7 +173,7 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 	v.variables(kind, r)
 }
 
-// runDAG adds the values that describe how a run-DAG ended and what it rests on.
+// runDAG adds the values that describe the outcome of a run-DAG and its sources and evidence.
 func (v *logValues) runDAG(kind record.Kind, r pyjson.Value) {
 	if kind != record.RunDAG {
 		return

@@ -10,18 +10,18 @@ import (
 )
 
 // asClientsAsk adds a random variation to each question, and shuffles them, so that a server
-// cannot tell an audit from other clients. A list of everything is requested twice, with a
-// size and without: once to its end, and once only for its first pages. About one in ten of the
-// other questions of an index is also asked as of an older size. The seed and the question's own
-// text choose its variation and its place, so that a new question does not change those of the
-// others.
+// cannot tell an audit from other clients. A list of everything is requested both with and
+// without a size: one of the two to its end, and the other only for its first pages. About one
+// in ten of the other questions to the index is also asked as of an older size. The variation
+// and the place of a question depend only on the seed and on its own text, so that a new
+// question does not change those of the others.
 func asClientsAsk(questions []question, size, seed uint64) []question {
 	type placed struct {
 		question
 		place uint64
 	}
 	var all []placed
-	texts := make(map[string]uint64) // number of questions that have had this text
+	texts := make(map[string]uint64) // by text: the number of questions so far
 	for _, q := range questions {
 		random := randomOf(seed, texts[q.String()], q.String())
 		texts[q.String()]++
@@ -75,9 +75,9 @@ func (q question) varied(size uint64, random *rand.Rand) question {
 	return q
 }
 
-// anyLimit returns a limit that a client could set. In one of eight cases it is small. In
-// byDefault of eight cases it is 0, which means the server's default. Otherwise it is maxRows,
-// because small pages of a long list take many requests.
+// anyLimit returns a limit that a client could set. In one of eight cases the limit is small. In
+// byDefault of eight cases it is 0, which means the server's default. In all other cases it is
+// maxRows, because small pages of a long list need many requests.
 func anyLimit(chance uint64, byDefault uint64) int {
 	switch at := chance % 8; {
 	case at == 0:

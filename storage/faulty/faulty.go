@@ -1,6 +1,6 @@
 // Package faulty injects faults into storage, for tests. Database wraps the storage contract,
-// and Files wraps the file system of an embedded database. A Plan says which calls fail, and
-// how.
+// and Files wraps the file system of an embedded database. A Plan selects the calls that fail,
+// and how they fail.
 package faulty
 
 import (
@@ -18,7 +18,7 @@ var ErrInjected = errors.New("faulty: injected fault")
 // Mode is a kind of fault.
 type Mode string
 
-// The modes. If a mode does not apply to a call, the call fails as with Fail.
+// The modes. A call to which a mode does not apply fails as with Fail.
 const (
 	// Fail means that the call does nothing and returns an error.
 	Fail Mode = "fail"
@@ -35,7 +35,7 @@ const (
 	Garble Mode = "garble"
 )
 
-// Plan says which calls fail. It can be sent to another process as JSON.
+// Plan selects the calls that fail. It can be sent to another process as JSON.
 type Plan struct {
 	Mode Mode
 	// Calls are the names of the calls that can fail; empty means all.
@@ -61,9 +61,9 @@ type Faults struct {
 	Tell func(call, file string)
 
 	mu       sync.Mutex
-	seen     int            // calls that match the plan; guarded by mu
-	injected map[string]int // failed calls by name; guarded by mu
-	over     bool           // there are no more faults; guarded by mu
+	seen     int            // number of calls that match the plan; guarded by mu
+	injected map[string]int // number of failed calls by name; guarded by mu
+	over     bool           // the plan has ended; guarded by mu
 }
 
 // New returns the faults of a plan.
@@ -92,7 +92,7 @@ func (f *Faults) Injected() map[string]int {
 	return injected
 }
 
-// next returns how a call fails, or "" if it succeeds. For Slow, next makes the pause.
+// next returns how a call fails, or "" if it succeeds. For Slow, next pauses.
 func (f *Faults) next(call, file string) Mode {
 	mode, first := f.count(call, file)
 	if mode != "" && f.Tell != nil && (first || f.plan.Count > 0) {

@@ -30,7 +30,7 @@ const (
 	Read        = "read"
 	Write       = "write"
 	Sync        = "sync"
-	SyncPart    = "sync part" // starts a sync without a guarantee
+	SyncPart    = "sync part" // starts a sync without waiting for it
 	Preallocate = "preallocate"
 	Close       = "close"
 )
@@ -196,7 +196,7 @@ func (f *file) do(call string, done func() error) error {
 	return (&Files{faults: f.faults}).do(call, f.name, done)
 }
 
-// read reads. If the plan says so, it flips a bit of the data.
+// read calls f, which reads into p. If the plan says so, it flips a bit of the data.
 func (f *file) read(p []byte, read func([]byte) (int, error)) (int, error) {
 	mode := f.faults.next(Read, f.name)
 	if err := refused(mode); err != nil {
@@ -217,7 +217,7 @@ func (f *file) ReadAt(p []byte, offset int64) (int, error) {
 	return f.read(p, func(p []byte) (int, error) { return f.File.ReadAt(p, offset) })
 }
 
-// write writes. If the plan says so, it writes only half or nothing.
+// write calls f, which writes p. If the plan says so, it writes only half of p or nothing.
 func (f *file) write(p []byte, write func([]byte) (int, error)) (int, error) {
 	mode := f.faults.next(Write, f.name)
 	err := refused(mode)

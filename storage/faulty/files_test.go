@@ -11,7 +11,8 @@ import (
 	"colophon/storage/faulty"
 )
 
-// write writes a file through faults, and returns the file's content after that.
+// write writes a file through a file system with faults, and returns the resulting
+// content of the file.
 func write(t *testing.T, plan faulty.Plan, text string) (left string, err error) {
 	t.Helper()
 	under := vfs.NewMem()
@@ -59,7 +60,7 @@ func TestGarble(t *testing.T) {
 	}
 }
 
-// A plan selects calls and files, skips some of them, and ends.
+// A plan selects calls and files, skips the first ones, and ends.
 func TestPlan(t *testing.T) {
 	under := vfs.NewMem()
 	faults := faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{faulty.Create, faulty.Remove}, Path: "*.a", Skip: 1, Count: 2})

@@ -79,7 +79,8 @@ func callAll(ctx context.Context, d storage.Database) (failed map[string]error) 
 	return failed
 }
 
-// Every call fails if the plan says so. Apart from it, only calls that depend on it fail.
+// Every call fails if the plan says so. Other calls fail only if they depend on that
+// call.
 func TestEveryCallFails(t *testing.T) {
 	for _, call := range faulty.StoreCalls() {
 		faults := faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{call}})
@@ -100,7 +101,7 @@ func TestModesOfAStore(t *testing.T) {
 	for _, c := range []struct {
 		mode  faulty.Mode
 		err   error
-		there bool // whether the commit is stored
+		there bool // whether the commit has been stored
 	}{
 		{faulty.Fail, faulty.ErrInjected, false}, {faulty.Lie, faulty.ErrInjected, true}, {faulty.NoSpace, storage.ErrNoSpace, false},
 		{faulty.Garble, faulty.ErrInjected, false}, {faulty.Slow, nil, true},

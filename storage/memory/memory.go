@@ -84,8 +84,8 @@ func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store
 	return l, nil
 }
 
-// Close implements storage.Database. The ledgers remain in memory, so that a test can open
-// them again as a new process would.
+// Close implements storage.Database. The ledgers remain in memory, so that a test can reopen
+// them as a new process would.
 func (d *Database) Close() error { return nil }
 
 type tileKey struct {
@@ -97,13 +97,13 @@ type tileKey struct {
 type ledger struct {
 	name string
 
-	mu         sync.RWMutex // guards what follows
+	mu         sync.RWMutex // guards the fields below
 	info       storage.Info
 	head       storage.Head
 	entries    map[uint64][]byte
 	tiles      map[tileKey][]byte
 	contents   map[storage.Hash]*content
-	redactions map[uint64]uint64 // record → the event that redacted it
+	redactions map[uint64]uint64 // by record: the event that redacted it
 	keys       map[storage.Hash]storage.Key
 	settings   map[string][]byte
 }
@@ -161,8 +161,8 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 }
 
 // redact deletes a record's references to content, unless an earlier redaction has done so. A
-// mark at or above the head does not count, since no commit wrote it. The caller must hold
-// l.mu.
+// redaction by an event at or above the head does not count, because no commit wrote it. The
+// caller must hold l.mu.
 func (l *ledger) redact(r storage.Redaction) {
 	if by, already := l.redactions[r.Seq]; already && by < l.head.Size {
 		return
@@ -248,9 +248,9 @@ func copyHead(h storage.Head) storage.Head {
 	return h
 }
 
-// archived returns what is archived. The caller must hold l.mu.
+// archived returns the value of the ArchiveSetting. The caller must hold l.mu.
 func (l *ledger) archived() storage.Archived {
-	a, _ := storage.ParseArchived(l.settings[storage.ArchiveSetting]) // nothing if it is not set
+	a, _ := storage.ParseArchived(l.settings[storage.ArchiveSetting]) // the zero Archived if the setting is absent
 	return a
 }
 

@@ -11,8 +11,8 @@ import (
 	"colophon/storage"
 )
 
-// read copies the result of look, which is called under the lock. It returns ErrNotFound if
-// look finds nothing.
+// read returns a copy of the result of look, which it calls while it holds the lock. It
+// returns ErrNotFound if look finds nothing.
 func (l *ledger) read(ctx context.Context, look func() ([]byte, bool)) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

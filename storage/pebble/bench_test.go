@@ -117,7 +117,7 @@ func BenchmarkGrowth(b *testing.B) {
 	m := db.engine.Metrics()
 	var written uint64
 	for _, l := range m.Levels {
-		written += l.TableBytesFlushed + l.TableBytesCompacted + l.BlobBytesCompacted // includes flushed value files
+		written += l.TableBytesFlushed + l.TableBytesCompacted + l.BlobBytesCompacted // includes the flushed value files
 	}
 	taken := float64(b.N) * benchRecord
 	b.ReportMetric(float64(written)/taken, "written/byte")

@@ -11,8 +11,8 @@ import (
 )
 
 // Commit implements storage.Store. Commits of one ledger run one at a time. Readers see the
-// new head only once it is durable. Errors other than ErrConflict and ErrFrozen occur before
-// anything is written. A write that fails ends the process (Config.Fatal).
+// new head only once it is durable. If Commit returns an error, nothing was written. A write
+// that fails ends the process (Config.Fatal).
 func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -36,7 +36,7 @@ func (l *ledger) commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	if err != nil {
 		return err
 	}
-	// The engine sorts keys; keys that arrive in order sort fastest.
+	// The engine sorts keys. Sorting is fastest if the keys arrive in order.
 	c.setContents(p)
 	c.setEntries(old, b)
 	c.setHoldings(p)
@@ -93,7 +93,7 @@ func batchBytes(b storage.Batch) int {
 type ledgerChange struct {
 	*change
 	ledger  keys.Ledger
-	digests *digestFilter // before readers can see the key of a new digest, the digest is added here
+	digests *digestFilter // the digest of each new key is added here before readers can see the key
 }
 
 func (c *ledgerChange) setEntries(old storage.Head, b storage.Batch) {

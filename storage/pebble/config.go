@@ -56,12 +56,13 @@ type Config struct {
 
 const defaultCacheBytes = 64 << 20
 
-// newCache returns the block cache. The engine takes the memory tables out of it.
+// newCache returns the block cache. It includes the memory tables, because the engine counts
+// them as part of the cache.
 func (c Config) newCache() *engine.Cache {
 	return engine.NewCache(c.CacheBytes + memTables*c.MemTableBytes)
 }
 
-// filterBytes is the part of the cache that digest filters can take.
+// filterBytes is the maximum memory of the digest filters, which is part of the cache.
 func (c Config) filterBytes() int64 { return c.CacheBytes / 2 }
 
 func (c Config) withDefaults() Config {
@@ -100,14 +101,14 @@ func (c Config) validate() error {
 	return nil
 }
 
-// The write-ahead log has the contents of the memory tables until they are flushed to tables.
-// The free-space mark must leave room for memTables × memTableBytes.
+// The write-ahead log keeps the contents of the memory tables until they are flushed. The
+// free-space mark must leave room for memTables × memTableBytes.
 const (
 	memTableBytes = 16 << 20
 	memTables     = 2
 )
 
-// This does not compile if the free-space mark leaves less room.
+// The next line does not compile if the free-space mark leaves less room than that.
 const _ = uint(disk.MinReserve - memTables*memTableBytes)
 
 // openFiles limits the table files that are kept open. A flush of about 8,000 records makes
@@ -120,10 +121,10 @@ const (
 	leastApart  = 128      // bytes; shorter values are stored with their keys
 	flushBytes  = 16 << 20 // approximate maximum of a flushed table and its values
 	mergedBytes = 4 << 20  // approximate maximum of a compacted table
-	baseBytes   = 64 << 20 // in the first level below level 0, including values
+	baseBytes   = 64 << 20 // maximum size of the first level below level 0, including values
 )
 
-// Tables of level 0 overlap. They are merged when there are compactAt/2 of them; when there
+// Tables of level 0 overlap. They are merged when there are compactAt/2 of them. When there
 // are stopAt, writes wait. It is cheapest to merge many at once, and lookups of new digests do
 // not read them (see digestFilter).
 const (
@@ -142,7 +143,7 @@ func spanPolicy(start []byte) (policy engine.SpanPolicy, end []byte, err error) 
 	return policy, end, nil
 }
 
-// options returns the engine's options except the file system. They suit two cores, and data
+// options returns the engine's options except the file system. They suit two cores and data
 // that is mostly appended. Entries and content arrive in key order. Places and claims arrive
 // in random order; they are small and hardly compress.
 func (c Config) options() *engine.Options {

@@ -10,17 +10,17 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// pieces is the content of a commit. It says which pieces the ledger must store, and which
-// events need which pieces.
+// pieces is the content of a commit. It records which pieces the ledger must store, and which
+// events need them.
 type pieces struct {
 	contents []storage.Content
 	sorted   []int  // indices of contents by digest; equal digests in the order of their events
-	firsts   []int  // positions in sorted where a new digest begins
+	firsts   []int  // positions in sorted at which a new digest begins
 	fresh    []bool // by index in contents: whether the piece is the first with its digest, and not stored yet
 }
 
-// pieces looks up which of the contents the ledger has. The commit itself erases the digests
-// in erased.
+// pieces finds out which of the contents the ledger already has. Digests in erased count as
+// absent, because the same commit erases them.
 func (l *ledger) pieces(contents []storage.Content, erased map[storage.Hash]bool) (*pieces, error) {
 	p := &pieces{contents: contents, sorted: make([]int, len(contents))}
 	for i := range p.sorted {
@@ -35,7 +35,7 @@ func (l *ledger) pieces(contents []storage.Content, erased map[storage.Hash]bool
 		}
 	}
 	p.fresh = make([]bool, len(contents))
-	var possible []int // firsts that need a lookup
+	var possible []int // positions in sorted whose digests must be looked up
 	for _, first := range p.firsts {
 		digest := p.digest(first)
 		if !erased[digest] && l.recent.has(digest) {
@@ -73,7 +73,7 @@ func (c *ledgerChange) setContents(p *pieces) {
 }
 
 // setHoldings writes the places of new contents, and references for all other events that need
-// them.
+// a piece.
 func (c *ledgerChange) setHoldings(p *pieces) {
 	for i, first := range p.firsts {
 		end := len(p.sorted)

@@ -11,8 +11,8 @@ import (
 	"colophon/storage"
 )
 
-// Copies that are made during commits contain whole commits, including all that returned
-// before, and can be written to.
+// Copies that are made during commits contain only whole commits, including all that
+// returned before the copy began. Such a copy can be written to.
 func TestCopiesUnderLoad(t *testing.T) {
 	files := vfs.NewMem()
 	db, l := newLedger(t, files)
@@ -57,7 +57,7 @@ func TestCopiesUnderLoad(t *testing.T) {
 	require.Error(t, db.Copy(ctx, "copy-0"), "an existing folder is not overwritten")
 }
 
-// An erasure does not remove logs while they are being copied.
+// An erasure does not remove write-ahead logs while they are being copied.
 func TestCopiesBesideErasures(t *testing.T) {
 	files := vfs.NewMem()
 	db, l := newLedger(t, files)

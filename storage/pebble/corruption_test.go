@@ -42,7 +42,7 @@ func matching(t *testing.T, files vfs.FS, pattern string) (matching []string) {
 	return matching
 }
 
-// commits makes n commits and returns their batches.
+// commits commits n batches and returns them.
 func commits(t *testing.T, l *ledger, n int) []storage.Batch {
 	var all []storage.Batch
 	var head storage.Head
@@ -55,7 +55,7 @@ func commits(t *testing.T, l *ledger, n int) []storage.Batch {
 	return all
 }
 
-// Reads that need a damaged file return an error, and opening is the first of them. They never
+// Reads that need a damaged file return an error, beginning with the reads of Open. They never
 // panic, return wrong values, or end the process.
 func TestDamagedFile(t *testing.T) {
 	files := vfs.NewCrashableMem()
@@ -74,7 +74,7 @@ func TestDamagedFile(t *testing.T) {
 	}
 }
 
-// requireDamage checks that a database reports its damage.
+// requireDamage requires that opening or reading a database reports damage, and nothing worse.
 func requireDamage(t *testing.T, files *vfs.MemFS, all []storage.Batch) {
 	config := testConfig(files)
 	config.Fatal = func(msg string) { panic(msg) }
@@ -109,8 +109,8 @@ func requireDamage(t *testing.T, files *vfs.MemFS, all []storage.Batch) {
 	}
 }
 
-// readDamaged reads a batch. It returns the number of reads that fail because of damage. The
-// other reads must be right.
+// readDamaged reads everything in a batch. It returns the number of reads that fail because of
+// damage. All other results must be correct.
 func readDamaged(ctx context.Context, t *testing.T, store storage.Store, b storage.Batch) int {
 	failed := 0
 	right := func(got []byte, err error, want []byte) {

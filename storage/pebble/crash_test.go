@@ -16,17 +16,18 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// history is a series of commits during which the power fails. It has the expected state after
+// history is a series of commits during which the power fails, with the expected state after
 // each commit.
 type history struct {
 	batches []storage.Batch // batches[i] builds on heads[i], and heads[i+1] is the result
 	heads   []storage.Head
 
 	begun, acknowledged atomic.Int64 // numbers of commits; the ledger's creation counts as the first
-	flushes             int64        // number of memory tables, during play
+	flushes             int64        // number of memory tables during play
 }
 
-// newHistory returns commits of several sizes, from one block of the log to many.
+// newHistory returns a history with commits of several sizes, from one block of the log to
+// many.
 func newHistory(commits int) *history {
 	h := &history{heads: []storage.Head{{}}}
 	for i := range commits {
@@ -41,7 +42,7 @@ func newHistory(commits int) *history {
 	return h
 }
 
-// play creates the ledger and makes the commits, with a restart in the middle.
+// play creates the ledger and makes the commits, and restarts in the middle.
 func (h *history) play(ctx context.Context, files vfs.FS, durability *engine.WriteOptions) error {
 	for _, part := range [][2]int{{0, len(h.batches) / 2}, {len(h.batches) / 2, len(h.batches)}} {
 		db, err := Open(ctx, testConfig(files))
@@ -94,7 +95,7 @@ func (h *history) playOn(ctx context.Context, db *Database, from, to int) error 
 	return nil
 }
 
-// check opens the disk after a power cut. Every acknowledged step must be complete. A step
+// check opens the database after a power cut. Every acknowledged step must be complete. A step
 // that had begun but was not acknowledged must be complete or absent.
 func (h *history) check(ctx context.Context, files vfs.FS, acknowledged, begun int64) error {
 	db, err := Open(ctx, testConfig(files))
@@ -162,7 +163,8 @@ func (h *history) checkLedger(ctx context.Context, store storage.Store, n int) e
 	return store.Commit(ctx, h.heads[n], h.batches[n])
 }
 
-// checkBeside checks the tile, the key, and the content of commit i, after n commits.
+// checkBeside checks the tile, the key, and the content of commit i when there have been n
+// commits.
 func (h *history) checkBeside(ctx context.Context, store storage.Store, i, n int) error {
 	b := h.batches[i]
 	erased := i%8 == 2 && i+1 < n // the next commit erases it
@@ -186,10 +188,10 @@ func (h *history) checkBeside(ctx context.Context, store storage.Store, i, n int
 	return failed
 }
 
-// cuts says when the power fails, and how much of the unsynced data survives.
+// cuts determines when the power fails, and how much of the unsynced data survives.
 type cuts struct {
 	every    int   // cut before each operation whose number is a multiple of this
-	percents []int // one cut for each, with different random choices
+	percents []int // each probability gives one cut with its own random choices
 }
 
 // losses runs work, cuts the power before its operations, and lets inspect check the disk
@@ -224,7 +226,7 @@ func lossesOf(t *testing.T, h *history, c cuts, durability *engine.WriteOptions)
 	ctx := t.Context()
 	work := func() error { return h.play(ctx, files.FS(), durability) }
 	return losses(t, files, c, work, func(cut func() vfs.FS) error {
-		acknowledged := h.acknowledged.Load() // read this before the cut, and begun after it
+		acknowledged := h.acknowledged.Load() // read acknowledged before the cut, and begun after it
 		left := cut()
 		return h.check(ctx, left, acknowledged, h.begun.Load())
 	})
@@ -253,14 +255,14 @@ func TestPowerCutInLargeCommit(t *testing.T) {
 	require.NoError(t, errors.Join(wrong...))
 }
 
-// The tests above can find lost commits: without syncs, they do.
+// The tests above can detect lost commits: without syncs, they do.
 func TestPowerCutFindsMissingSync(t *testing.T) {
 	_, wrong := lossesOf(t, newHistory(6), cuts{every: 1, percents: []int{0}}, engine.NoSync)
 	require.NotEmpty(t, wrong)
 }
 
-// If the power fails again during the restart after a cut, nothing is lost either. A restart
-// has few operations, so each is tried with many seeds.
+// Nothing is lost if the power fails again during the restart after a cut. A restart has few
+// operations, so each is tried with many seeds.
 func TestPowerCutInRestart(t *testing.T) {
 	h := newHistory(8)
 	ctx := t.Context()

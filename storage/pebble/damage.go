@@ -11,8 +11,8 @@ import (
 	"colophon/storage"
 )
 
-// damaged turns an error of a read into storage.ErrDamaged, with a message of one line, if the
-// error reports damage to a file.
+// damaged converts an error of a read that reports damage to a file to storage.ErrDamaged,
+// with a message of one line. It returns other errors unchanged.
 func damaged(err error) error {
 	corrupt := engine.IsCorruptionError(err) || errors.Is(err, frames.ErrFooter)
 	if !corrupt || errors.Is(err, storage.ErrDamaged) {

@@ -25,10 +25,10 @@ type Database struct {
 	reserve *disk.ReserveFS
 	logs    *disk.LogFS
 	eraser  *erase.Eraser
-	// durability of every write is engine.Sync. It is a field only so that the crash test can
-	// show that it notices a missing sync.
+	// durability of every write is engine.Sync. It is a field so that the crash test can prove that it
+	// notices a missing sync.
 	durability *engine.WriteOptions
-	readOnly   bool  // Config.ReadOnly, or full is not nil: the eraser does not run
+	readOnly   bool  // set if Config.ReadOnly is set or full is not nil; the eraser does not run then
 	full       error // why the database was opened for reading only, if space was low; never changes
 
 	closed atomic.Bool
@@ -36,7 +36,7 @@ type Database struct {
 	fillers *fillers
 
 	mu      sync.Mutex
-	ledgers map[string]*ledger // opened so far, by name; guarded by mu
+	ledgers map[string]*ledger // the ledgers opened so far, by name; guarded by mu
 }
 
 var errClosed = errors.New("the database is closed")
@@ -75,7 +75,7 @@ func (d *Database) get(key []byte) ([]byte, error) {
 		return nil, damaged(err)
 	}
 	kept := append([]byte{}, value...)
-	// The engine reports only now that the value could not be read.
+	// The engine reports only now that it could not read the value.
 	if err := closer.Close(); err != nil {
 		return nil, damaged(err)
 	}
@@ -143,8 +143,9 @@ func unusedNumber(numbers map[keys.Ledger]string, number keys.Ledger) error {
 	return nil
 }
 
-// checkNumbers checks that the ledgers have the numbers from 1 to the last one assigned, and
-// no others. Otherwise a ledger could be hidden, or a new ledger could overwrite one.
+// checkNumbers checks that the ledgers have the numbers from 1 to the last one assigned, and no
+// others. With other numbers, a ledger could be hidden, or a new ledger could overwrite an existing
+// one.
 func (d *Database) checkNumbers(numbers map[keys.Ledger]string) error {
 	last, err := d.lastNumber()
 	if err != nil {
@@ -263,7 +264,7 @@ func (d *Database) redacted(number keys.Ledger) (bool, error) {
 	return found, damaged(errors.Join(rows.Error(), rows.Close()))
 }
 
-// remember creates the only handle on a ledger. The caller must hold d.mu.
+// remember creates the one handle on a ledger and stores it. The caller must hold d.mu.
 func (d *Database) remember(number keys.Ledger, info storage.Info, head storage.Head) *ledger {
 	l := &ledger{db: d, number: number, recent: newRecent(recentDigests), digests: d.fillers.newDigestFilter(info.Name, number)}
 	l.info.Store(&info)
@@ -349,8 +350,8 @@ func (d *Database) lastNumber() (keys.Ledger, error) {
 	return keys.Ledger(last), err
 }
 
-// Close releases everything. No Store may be in use. Using a Store afterwards returns an
-// error. Close does not wait for erasures, which the next opening continues.
+// Close releases everything. No Store may be in use. Using a Store afterwards returns an error. Close
+// does not wait for erasures. The next process that opens the database continues them.
 func (d *Database) Close() error {
 	if d.closed.Swap(true) {
 		return fmt.Errorf("closing the database: %w", errClosed)

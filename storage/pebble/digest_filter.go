@@ -13,8 +13,8 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// digestFilter knows for most digests, without a lookup, that the ledger has no place and no
-// claim for them. Nearly all digests that are written are new, and each lookup would search
+// digestFilter knows, without a lookup, that the ledger has no place and no claim for most
+// absent digests. Nearly all digests that are written are new, and each lookup would search
 // every table that could contain the key (BenchmarkCommit). It is safe for concurrent use.
 //
 // The first use starts a goroutine that reads the digests that the ledger already has. Until
@@ -26,10 +26,10 @@ type digestFilter struct {
 
 	mu     sync.Mutex    // guards the fields below; held briefly
 	filter *bloom.Filter // nil until the first use
-	filled bool          // the filter has all digests that the ledger had at the first use
+	filled bool          // whether the filter has all digests that the ledger had at the first use
 }
 
-// mayContain returns false only for a digest that the ledger has no place and no claim for.
+// mayContain returns false only for a digest for which the ledger has no place and no claim.
 func (f *digestFilter) mayContain(digest storage.Hash) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -55,7 +55,7 @@ func (f *digestFilter) begin() {
 }
 
 // fill adds the digests of the ledger's places and claims, until ctx is done or memory runs
-// out. After an error the filter is useless, and its memory is returned.
+// out. After an error, the filter cannot be used, and its memory is released.
 func (f *digestFilter) fill(ctx context.Context, db *engine.DB) error {
 	for _, kind := range []func(keys.Ledger) (start, end []byte){keys.Places, keys.Claims} {
 		start, end := kind(f.number)
@@ -125,8 +125,8 @@ func (f *digestFilter) fillSome(db *engine.DB, start, end []byte) (next []byte, 
 type fillers struct {
 	db     *Database
 	logger *slog.Logger
-	cache  *engine.Cache // gives up memory for the filters, so that the sum stays within the cache's size
-	spare  atomic.Int64  // bytes that the filters can still take; the first filter that needs them gets them
+	cache  *engine.Cache // limits the memory of the filters, so that the sum stays within the size of the cache
+	spare  atomic.Int64  // number of bytes that filters can still use; the first filter that needs them gets them
 	ctx    context.Context
 	stop   context.CancelFunc // ends ctx
 	under  sync.WaitGroup

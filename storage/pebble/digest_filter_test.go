@@ -10,7 +10,7 @@ import (
 	"colophon/storage/faulty"
 )
 
-// asks returns the number of times that do consulted the filters of tables.
+// asks returns how often do consulted the filters of tables.
 func asks(db *Database, do func()) int64 {
 	before := db.engine.Metrics().Filter
 	do()
@@ -18,8 +18,8 @@ func asks(db *Database, do func()) int64 {
 	return after.Hits + after.Misses - before.Hits - before.Misses
 }
 
-// Digests that this process wrote are found, and so are those of earlier processes once they
-// are read. Digests that were never written are not looked up.
+// Digests that this process wrote are found, and so are those of earlier processes once the
+// filter has read them. Digests that were never written are not looked up.
 func TestNewKeysAreNotLookedUp(t *testing.T) {
 	const records, lookups = 2*fillKeys + 2000, 1000 // more keys than one iterator reads
 	ctx, files, text := t.Context(), vfs.NewMem(), prose(1<<20)
@@ -61,8 +61,8 @@ func TestNewKeysAreNotLookedUp(t *testing.T) {
 	}), int64(lookups/10))
 }
 
-// mayContain returns true before the stored digests are read, if they do not fit into memory,
-// and if they cannot be read.
+// mayContain returns true until the stored digests are read. It always returns true if they
+// do not fit into memory or cannot be read.
 func TestUnreadDigestsAreLookedUp(t *testing.T) {
 	db, l := newLedger(t, vfs.NewMem())
 	require.NoError(t, l.Commit(t.Context(), storage.Head{}, benchmarkBatch(storage.Head{}, 100, prose(1<<20))))
@@ -86,7 +86,7 @@ func TestUnreadDigestsAreLookedUp(t *testing.T) {
 }
 
 // If a read fails while a filter is being filled, mayContain returns true from then on, and
-// the filter takes no memory.
+// the filter holds no memory.
 func TestFailedFillExcludesNothing(t *testing.T) {
 	const records = 4000
 	files := vfs.NewMem()

@@ -22,7 +22,7 @@ type erasure struct {
 	secrets []*secrets
 	head    storage.Head // before the redaction
 
-	redacted, gone atomic.Bool // set when the ledger reports the redaction, and when the eraser reports that the content is gone
+	redacted, gone atomic.Bool // set when the ledger acknowledges the redaction, and when the eraser reports that the content is gone
 }
 
 // prepare creates the ledger and stops its eraser.
@@ -82,9 +82,9 @@ func waitErased(ctx context.Context, db *Database) error {
 	return errors.New("erased content was not removed from the files")
 }
 
-// check opens the disk after a power cut. If the redaction was acknowledged, it is stored. If
-// it is stored, the secrets disappear from the folder. If the secrets were reported as gone,
-// no file has them even before the database is opened.
+// check opens the database after a power cut. If the redaction was acknowledged, it must be
+// stored. If it is stored, the secrets must disappear from the folder. If the secrets were
+// reported as gone, no file may contain them even before the database is opened.
 func (e *erasure) check(ctx context.Context, files vfs.FS, redacted, gone bool) error {
 	if gone {
 		if err := e.notIn(ctx, files); err != nil {
@@ -161,7 +161,7 @@ func TestPowerCutInErasure(t *testing.T) {
 	ctx := t.Context()
 	work := func() error { return e.play(ctx, db, l) }
 	made, wrong := losses(t, files, c, work, func(cut func() vfs.FS) error {
-		redacted, gone := e.redacted.Load(), e.gone.Load() // before the cut
+		redacted, gone := e.redacted.Load(), e.gone.Load() // state before the cut
 		return e.check(ctx, cut(), redacted, gone)
 	})
 	require.NoError(t, errors.Join(wrong...))

@@ -94,7 +94,7 @@ func TestErasingWaitsForCopies(t *testing.T) {
 	require.Equal(t, 2, calls, "Copies is not called if nothing is erased")
 }
 
-// The check finds content in tables that are not yet rewritten.
+// CheckGone finds content in tables that have not been rewritten yet.
 func TestCheckFindsErasedContent(t *testing.T) {
 	db, _, _ := marked(t, vfs.NewMem())
 	var marks []erase.Mark
@@ -149,7 +149,7 @@ func TestErasureTriedAgain(t *testing.T) {
 	}
 }
 
-// The eraser's goroutine logs a failure and retries.
+// The eraser's goroutine logs a failed pass and retries it.
 func TestEraserTriesAgain(t *testing.T) {
 	var failing atomic.Bool
 	memory := vfs.NewMem()

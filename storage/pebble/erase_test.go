@@ -15,7 +15,7 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// places returns the ways in which content gets into the files of a database.
+// places returns functions that store content in different kinds of files, by name.
 func places() map[string]func(c *clerk) (s *secrets, in string) {
 	return map[string]func(c *clerk) (*secrets, string){
 		"log": func(c *clerk) (*secrets, string) { return c.post(), ".log" },
@@ -91,7 +91,7 @@ func TestErasureBesideASlowReader(t *testing.T) {
 	c.redact(s)
 	c.erased()
 	s.requireGone(t, c.dir)
-	for seq := range c.head.Size - 2 { // except the event read above and the later redaction
+	for seq := range c.head.Size - 2 { // except for the event read above and the later redaction
 		e, err, ok := next()
 		require.True(t, ok)
 		require.NoError(t, err)
@@ -132,7 +132,7 @@ const (
 	secretSeq     = 50
 )
 
-// roleErase redacts secrets, reports that, and waits to be killed.
+// roleErase redacts secrets, prints that it has done so, and waits to be killed.
 func roleErase(dir string) error {
 	ctx := context.Background()
 	db, err := Open(ctx, Config{Dir: dir, Logger: silent()})

@@ -9,14 +9,14 @@ import (
 	"colophon/storage/pebble/internal/erase"
 )
 
-// Erasing describes erased content that can still be in files of the database.
+// Erasing describes erased content that might still be in files of the database.
 type Erasing struct {
 	Pieces int       // number of pieces of content
-	Oldest time.Time // when the oldest piece was erased, in UTC; zero if Pieces is 0
+	Oldest time.Time // time at which the oldest piece was erased, in UTC; zero if Pieces is 0
 }
 
-// Erasing counts the erased content that is still in files. An erasure takes seconds; if one
-// takes longer, the log says why.
+// Erasing counts the erased content that might still be in files. An erasure takes seconds.
+// If one takes longer, the log says why.
 func (d *Database) Erasing(ctx context.Context) (Erasing, error) {
 	if err := d.usable(ctx); err != nil {
 		return Erasing{}, fmt.Errorf("counting erased content: %w", err)

@@ -33,8 +33,8 @@ func (f *failingLog) inject(op errorfs.Op) error {
 	return nil
 }
 
-// A commit whose write fails ends the process and does not return. The next start has
-// everything that was acknowledged before, and either all or nothing of the failed commit.
+// A commit whose write fails ends the process and does not return. After the next start,
+// everything acknowledged before is there, and either all or nothing of the failed commit.
 func TestFailedLogIsFatal(t *testing.T) {
 	for name, kinds := range map[string][]errorfs.OpKind{
 		"write": {errorfs.OpFileWrite},
@@ -85,7 +85,7 @@ func TestFailedLogIsFatal(t *testing.T) {
 	}
 }
 
-// If Fatal returns, which its contract forbids, the engine still does not continue.
+// Even if Fatal returns, which its contract forbids, the engine does not continue.
 func TestFatalMustNotReturn(t *testing.T) {
 	l := testConfigLogger(func(string) {})
 	require.PanicsWithValue(t, "storage/pebble: Config.Fatal returned after: lost 3",
@@ -110,8 +110,8 @@ func TestFailedFlushIsReportedAndTriedAgain(t *testing.T) {
 	require.Zero(t, readDamaged(t.Context(), t, l, all[0]))
 }
 
-// The engine shows the erasures of a commit before the commit is durable. A reader that misses
-// content must then find its redaction.
+// The engine shows the erasures of a commit before the commit is durable. A reader that does
+// not find content for this reason must then find its redaction.
 func TestContentThatIsBeingErased(t *testing.T) {
 	var hold atomic.Bool
 	held, release := make(chan struct{}), make(chan struct{})
@@ -139,7 +139,7 @@ func TestContentThatIsBeingErased(t *testing.T) {
 	missed := make(chan error, 1)
 	go func() {
 		_, err := l.Content(context.Background(), digestOf(0))
-		for err == nil { // from now on, the engine can show the erasure at any time
+		for err == nil { // from here on, the engine can show the erasure at any time
 			_, err = l.Content(context.Background(), digestOf(0))
 		}
 		_, redacted := l.Redaction(context.Background(), 0)
@@ -164,7 +164,7 @@ func TestOneSyncPerCommit(t *testing.T) {
 		return nil
 	}))
 	db, l := newLedger(t, files)
-	db.eraser.End() // its syncs do not belong to the commits
+	db.eraser.End() // the eraser's syncs are not those of the commits
 	var head storage.Head
 	for range 5 {
 		before := syncs.Load()

@@ -9,8 +9,8 @@ import (
 )
 
 // find looks up n keys of one kind in ascending order. key appends the i-th key. found
-// receives the value of each key that exists, which is valid until found returns. Most keys
-// are expected to be absent, which filters show without reading a block.
+// receives the value of each key that exists, which is valid until found returns. It is
+// fast if most keys are absent, because filters show that without reading a block.
 func (l *ledger) find(
 	kind func(keys.Ledger) (start, end []byte), n int, key func(dst []byte, i int) []byte, found func(i int, value []byte) error,
 ) (err error) {
@@ -31,7 +31,7 @@ func (l *ledger) find(
 	for i := range n {
 		at = key(at[:0], i)
 		if !values.SeekPrefixGE(at) {
-			// The next seek would clear the error.
+			// The next seek would clear the iterator's error.
 			if err := values.Error(); err != nil {
 				return err
 			}

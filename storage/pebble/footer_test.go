@@ -12,7 +12,7 @@ import (
 // The footer of a file locates its other blocks and is read first. If any bit of a footer
 // changes, operations that need the file fail, and the process continues.
 func TestEveryBitOfAFooter(t *testing.T) {
-	const footer = 38 // bytes, about the shortest possible
+	const footer = 38 // bytes, about the shortest possible table
 	files := vfs.NewMem()
 	db, l := newLedger(t, files)
 	all := commits(t, l, 1)

@@ -28,7 +28,7 @@ type Metrics struct {
 type Histogram struct {
 	Count   uint64
 	Sum     time.Duration
-	Buckets []Bucket // in ascending order; durations above the last bound count only in Count
+	Buckets []Bucket // in ascending order of bounds; durations above the last bound count only in Count
 }
 
 // Bucket counts the durations up to its bound, including those of lower buckets.

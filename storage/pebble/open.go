@@ -76,7 +76,7 @@ func open(cfg Config) (*Database, error) {
 		Durability: d.durability, Logger: cfg.Logger, Copies: cfg.Copies,
 	})
 	cache := cfg.newCache()
-	defer cache.Unref() // the engine keeps its own reference
+	defer cache.Unref() // the engine holds its own reference
 	d.fillers = newFillers(d, cache, cfg)
 	options := cfg.options()
 	options.Cache = cache
@@ -129,7 +129,7 @@ func locate(cfg Config) (dir string, format engine.FormatMajorVersion, err error
 	return dir, format, err
 }
 
-// peek returns the version of Pebble's file formats with which to open the folder at first.
+// peek returns the version of Pebble's file formats with which to open the folder initially.
 // For an existing database it is that database's version, because the database can belong to
 // another program and must not be converted. For a new database it is this build's version.
 // peek changes nothing. It fails if the folder contains anything except a Pebble database or
@@ -155,8 +155,8 @@ func peek(files vfs.FS, dir string) (engine.FormatMajorVersion, error) {
 	return engineFormat, nil
 }
 
-// leftByFirstStart reports whether a file with that name can remain from an interrupted first
-// start or from the creation of a file system.
+// leftByFirstStart reports whether a file with that name can be left over from an interrupted
+// first start or from the creation of a file system.
 func leftByFirstStart(name string) bool {
 	for _, pattern := range []string{"LOCK", "MANIFEST-*", "OPTIONS-*", "marker.*", "*.log", "*.dbtmp", "lost+found"} {
 		if ok, err := path.Match(pattern, name); ok && err == nil {

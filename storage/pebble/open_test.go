@@ -19,7 +19,7 @@ import (
 
 func TestOpenOnDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b", "c")
-	for range 2 { // created, then opened
+	for range 2 { // created at first, and then opened
 		db, err := Open(t.Context(), Config{Dir: dir, Logger: silent()})
 		require.NoError(t, err)
 		require.NoError(t, db.Close())

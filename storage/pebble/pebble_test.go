@@ -63,7 +63,7 @@ func newLedger(t *testing.T, files vfs.FS) (*Database, *ledger) {
 }
 
 // batch returns a batch on old with n entries of size bytes. The first entry has content and a
-// key. For each size of old, all of these differ.
+// key. All of them depend on the size of old.
 func batch(old storage.Head, n, size int) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + uint64(n), Checkpoint: []byte("signed")}}
 	for i := range n {
@@ -175,7 +175,7 @@ func TestCreateOverwritesNoLedger(t *testing.T) {
 	all, err := pebbletest.Dump(files, "db")
 	require.NoError(t, err)
 	for i := range all {
-		if all[i].Key[0] == 'l' { // the last assigned number
+		if all[i].Key[0] == 'l' { // the stored last number
 			all[i].Value = []byte{0, 0, 0, 0}
 		}
 	}

@@ -19,8 +19,8 @@ import (
 	"colophon/storage"
 )
 
-// The tests below start other processes. Each runs this test binary, with its role and its
-// folder in the environment.
+// The tests below start other processes. Each process runs this test binary, with its role
+// and its folder in the environment.
 const (
 	roleVariable = "COLOPHON_TEST_ROLE"
 	dirVariable  = "COLOPHON_TEST_DIR"
@@ -107,7 +107,7 @@ func TestKilledProcess(t *testing.T) {
 	}
 	require.NoError(t, committing.Process.Kill())
 	var acknowledged uint64
-	for ok := true; ok; ok = lines.Scan() { // lines that it printed before it was killed count too
+	for ok := true; ok; ok = lines.Scan() { // lines that the process printed before it was killed count too
 		_, err := fmt.Sscan(lines.Text(), &acknowledged)
 		require.NoError(t, err)
 	}
@@ -129,7 +129,7 @@ func TestKilledProcess(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// roleFail commits to a log whose syncs fail. Its Config.Fatal is the default, which ends the
+// roleFail commits to a log whose syncs fail. Config.Fatal has its default, which ends the
 // process.
 func roleFail(dir string) error {
 	failing := &failingLog{kinds: []errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData}}

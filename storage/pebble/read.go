@@ -20,7 +20,7 @@ func (l *ledger) fetch(ctx context.Context, key []byte) ([]byte, error) {
 	return l.db.get(key)
 }
 
-// Head implements storage.Reader. It reads memory only.
+// Head implements storage.Reader. It reads only from memory.
 func (l *ledger) Head(ctx context.Context) (storage.Head, error) {
 	if err := l.db.usable(ctx); err != nil {
 		return storage.Head{}, fmt.Errorf("reading the head of ledger %q: %w", l.name(), err)
@@ -128,8 +128,8 @@ func (l *ledger) Content(ctx context.Context, digest storage.Hash) ([]byte, erro
 
 // content reads content. It returns storage.ErrNotFound if the ledger has none with that
 // digest. The engine shows the erasures of a commit before the commit is durable, but
-// Redaction shows them only afterwards. So if content is missing, content waits for the
-// running commit and looks again. A caller that then asks for the redaction will find it.
+// Redaction shows them only afterwards. Therefore, if the bytes are missing, content waits for
+// the running commit and looks again. A caller that then reads the redaction will find it.
 func (l *ledger) content(ctx context.Context, digest storage.Hash) ([]byte, error) {
 	content, err := l.stored(ctx, digest)
 	if !errors.Is(err, storage.ErrNotFound) {
@@ -141,8 +141,8 @@ func (l *ledger) content(ctx context.Context, digest storage.Hash) ([]byte, erro
 }
 
 // stored reads content through its place. Between the two reads, a commit can erase the
-// content, or erase it and store it elsewhere. A place is never reused, so bytes are lost only
-// if they are missing while their place still exists.
+// content, or erase it and store it elsewhere. A place is never reused, so missing bytes are
+// damage only if their place still exists.
 func (l *ledger) stored(ctx context.Context, digest storage.Hash) ([]byte, error) {
 	if err := l.db.usable(ctx); err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ func (l *ledger) Referenced(ctx context.Context, digest storage.Hash, seq uint64
 	return referenced, nil
 }
 
-// referenced looks at the same keys as references: first the content's place, which names the
+// referenced reads the same keys as references: first the content's place, which names the
 // event that first posted it, and then the reference of a later event.
 func (l *ledger) referenced(ctx context.Context, digest storage.Hash, seq uint64) (bool, error) {
 	stored, err := l.fetch(ctx, keys.AppendPlace(nil, l.number, digest))

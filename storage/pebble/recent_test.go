@@ -10,8 +10,8 @@ import (
 	"colophon/storage"
 )
 
-// recent can forget digests. It has only digests that were added and not removed, it is
-// bounded, and it keeps those that were looked up recently.
+// recent has only digests that were added and not removed. It is bounded, and keeps the
+// digests that were looked up recently.
 func TestRecent(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		const limit = 4

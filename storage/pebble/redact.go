@@ -14,14 +14,14 @@ import (
 )
 
 // redact records the redactions of b, removes the references of the redacted records, and
-// deletes content that no record needs any longer: its bytes and its place. It leaves a mark
-// for the eraser, because deleted bytes stay in files until these are rewritten. It returns
-// the digests of the deleted content.
+// deletes content that no record needs any longer: its bytes and its place. It leaves marks
+// for the eraser, because deleted bytes stay in files until the files are rewritten. It
+// returns the digests of the deleted content.
 func (l *ledger) redact(c *change, b storage.Batch) (map[storage.Hash]bool, error) {
 	if len(b.Redactions) == 0 {
 		return nil, nil
 	}
-	l.redacted.Store(true) // before readers see the commit
+	l.redacted.Store(true) // set before readers can see the commit
 	withdrawn, err := l.withdrawn(c, b.Redactions)
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (w *withdrawal) apply(c *change, holdings *engine.Iterator, time int64) err
 		seq, is := keys.ReferenceSeq(holdings.Key())
 		needed = is && !w.records[seq]
 	}
-	if err := holdings.Error(); err != nil { // the next seek would clear the error
+	if err := holdings.Error(); err != nil { // the next seek would clear the iterator's error
 		return err
 	}
 	var reference []byte

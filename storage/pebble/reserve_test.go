@@ -57,12 +57,12 @@ func TestWritableWithoutAnswer(t *testing.T) {
 	require.NotErrorIs(t, err, storage.ErrNoSpace)
 }
 
-// lowFS reports little free space while low is set, and counts the requests.
+// lowFS reports little free space while low is set, and counts the requests for it.
 type lowFS struct {
 	vfs.FS
 	low      atomic.Bool
 	requests chan struct{} // gets one item for each request while low is set, up to its capacity
-	compacts atomic.Int64  // tables that compactions created while low was set
+	compacts atomic.Int64  // number of tables that compactions created while low was set
 }
 
 func newLowFS() *lowFS { return &lowFS{FS: vfs.NewMem(), requests: make(chan struct{}, 4)} }

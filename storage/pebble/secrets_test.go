@@ -20,11 +20,11 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// secrets are three pieces of content. One does not compress, one is compressed so that a
-// search of the bytes does not find it, and one is too short to be stored apart.
+// secrets are three pieces of content. One does not compress. One is compressed, so that a
+// search of the bytes does not find it. One is too short to be stored apart from its key.
 type secrets struct {
-	contents []storage.Content // content of one event
-	needles  [][]byte          // one for each piece of content
+	contents []storage.Content // pieces of content of one event
+	needles  [][]byte          // for each piece, a text by which a search finds it
 }
 
 func newSecrets(seq uint64) *secrets {
@@ -43,7 +43,7 @@ func newSecrets(seq uint64) *secrets {
 }
 
 // keptBeside returns content of the same event that the redaction does not erase, so that the
-// engine must rewrite value files and cannot just delete them.
+// engine must rewrite value files and cannot simply delete them.
 func keptBeside(seq uint64) storage.Content {
 	kept := storage.Content{Digest: digestOf(1000*seq + 999), Seq: seq, Slot: 999, Bytes: make([]byte, 3000)}
 	fill(kept.Bytes, seq)
@@ -71,7 +71,7 @@ func (s *secrets) found(ctx context.Context, files vfs.FS, dir string) (all [][]
 	return all, nil
 }
 
-// inTables stands for tables and value files.
+// inTables means tables and value files.
 const inTables = "tables"
 
 // requireFound checks that each secret is in a file with that suffix, or in inTables, and
@@ -101,7 +101,7 @@ func (s *secrets) requireGone(t *testing.T, dir string) {
 	}
 }
 
-// clerk commits to a ledger in a database on disk.
+// clerk makes commits to a ledger in a database on disk.
 type clerk struct {
 	t    *testing.T
 	dir  string
@@ -141,7 +141,7 @@ func (c *clerk) reopen() {
 	require.NoError(c.t, err)
 }
 
-// commit commits an event with 1 KB of content that does not compress. change adds to the
+// commit commits an event with 1 KB of content that does not compress. change can add to the
 // batch.
 func (c *clerk) commit(change func(b *storage.Batch)) {
 	b := storage.Batch{Head: storage.Head{Size: c.head.Size + 1, Tip: digestOf(c.head.Size), Time: time.Now().UnixMicro()}}
@@ -155,7 +155,7 @@ func (c *clerk) commit(change func(b *storage.Batch)) {
 	c.head = b.Head
 }
 
-// post commits other content, and then secrets.
+// post commits other content, and then the secrets.
 func (c *clerk) post() *secrets {
 	for range 100 {
 		c.commit(nil)

@@ -44,8 +44,8 @@ func writeFile(t *testing.T, files vfs.FS, name string, text []byte) {
 }
 
 // A database with one changed bit in its manifest or its write-ahead log is not opened, and
-// nothing in it changes: once the bit is restored, every commit is there. (Pebble alone would
-// treat it as a shorter database and delete the rest.)
+// Open changes nothing in it: once the bit is restored, every commit is there. (Pebble alone
+// would treat it as a shorter database and delete the rest.)
 func TestOneBit(t *testing.T) {
 	for _, pattern := range []string{"MANIFEST-*", "*.log"} {
 		for _, part := range []int{0, 1, 2, 3} {
@@ -92,7 +92,7 @@ func fileOf(t *testing.T, files vfs.FS, pattern string) (found string) {
 	return found
 }
 
-// A failed read is not damage, because it can succeed the next time.
+// A failed read is not reported as damage, because it can succeed the next time.
 func TestUnreadableLog(t *testing.T) {
 	memory := vfs.NewMem()
 	db, l := newLedger(t, memory)

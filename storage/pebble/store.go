@@ -25,8 +25,8 @@ type ledger struct {
 	archiving sync.Mutex
 	digests   *digestFilter
 	// redacted is true if a record is redacted, or if a commit that redacts one has begun.
-	// Most ledgers have no redactions, and a lookup that finds none costs as much as reading
-	// an entry.
+	// It saves lookups: most ledgers have no redactions, and looking for one costs as much
+	// as reading an entry.
 	redacted atomic.Bool
 }
 
@@ -101,7 +101,7 @@ func (l *ledger) Archive(ctx context.Context, a storage.Archived, keep []uint64)
 	return nil
 }
 
-// archive is Archive for a caller that holds l.archiving.
+// archive is like Archive, for a caller that holds l.archiving.
 func (l *ledger) archive(ctx context.Context, a storage.Archived, keep []uint64) error {
 	if err := l.db.writable(ctx); err != nil {
 		return err

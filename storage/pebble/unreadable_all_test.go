@@ -16,13 +16,13 @@ import (
 	"colophon/storage/pebble/internal/erase"
 )
 
-// answer is the result of a read. If err is set, text does not count.
+// answer is the result of a read. If err is not nil, text is ignored.
 type answer struct {
 	text string
 	err  error
 }
 
-// listing collects what an iterator yields, up to its error.
+// listing collects the values that an iterator yields, up to its first error.
 func listing[T any](all iter.Seq2[T, error]) (string, error) {
 	var text strings.Builder
 	for one, err := range all {
@@ -34,8 +34,8 @@ func listing[T any](all iter.Seq2[T, error]) (string, error) {
 	return text.String(), nil
 }
 
-// everything returns a store's answers to reads of every kind, of stored and of missing items,
-// by the name of the read.
+// everything reads items of every kind from a store, both stored and missing ones, and returns
+// the answers by the name of the read.
 func everything(ctx context.Context, store storage.Store) map[string]answer {
 	all := make(map[string]answer)
 	note := func(read string, n uint64, text string, err error) {

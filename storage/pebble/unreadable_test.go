@@ -124,7 +124,7 @@ func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func
 	for skip := opening; skip < all; skip++ {
 		faults := faulty.New(faulty.Plan{Mode: mode, Calls: calls, Path: path, Skip: skip, Bit: 37 * skip})
 		db, store, err := open(faulty.NewFiles(copied(), faults))
-		if err != nil { // because do can read in another order
+		if err != nil { // because do can read the files in another order
 			require.NotErrorIs(t, err, storage.ErrNotFound)
 			require.NotErrorIs(t, err, storage.ErrFormat)
 			continue
@@ -154,13 +154,13 @@ func TestCommitThatCannotRead(t *testing.T) {
 	}
 }
 
-// A key that cannot be read is not treated as new.
+// An idempotency key that cannot be read is not treated as new.
 func TestKeysThatCannotBeRead(t *testing.T) {
 	for _, mode := range []faulty.Mode{faulty.Fail, faulty.Garble} {
 		files, _ := storedInTables(t)
 		var requested []storage.Hash
 		held := 0
-		for n := 0; n < 3*shared; n += every { // the last third of these does not exist
+		for n := 0; n < 3*shared; n += every { // the last third of these keys does not exist
 			requested = append(requested, digestOf(uint64(1000+n)))
 			if n < 2*shared {
 				held++

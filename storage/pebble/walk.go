@@ -14,14 +14,14 @@ import (
 )
 
 // An open iterator keeps every file that existed when it was opened in the folder, and with it
-// erased content. So no iterator is open while a caller works on its results: walks read piece
-// by piece. The first piece is small, for callers that need little.
+// erased content. Therefore, no iterator is open while a caller processes its results: walks
+// read piece by piece. The first piece is small, for callers that need only a few items.
 const (
-	firstPiece = 32       // items
-	firstBytes = 64 << 10 // bytes of entries after which the first piece ends
+	firstPiece = 32       // number of items in the first piece
+	firstBytes = 64 << 10 // number of bytes of entries after which the first piece ends
 	growth     = 4        // factor between the sizes of successive pieces
-	mostPiece  = 4096     // items
-	pieceBytes = 1 << 20  // bytes of entries after which any piece ends
+	mostPiece  = 4096     // maximum number of items in a piece
+	pieceBytes = 1 << 20  // number of bytes of entries after which any piece ends
 )
 
 // Entries implements storage.Reader.
@@ -55,10 +55,10 @@ func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Ent
 // piece is a run of successive entries in one buffer.
 type piece struct {
 	bytes []byte
-	stops []int // end of each entry
+	stops []int // offset at which each entry ends
 }
 
-// readPiece replaces the contents of p by entries with from ≤ seq < end. It stops after
+// readPiece replaces the contents of p with entries for which from ≤ seq < end. It stops after
 // most entries, or once their total length reaches bytes. It reads at least one entry unless it
 // returns an error. With an error, p has the entries before the error.
 func (l *ledger) readPiece(ctx context.Context, p *piece, from, end uint64, most, bytes int) (err error) {

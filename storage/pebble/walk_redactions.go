@@ -25,7 +25,7 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 			}
 			for _, r := range piece.rows {
 				if r.By >= end && r.By < piece.size {
-					continue // it comes from a later commit
+					continue // a later commit stored it
 				}
 				if !yield(r, nil) {
 					return
@@ -39,8 +39,8 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 	}
 }
 
-// redactionPiece is a run of successive redactions, with the size of the head that was stored
-// with them.
+// redactionPiece is a run of successive redactions, with the size of the head in the same
+// snapshot.
 type redactionPiece struct {
 	rows []storage.Redaction
 	size uint64

@@ -10,9 +10,9 @@ import (
 )
 
 // Archive implements storage.Archiver. It locks the setting but not the head, because commits must
-// not wait for it. The fence of writers is not needed: what it deletes is in the copy, whichever
-// server deletes it, and the setting only grows. If it does not learn the outcome, the caller may
-// call it again.
+// not wait for it. It does not need the fence: everything that it deletes is in the copy, no
+// matter which server deletes it, and the archived part only grows. If the outcome is unknown, the
+// caller can call Archive again.
 func (l *ledger) Archive(ctx context.Context, a storage.Archived, keep []uint64) error {
 	err := l.db.writable(ctx)
 	if err == nil && !l.Held() {
@@ -42,7 +42,7 @@ func (l *ledger) archive(ctx context.Context, a storage.Archived, keep []uint64)
 		if err := begin(ctx, conn); err != nil {
 			return err
 		}
-		// Makes the row, so that there is one to lock.
+		// Inserts the row if it is absent, so that it can be locked.
 		if _, err := conn.Exec(ctx, `INSERT INTO colophon_settings (ledger, name, value) VALUES ($1, $2, $3) ON CONFLICT (ledger, name) DO NOTHING`,
 			l.number, storage.ArchiveSetting, storage.Archived{Place: a.Place}.Text()); err != nil {
 			return err

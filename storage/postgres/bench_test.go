@@ -16,7 +16,7 @@ import (
 // records share.
 const (
 	benchEntry   = 1100
-	benchText    = 500 // length of its payload, and also of its output
+	benchText    = 500 // length of a record's payload, and also of its output
 	benchPrompt  = 200
 	benchPrompts = 32
 )
@@ -78,7 +78,7 @@ func BenchmarkCommits(b *testing.B) {
 	require.NoError(b, db.Close())
 }
 
-// benchWords is text of random words.
+// benchWords returns a text of random words.
 func benchWords(bytes int) (text []byte) {
 	dice := rand.New(rand.NewPCG(1, 2))
 	for len(text) < bytes {

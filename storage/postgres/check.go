@@ -16,8 +16,8 @@ var _ storage.KeyChecker = (*Database)(nil)
 
 // CheckKeys implements storage.KeyChecker. A key here is a row. CheckKeys counts the rows of
 // each table. The walk over the log has already shown that everything that the log names is
-// stored, so a count that is too high means that there is a stray row. Only then does
-// CheckKeys read the event of each row to find that row.
+// stored, so a count that is too high means that there is a stray row. CheckKeys then reads
+// the event of each row to find it.
 func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.Stray, error) {
 	c := &check{db: d, progress: progress}
 	strays, err := c.run(ctx, logs)
@@ -31,7 +31,7 @@ func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSum
 type check struct {
 	db       *Database
 	progress func(keys uint64) // may be nil
-	read     uint64            // rows counted so far
+	read     uint64            // number of rows counted so far
 }
 
 func (c *check) run(ctx context.Context, logs map[string]storage.LogSummary) ([]*storage.Stray, error) {

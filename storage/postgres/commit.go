@@ -14,7 +14,7 @@ import (
 )
 
 // Limits of one statement, which are below the message limits of all engines. A larger commit
-// takes several statements.
+// is split into several statements.
 const (
 	statementBytes = 4 << 20
 	statementRows  = 4096
@@ -63,7 +63,7 @@ func (l *ledger) apply(ctx context.Context, conn *pgx.Conn, epoch int64, old sto
 
 // statements collects statements for one ledger that are sent together.
 type statements struct {
-	ledger []byte // its number
+	ledger []byte // number of the ledger
 	queued []statement
 }
 
@@ -71,7 +71,7 @@ type statements struct {
 type statement struct {
 	query      string
 	parameters [][]byte
-	rows       int64 // number of rows that the statement must change, or the write is refused; 0 means any number
+	rows       int64 // number of rows that the statement must change, or else the write is refused; 0 means any number
 }
 
 func (s *statements) add(query string, parameters ...[]byte) {
@@ -81,7 +81,7 @@ func (s *statements) add(query string, parameters ...[]byte) {
 // begin begins a transaction.
 func (s *statements) begin() { s.add("begin") }
 
-var binaryFormat = []int16{pgx.BinaryFormatCode} // format of all parameters
+var binaryFormat = []int16{pgx.BinaryFormatCode} // format code of all parameters: binary
 
 // send sends the statements that were collected since the last call. It returns the first
 // error. The connection keeps the statements prepared. It encodes arrays itself, because
@@ -115,7 +115,7 @@ func (s *statements) send(ctx context.Context, conn *pgx.Conn) error {
 // number encodes a bigint.
 func number(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
 
-// Types of elements.
+// OIDs of the types of elements
 const (
 	byteaType  = 17
 	bigintType = 20
@@ -128,16 +128,16 @@ func appendArray(dst []byte, elementType uint32, length int) []byte {
 		dimensions = 0
 	}
 	dst = binary.BigEndian.AppendUint32(dst, dimensions)
-	dst = binary.BigEndian.AppendUint32(dst, 0) // there is no NULL
+	dst = binary.BigEndian.AppendUint32(dst, 0) // flag: the array has no NULL
 	dst = binary.BigEndian.AppendUint32(dst, elementType)
 	if length == 0 {
 		return dst
 	}
 	dst = binary.BigEndian.AppendUint32(dst, uint32(length))
-	return binary.BigEndian.AppendUint32(dst, 1) // number of the first element
+	return binary.BigEndian.AppendUint32(dst, 1) // index of the first element
 }
 
-const arrayHead = 20 // bytes
+const arrayHead = 20 // length of a number in bytes
 
 // numbers encodes a bigint[].
 func numbers(list []int64) []byte {
@@ -170,7 +170,7 @@ func (s *statements) head(epoch int64, old, next storage.Head) {
 	s.queued[len(s.queued)-1].rows = 1
 }
 
-// pieces divides n rows into runs that stay within the limits of a statement. size returns the
+// pieces yields runs of n rows that stay within the limits of a statement. size returns the
 // size of a row in bytes.
 func pieces(n int, size func(i int) int, each func(start, end int)) {
 	start, bytes := 0, 0
@@ -197,7 +197,7 @@ func (s *statements) entries(first uint64, entries [][]byte) {
 	})
 }
 
-// claims stores the last claim of each key.
+// claims stores the last claim of each idempotency key.
 func (s *statements) claims(keys []storage.Key) {
 	at := make(map[storage.Hash]int, len(keys))
 	last := make([]storage.Key, 0, len(keys))
@@ -275,8 +275,8 @@ func (s *statements) contents(contents []storage.Content) {
 
 // redact records the redactions of records that are not yet redacted, removes their references
 // to content, and deletes content that no record needs any longer. A stored redaction by an
-// event beyond the head does not count, because no commit wrote it and nothing was erased for
-// it.
+// event beyond the head does not count as one, because no commit wrote it and nothing was
+// erased for it.
 func (l *ledger) redact(ctx context.Context, conn *pgx.Conn, old storage.Head, redactions []storage.Redaction) error {
 	first := make(map[uint64]*storage.Redaction, len(redactions))
 	var seqs, by []int64

@@ -5,21 +5,21 @@
 // # Fence
 //
 // The row of a ledger's head names the writer and the epoch. A process that opens the ledger
-// raises the epoch and sets the writer to itself. If servers share the database, they do this
-// when they take the ledger's lease (Leases). Every transaction that writes to the ledger
-// first updates or locks this row, on the condition that it still has the writer's epoch; a
-// commit also requires the size and the tip that it builds on. If the condition does not hold,
-// nothing is written. So two processes can open the same ledger, but from then on, the first
-// process cannot write.
+// raises the epoch and sets the writer to itself. If servers share the database, they do this when
+// they take the ledger's lease (Leases). Every transaction that writes to the ledger first updates
+// or locks this row, on the condition that it still has the writer's epoch; a commit also requires
+// the size and the tip that it builds on. If the condition does not hold, nothing is written. Two
+// processes can therefore open the same ledger, but once the second has opened it, the first
+// cannot write.
 //
 // # Unknown outcomes
 //
-// If the connection ends before COMMIT is answered, the transaction may have been committed,
-// or not, or the server may still be working on it. Reading the head is not enough: the read
-// can come before the transaction becomes visible, or it can show a transaction that is not on
-// a standby yet and that is lost with the primary. So the store first raises the epoch in a
-// transaction of its own, which returns the head, and uses the head only when the server has
-// answered its COMMIT. Then:
+// If the connection ends before the server answers COMMIT, the transaction may have been
+// committed, or not, or the server may still be working on it. Reading the head is not enough: the
+// read can happen before the transaction becomes visible, or it can show a transaction that is not
+// on a standby yet and that is lost with the primary. The store therefore first raises the epoch
+// in a separate transaction, which returns the head, and uses this head only once the server has
+// answered the COMMIT of that transaction. Then:
 //
 //   - The old transaction is decided. If it held the row, raising the epoch waited until it
 //     ended. If it did not hold the row, it finds another epoch and writes nothing.
@@ -27,16 +27,16 @@
 //     the same write-ahead log in this order (or, in a distributed engine, through the same
 //     row), and the server has answered the later one.
 //
-// If the head is the head of the commit, the store reports the commit as made; otherwise it
+// If this head is the one that the commit was to produce, the store reports success; otherwise it
 // makes the commit again under the new epoch. A server that answers COMMIT with a warning, as
 // PostgreSQL does if the wait for a standby was cancelled, has not acknowledged it.
 //
-// The same holds when a ledger is opened. Head returns the head that this process knows to be
-// durable. It does not return the row, because another process could have written it since.
+// Opening a ledger works in the same way. Head returns the head that this process knows to be
+// durable. It does not return the row, because another process could have changed it since.
 // storage/postgres/model searches for orders of events that break this argument.
 //
-// If another process has taken over the ledger meanwhile, or the database server does not
-// return in time, the outcome stays unknown, and the caller must stop writing.
+// If another process has taken over the ledger in the meantime, or the database server does not
+// come back in time, the outcome stays unknown, and the caller must stop writing.
 package postgres
 
 import (
@@ -59,26 +59,26 @@ import (
 
 // Config says where a database is, and how to use it.
 type Config struct {
-	// URL is a connection string of pgx: postgres://user:password@host:port/database?options.
-	// The tables are in the first schema of its search_path. pool_max_conns limits the
-	// connections for reads. It may have several hosts (host:port,host:port); each connection then
-	// goes to the one that accepts writes.
+	// URL is a connection string of pgx: postgres://user:password@host:port/database?options. The
+	// tables are in the first schema of its search_path. pool_max_conns limits the connections for
+	// reads. It may name several hosts (host:port,host:port). Each connection then goes to the
+	// host that accepts writes.
 	URL string
 	// Logger receives the messages of the database; nil means slog.Default.
 	Logger *slog.Logger
-	// Patience is the longest time that a write can take, and then the longest time that the
-	// store spends on finding out its outcome. After that, the outcome is unknown. 0 means one
+	// Patience is the maximum time that a write can take, and also the maximum time that the store
+	// then spends on finding out its outcome. After that, the outcome is unknown. 0 means one
 	// minute for each.
 	Patience time.Duration
-	// Server identifies this server among several that share the database. A server then takes
-	// over a ledger with Leases, and not by opening it. If Server is nil, opening a ledger
+	// Server identifies this server among several that share the database. If it is set, the
+	// server takes over a ledger with Leases, not by opening it. If it is nil, opening a ledger
 	// takes it over.
 	Server *Server
 	// ReadOnly opens an existing database without taking over its ledgers. Every write fails.
 	ReadOnly bool
-	// Primary refuses each connection to a server that is in recovery, with ErrStandby.
+	// Primary means that a connection to a server in recovery fails with ErrStandby.
 	Primary bool
-	// Moving opens a database that a Move has locked. Only colophon migrate sets it.
+	// Moving allows opening a database that a Move has locked. Only colophon migrate sets it.
 	Moving bool
 }
 
@@ -104,12 +104,12 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// connectTime is how long connecting to one of several hosts may take, before the next one is
-// tried, unless the URL has connect_timeout.
+// connectTime limits the time for connecting to one of several hosts, unless the URL has
+// connect_timeout. After that, the next host is tried.
 const connectTime = 2 * time.Second
 
-// parse parses the URL. Of several hosts, a connection goes to the first one that answers, and,
-// unless the database is opened for reading only, that accepts writes.
+// parse parses the URL. If it names several hosts, a connection goes to the first one that answers
+// and accepts writes. If the database is opened for reading only, the host need not accept writes.
 func (c Config) parse(open *sockets.Set) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(c.URL)
 	if err != nil {
@@ -128,9 +128,9 @@ func (c Config) parse(open *sockets.Set) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// pools opens the connections for reads, for writes, and for waits until what was read is durable.
-// writes is nil if the database is opened for reading only, and waits too unless other servers
-// write to it. Otherwise the two are the same.
+// pools opens the connections for reads, for writes, and for waits until a head that was read is
+// durable. If the database is opened for writing, writes and waits are the same pool. Otherwise
+// writes is nil, and waits is nil too unless other servers write to the database.
 func (c Config) pools(ctx context.Context, open *sockets.Set) (reads, writes, waits *pgxpool.Pool, err error) {
 	config, err := c.parse(open)
 	if err != nil {
@@ -166,8 +166,8 @@ func (c Config) pools(ctx context.Context, open *sockets.Set) (reads, writes, wa
 	return reads, writes, waits, nil
 }
 
-// prepareReads prepares each new connection. Commands that only read have queries that useIndexes
-// does not suit.
+// prepareReads prepares each new connection for reads. It omits useIndexes for commands that only
+// read, because it does not suit their queries.
 func (c Config) prepareReads(ctx context.Context, conn *pgx.Conn) error {
 	if err := c.checkPrimary(ctx, conn); err != nil || c.ReadOnly && c.Server == nil {
 		return err
@@ -175,12 +175,12 @@ func (c Config) prepareReads(ctx context.Context, conn *pgx.Conn) error {
 	return useIndexes(ctx, conn)
 }
 
-// ErrStandby: the database server is in recovery.
+// ErrStandby means that the database server is in recovery.
 var ErrStandby = errors.New("the database server is a standby (pg_is_in_recovery): it can lack records that the primary has acknowledged, so nothing is read from it; " +
 	"name the primary in the URL, with target_session_attrs=primary if the URL has several hosts")
 
-// checkPrimary returns ErrStandby for a connection that Config.Primary refuses. A standby is shut
-// down or promoted before its role changes, so a new connection is the moment to look.
+// checkPrimary returns ErrStandby for a connection that Config.Primary refuses. Checking each new
+// connection is enough, because a server closes its connections before it becomes a standby.
 func (c Config) checkPrimary(ctx context.Context, conn *pgx.Conn) error {
 	if !c.Primary {
 		return nil
@@ -198,10 +198,10 @@ func (c Config) checkPrimary(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// useIndexes makes PostgreSQL plan each statement once, and only with indexes; every statement
-// of this package has an index that fits. Otherwise PostgreSQL makes a new plan for each short
-// list of values. For longer lists, it can keep a plan that reads the whole table, if it made
-// that plan while the table was small. Other engines do not have all of these settings.
+// useIndexes makes PostgreSQL plan each statement once, and only with indexes. Every statement of
+// this package has an index that fits. Without useIndexes, PostgreSQL makes a new plan for each
+// short list of values. For longer lists, it can keep a plan that reads the whole table, if it
+// made that plan while the table was small. Other engines do not have all of these settings.
 func useIndexes(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `SELECT set_config(s.name, v.value, false) FROM pg_settings s JOIN (VALUES
 		('enable_seqscan', 'off'), ('enable_bitmapscan', 'off'), ('jit', 'off'), ('plan_cache_mode', 'force_generic_plan')
@@ -213,8 +213,8 @@ func useIndexes(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // idleLimit is the time after which the server ends a transaction whose client is silent. The
-// client may have disappeared without closing the connection. Its transaction then still locks
-// the row of the head, and raising the epoch has to wait for it.
+// client may have disappeared without closing the connection. Its transaction then still locks the
+// row of the head, and raising the epoch must wait for it.
 func (c Config) idleLimit() time.Duration {
 	if c.Server != nil { // another server may be waiting for the row
 		return min(idleBesideOthers, c.Patience/8)
@@ -227,7 +227,7 @@ func (c Config) idleLimit() time.Duration {
 // synchronous_commit for the connection, so that later changes of the configuration do not
 // affect it.
 func (c Config) prepareWrites(ctx context.Context, conn *pgx.Conn) error {
-	var commit, fsync, fullPages *string // nil if the engine has no such setting
+	var commit, fsync, fullPages *string // nil if the engine does not have the setting
 	err := conn.QueryRow(ctx, `SELECT current_setting('synchronous_commit', true), current_setting('fsync', true), current_setting('full_page_writes', true)`).
 		Scan(&commit, &fsync, &fullPages)
 	if err != nil {
@@ -263,12 +263,12 @@ type SettingError struct {
 	effect string
 }
 
-// Error says what the setting can cause to be lost, and what to do.
+// Error says which commits could be lost, and what to do.
 func (e *SettingError) Error() string {
 	return fmt.Sprintf("the server's setting %s is off: %s; set it to on for this server, database, and role", e.Name, e.effect)
 }
 
-// warned is the name under which a connection's custom data holds its last warning.
+// warned is the key of a connection's last warning in its custom data.
 const warned = "colophon.warned"
 
 // noteWarning keeps a warning from the server.

@@ -37,7 +37,7 @@ type Database struct {
 	unanswered atomic.Uint64 // see Metrics
 
 	mu      sync.Mutex
-	ledgers map[string]*ledger // opened so far, by name; guarded by mu
+	ledgers map[string]*ledger // the ledgers opened so far, by name; guarded by mu
 }
 
 var _ storage.Database = (*Database)(nil)
@@ -60,7 +60,7 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 	if err != nil {
 		return nil, err
 	}
-	host, _ := os.Hostname() // only informs people who read the table
+	host, _ := os.Hostname() // informs people who read the table; no code reads it
 	d := &Database{
 		reads:    reads,
 		writes:   writes,
@@ -90,8 +90,8 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 	return d, nil
 }
 
-// Probe checks that a database answers, that connections do not share sessions, that no setting
-// of its server could lose commits, and that this build can use its tables, if there are any. It
+// Probe checks that a database answers, that connections do not share sessions, that no setting of
+// its server could lose commits, and that this build can use its tables, if there are any. Probe
 // changes nothing.
 func Probe(ctx context.Context, url string) error {
 	cfg := Config{URL: url}.withDefaults()
@@ -144,7 +144,7 @@ func (d *Database) writable(ctx context.Context) error {
 	return nil
 }
 
-// read runs query, which only reads, on a connection. If the connection was lost, for example
+// read calls query, which only reads, with a connection. If the connection was lost, for example
 // because the server was restarted, read tries once more.
 func (d *Database) read(ctx context.Context, query func(*pgxpool.Pool) error) error {
 	if err := d.usable(ctx); err != nil {
@@ -236,7 +236,7 @@ func (d *Database) Ledger(ctx context.Context, name string) (storage.Store, erro
 	return l, nil
 }
 
-// ledger is Ledger for a caller that holds d.mu.
+// ledger is like Ledger, for a caller that holds d.mu.
 func (d *Database) ledger(ctx context.Context, name string) (*ledger, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, err
@@ -280,9 +280,9 @@ func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store
 	return l, nil
 }
 
-// create creates a ledger with epoch 1. If it does not learn whether the ledger was created,
-// it tries again. The second insertion waits for the first one to end, and then finds this
-// writer in the head.
+// create creates a ledger with epoch 1. If it does not learn whether the ledger was created, it
+// tries again. The second insertion waits until the first one ends, and then finds this writer in
+// the head.
 func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, error) {
 	if err := d.writable(ctx); err != nil {
 		return nil, err
@@ -364,14 +364,14 @@ func (d *Database) madeHere(ctx context.Context, name string) (bool, error) {
 	return err == nil, err
 }
 
-// inTransaction calls change, which begins a transaction, and commits it, unless change returns
-// an error.
+// inTransaction calls change, which begins a transaction. It commits the transaction unless change
+// returns an error.
 func inTransaction(ctx context.Context, pool *pgxpool.Pool, change func(*pgx.Conn) error) error {
 	pooled, err := pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer pooled.Release() // closes the connection if the transaction did not end
+	defer pooled.Release() // closes the connection if the transaction has not ended
 	conn := pooled.Conn()
 	if err := change(conn); err != nil {
 		if !conn.IsClosed() {
@@ -383,14 +383,14 @@ func inTransaction(ctx context.Context, pool *pgxpool.Pool, change func(*pgx.Con
 }
 
 // acknowledged runs a query that also writes a message to the write-ahead log, and returns its row
-// once the message is durable. In all else it is row.
+// once the message is durable. Otherwise it is like row.
 func (d *Database) acknowledged(ctx context.Context, values []any, query string, arguments ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, d.patience)
 	defer cancel()
 	return d.read(ctx, func(*pgxpool.Pool) error { return d.awaited(ctx, values, query, arguments...) })
 }
 
-// awaited does one attempt of acknowledged.
+// awaited makes one attempt of acknowledged.
 func (d *Database) awaited(ctx context.Context, values []any, query string, arguments ...any) error {
 	pooled, err := d.waits.Acquire(ctx)
 	if err != nil {

@@ -19,19 +19,19 @@ var (
 	errTakenOver = errors.New("another process has taken over the ledger; stop one of the two")
 )
 
-// SQLSTATE codes and classes (PostgreSQL: Appendix A).
+// SQLSTATE codes, and classes of such codes (PostgreSQL, Appendix A).
 const (
 	codeDiskFull       = "53100"
-	codeReadOnly       = "25006" // the server became a standby
+	codeReadOnly       = "25006" // for example, the server became a standby
 	codeIdle           = "25P03" // the transaction was idle for too long
 	codeLockTaken      = "55P03"
 	codeDataCorrupted  = "XX001"
 	codeIndexCorrupted = "XX002"
 
 	classConnection   = "08"
-	classRollback     = "40" // serialisation failures and deadlocks
+	classRollback     = "40" // class: serialisation failures and deadlocks
 	classResources    = "53"
-	classIntervention = "57" // shutdown, cancelled statements
+	classIntervention = "57" // class: shutdown, cancelled statements
 )
 
 // temporary reports whether the operation that returned err can succeed on another connection.
@@ -58,8 +58,8 @@ func temporary(err error) bool {
 	return false
 }
 
-// sentinel reports whether err is an error of package storage or of this package that says
-// that nothing was written.
+// sentinel reports whether err wraps an error of package storage, or of this package, which
+// means that nothing was written.
 func sentinel(err error) bool {
 	for _, is := range []error{
 		storage.ErrNotFound, storage.ErrConflict, storage.ErrFrozen, storage.ErrNoSpace, storage.ErrFormat, storage.ErrDamaged, storage.ErrNotHeld,
@@ -82,7 +82,8 @@ func (e oneLine) Error() string {
 
 func (e oneLine) Unwrap() error { return e.error }
 
-// unavailable is a temporary error. It is storage.ErrUnavailable, with a text of its own.
+// unavailable wraps a temporary error. It matches storage.ErrUnavailable, and has its own
+// text.
 type unavailable struct{ error }
 
 func (e unavailable) Is(target error) bool { return target == storage.ErrUnavailable }

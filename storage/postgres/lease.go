@@ -20,7 +20,7 @@ import (
 // Server is one of several servers that share a database.
 type Server struct {
 	ID string // stays the same after a restart
-	// Address is the URL at which other servers reach this one; empty if they cannot.
+	// Address is the URL at which other servers reach this one; empty if they cannot reach it.
 	Address string
 }
 
@@ -28,7 +28,7 @@ const (
 	// LeaseTime is how long a lease lasts, and how long a server counts as running after its
 	// last sign of life. A server renews both every LeaseTime/6.
 	LeaseTime = 3 * time.Second
-	// offerTime is how long a ledger that is offered to one server is closed to all others.
+	// offerTime is how long only one server can take a ledger that was offered to it.
 	offerTime = 2 * time.Second
 	// idleBesideOthers replaces the limit of idleLimit in a shared database, so that a server
 	// that is suspended in the middle of a write does not prevent another server from taking
@@ -44,11 +44,11 @@ var _ storage.Leased = (*ledger)(nil)
 // Held implements storage.Leased. It always returns true in a database that is not shared.
 func (l *ledger) Held() bool { return l.db.leases == nil || l.held.Load() }
 
-// Leases says which of several servers holds which ledger. Each ledger has one row, which
-// expires by the database's clock unless its server renews it. The lease only decides who
-// tries to write. The epoch in the head's row is what makes a second writer impossible (see
-// the package's comment). Taking the lease raises the epoch in the same transaction. All
-// methods are safe for concurrent use.
+// Leases records which of several servers holds which ledger. Each ledger has one row, which
+// expires by the database's clock unless its server renews it. The lease only decides who tries to
+// write. The epoch in the head's row is what makes a second writer impossible (see the package's
+// comment). Taking the lease raises the epoch in the same transaction. All methods are safe for
+// concurrent use.
 type Leases struct {
 	db   *Database
 	self Server
@@ -68,7 +68,7 @@ func newLeases(ctx context.Context, d *Database, cfg Config) (*Leases, error) {
 	config.MaxConns = leaseConnections
 	config.MinConns, config.MinIdleConns = 0, 0
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		// If a crash of the database loses a renewal, the lease only expires earlier.
+		// If a crash of the database loses a renewal, the lease merely expires earlier.
 		_, err := conn.Exec(ctx, `SET synchronous_commit = off`)
 		return cmp.Or(err, cfg.checkPrimary(ctx, conn))
 	}
@@ -95,12 +95,12 @@ func (s *Leases) close() {
 func (d *Database) Leases() *Leases { return d.leases }
 
 // Listen calls heard with the names of ledgers that servers on the database have changed (see
-// notify.Listener).
+// notify.Listener.Listen).
 func (d *Database) Listen(ctx context.Context, heard func(ledger string)) {
 	notify.Listener{Log: d.log, Connect: d.connect}.Listen(ctx, heard)
 }
 
-// connect opens a connection beside those of the pools.
+// connect opens a connection that belongs to none of the pools.
 func (d *Database) connect(ctx context.Context) (*pgx.Conn, error) {
 	conn, err := pgx.ConnectConfig(ctx, d.reads.Config().ConnConfig)
 	if err != nil {
@@ -112,15 +112,16 @@ func (d *Database) connect(ctx context.Context) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// ReadOnly reports whether this server only reads: it can take no lease.
+// ReadOnly reports whether this server only reads, so that it cannot take leases.
 func (s *Leases) ReadOnly() bool { return s.db.writes == nil }
 
 // Self returns this server.
 func (s *Leases) Self() Server { return s.self }
 
-// Reconnect closes all connections to the database that were begun before a time, if err, which
-// one of the methods below returned again and again, shows that the database does not answer.
-// They may lead to a server that another one has replaced. What uses them tries again on new ones.
+// Reconnect closes all connections to the database that were begun before a time, if err shows
+// that the database does not answer. The caller passes an error that one of the methods below has
+// returned repeatedly. The old connections may lead to a server that another one has replaced. The
+// operations that use them are retried on new connections.
 func (s *Leases) Reconnect(before time.Time, err error) {
 	if !temporary(err) {
 		return
@@ -133,9 +134,9 @@ func (s *Leases) Reconnect(before time.Time, err error) {
 // milliseconds converts a duration for the statements below.
 func milliseconds(d time.Duration) float64 { return float64(d.Milliseconds()) }
 
-// insert takes a ledger's row, in a transaction that also raises the epoch. It returns false
-// if another server holds the ledger. With resume, it can also take the row of an earlier run
-// of this server; if stale is not zero, also a row that still expires then.
+// insert takes a ledger's row, in a transaction that also raises the epoch. It returns false if
+// another server holds the ledger. If resume is set, it can also take the row of an earlier run of
+// this server. If stale is not zero, it can also take a row that still expires at that time.
 func (s *Leases) insert(ctx context.Context, conn *pgx.Conn, number int64, resume bool, stale time.Time) (taken bool, err error) {
 	unchanged := pgtype.Timestamptz{Time: stale, Valid: !stale.IsZero()}
 	tag, err := conn.Exec(ctx, `INSERT INTO colophon_leases AS l (ledger, server, writer, address, expires)
@@ -146,10 +147,10 @@ func (s *Leases) insert(ctx context.Context, conn *pgx.Conn, number int64, resum
 	return tag.RowsAffected() > 0, err
 }
 
-// Take takes the lease of a ledger, and raises its epoch. It returns storage.ErrNotHeld if
-// another server holds the ledger. If resume is true, it also takes a lease that an earlier
-// run of this server still holds. Two running servers must therefore not have the same ID. If
-// stale is not zero, the lease is also free if it still expires then (State.Expires): its holder
+// Take takes the lease of a ledger, and raises its epoch. It returns storage.ErrNotHeld if another
+// server holds the ledger. If resume is true, it also takes a lease that an earlier run of this
+// server still holds. Two running servers must therefore not have the same ID. If stale is not
+// zero, the lease also counts as free if it still expires at that time (State.Expires): its holder
 // has not renewed it, but the database's clock was set back.
 func (s *Leases) Take(ctx context.Context, name string, resume bool, stale time.Time) error {
 	store, err := s.db.Ledger(ctx, name)
@@ -210,7 +211,7 @@ func (s *Leases) Held(name string) bool {
 	return l != nil && l.held.Load()
 }
 
-// Renew renews all leases that this server holds. If another server has taken a lease, this
+// Renew renews all leases that this server holds. If another server has taken a ledger, this
 // server no longer holds it.
 func (s *Leases) Renew(ctx context.Context) error {
 	held := s.held()
@@ -260,11 +261,11 @@ func (s *Leases) Pass(ctx context.Context, name string, to *Server) error {
 	return nil
 }
 
-// Live is a server that is running, and the ledgers whose signing keys it has.
+// Live is a running server, with the ledgers whose signing keys it has.
 type Live struct {
 	Server
 	Ledgers []string
-	Seen    time.Time // by the database's clock, when it last said so
+	Seen    time.Time // time of its last sign of life, by the database's clock
 }
 
 // Beat records that this server is running, and which ledgers' signing keys it has.
@@ -314,13 +315,14 @@ type State struct {
 	// Holder is the server that has the lease, or the only server that can take it now. It is
 	// nil if the lease is free.
 	Holder *Server
-	// Taken is true if Holder has taken the lease.
+	// Taken is true if Holder has taken the lease, and false if the ledger is only offered to it.
 	Taken bool
 	// Expires is when the lease expires, by the database's clock. Each renewal changes it.
 	Expires time.Time
 }
 
-// States returns the states of the ledgers with these names; of all without names.
+// States returns the states of the ledgers with these names, or of all ledgers if no name is
+// given.
 func (s *Leases) States(ctx context.Context, names ...string) ([]State, error) {
 	rows, err := s.pool.Query(ctx, `SELECT d.name, h.size, h.epoch, h.size::text || ' ' || h.frozen::text || ' ' || coalesce((
 				SELECT md5(string_agg(s.name || '=' || encode(s.value, 'hex'), ',' ORDER BY s.name)) FROM colophon_settings s WHERE s.ledger = d.number), ''),

@@ -22,7 +22,7 @@ func member(t *testing.T, url, id string) *Database {
 	return db
 }
 
-// expire makes all leases of a database expire.
+// expire makes all leases of a database expire now.
 func expire(t *testing.T, url string) {
 	t.Helper()
 	_, err := connect(t, url).Exec(t.Context(), `UPDATE colophon_leases SET expires = clock_timestamp() - interval '1 second'`)
@@ -136,7 +136,7 @@ func TestStaleLease(t *testing.T) {
 	require.NoError(t, b.Leases().Take(t.Context(), "default", false, expires()))
 }
 
-// A server can pass a ledger to one server, or to whichever takes it first.
+// A server can pass a ledger to one other server, or to the server that takes it first.
 func TestPassedLease(t *testing.T) {
 	url := emptyURL(t)
 	a, b, c := member(t, url, "a"), member(t, url, "b"), member(t, url, "c")
@@ -183,7 +183,7 @@ func TestServers(t *testing.T) {
 	require.Empty(t, servers)
 }
 
-// States shows every change that a server that follows a ledger has to read.
+// States shows every change after which a server that follows a ledger must read it again.
 func TestVersions(t *testing.T) {
 	url := emptyURL(t)
 	a := member(t, url, "a")

@@ -26,7 +26,7 @@ type ledger struct {
 	// head can be newer: for example, it can show another process's commit that is not on the
 	// standby yet.
 	durable atomic.Pointer[storage.Head]
-	// shown is the last head that this opening has read while another server held the ledger, and
+	// shown is the last head that this server has read while another server held the ledger, and
 	// that is durable.
 	shown atomic.Pointer[storage.Head]
 
@@ -142,16 +142,16 @@ func (l *ledger) takeAgain(ctx context.Context) (storage.Head, error) {
 	return l.takeOver(ctx, l.raise(ctx, takeOwn))
 }
 
-// raise returns the function with which takeOver raises the epoch. how is one of the
-// statements in takeover.go.
+// raise returns a function with which takeOver raises the epoch. how is one of the statements in
+// takeover.go.
 func (l *ledger) raise(ctx context.Context, how string) func(*pgx.Conn, *headRow) error {
 	return func(conn *pgx.Conn, row *headRow) error {
 		return conn.QueryRow(ctx, how, l.number, l.db.writer).Scan(row.values()...)
 	}
 }
 
-// takeOver raises the epoch, and returns the head that the same transaction saw, once that is
-// acknowledged. No transaction of an earlier epoch can commit from then on (see the package's
+// takeOver raises the epoch. Once that is acknowledged, it returns the head that the same
+// transaction saw. No transaction of an earlier epoch can commit from then on (see the package's
 // comment). A separate statement could read the head on another server, or a head that another
 // process has written meanwhile. The caller holds l.mu.
 func (l *ledger) takeOver(ctx context.Context, raise func(*pgx.Conn, *headRow) error) (storage.Head, error) {
@@ -177,8 +177,7 @@ func (l *ledger) takeOver(ctx context.Context, raise func(*pgx.Conn, *headRow) e
 	return head, nil
 }
 
-// note keeps a head that the server has acknowledged. The caller can change its slice
-// afterwards.
+// note stores a copy of a head that the server has acknowledged.
 func (l *ledger) note(head storage.Head) {
 	head.Checkpoint = bytes.Clone(head.Checkpoint)
 	l.durable.Store(&head)
@@ -196,7 +195,7 @@ func (l *ledger) open(ctx context.Context) error {
 		how = takeMoving
 	}
 	_, err := l.takeOver(ctx, l.raise(ctx, how))
-	if errors.Is(err, errTakenOver) { // there is no row, or the ledger was taken over just now
+	if errors.Is(err, errTakenOver) { // there is no row, or another process has just taken over the ledger
 		_, err = l.stored(ctx)
 		err = cmp.Or(err, errTakenOver)
 	}
@@ -289,8 +288,8 @@ func (l *ledger) SetSetting(ctx context.Context, name string, value []byte) erro
 	return nil
 }
 
-// Writable implements storage.Store. The database server does not report how much space it
-// has. If there is not enough space for a commit, Commit returns storage.ErrNoSpace.
+// Writable implements storage.Store. The database server does not report its free space. If there
+// is not enough space for a commit, Commit returns storage.ErrNoSpace.
 func (l *ledger) Writable(ctx context.Context) error {
 	err := l.db.writable(ctx)
 	if err == nil && !l.Held() {

@@ -10,15 +10,15 @@ import (
 
 // PoolMetrics describe the connections for reads, or those for writes.
 type PoolMetrics struct {
-	InUse  int32         // connections that run a statement now
-	Most   int32         // largest possible value of InUse
-	Waited time.Duration // total time that operations have waited for a connection
+	InUse  int32         // number of connections that are running a statement now
+	Most   int32         // maximum of InUse
+	Waited time.Duration // total time for which operations have waited for a connection
 }
 
-// Metrics are measurements since Open.
+// Metrics are measurements since the database was opened.
 type Metrics struct {
 	Reads, Writes PoolMetrics
-	// Unanswered is the number of writes that the server did not answer at first.
+	// Unanswered is the number of writes whose first attempt the server did not answer.
 	Unanswered uint64
 }
 
@@ -37,7 +37,7 @@ func poolMetrics(pool *pgxpool.Pool) PoolMetrics {
 }
 
 // DiskBytes returns the size of the tables with their indexes, dead rows included. The server
-// looks at each file, so call this rarely. It works on PostgreSQL.
+// looks at each file, so call this rarely. Other engines may not support it.
 func (d *Database) DiskBytes(ctx context.Context) (int64, error) {
 	var bytes int64
 	err := d.row(ctx, []any{&bytes}, `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c

@@ -11,8 +11,8 @@ import (
 	"colophon/storage"
 )
 
-// convert changes the tables as a later build would: each table gets columns, and there is one
-// more table.
+// convert changes the tables as a later build would: it adds columns to each table, and a
+// table.
 func convert(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	rows, err := conn.Query(t.Context(), `SELECT relname::text FROM pg_class WHERE relkind = 'r' AND relname LIKE 'colophon\_%' AND pg_table_is_visible(oid)`)

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// MoveState says what colophon migrate has done to a database.
+// MoveState is what colophon migrate is doing, or has done, to a database.
 type MoveState string
 
 // The states of a database that is not in use.
@@ -25,7 +25,7 @@ const (
 // Move is the mark on a database that a migration has locked.
 type Move struct {
 	State MoveState `json:"state"`
-	Peer  string    `json:"peer"` // the other side of the move; only informs people
+	Peer  string    `json:"peer"` // names the other database of the move; informs people only
 	Since time.Time `json:"since"`
 }
 
@@ -49,7 +49,7 @@ func (e *MoveError) Error() string {
 		e.Place, e.Peer, since)
 }
 
-// moveName is the name of the value that holds a Move.
+// moveName is the name of the database value that holds a Move.
 const moveName = "move"
 
 // notMoved is the condition for taking over or creating a ledger.
@@ -99,7 +99,7 @@ func (d *Database) checkMove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if m.State == "" || d.config.ReadOnly && m.State != Arriving { // the ledgers that a move leaves behind are complete
+	if m.State == "" || d.config.ReadOnly && m.State != Arriving { // the ledgers here are complete, so they can be read
 		return nil
 	}
 	return &MoveError{Move: m, Place: d.Place()}

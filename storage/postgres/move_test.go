@@ -56,7 +56,7 @@ func TestValues(t *testing.T) {
 }
 
 // A database that is being moved, or was moved, cannot be opened, and only the migration can
-// take over or create its ledgers.
+// take over its ledgers or create new ones.
 func TestMovedDatabase(t *testing.T) {
 	url := emptyURL(t)
 	ctx := t.Context()

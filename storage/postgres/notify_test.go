@@ -14,7 +14,7 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// listening is a database at a URL that listens. What it hears, it sends.
+// listening is a database that listens for notifications. It sends their texts to a channel.
 type listening struct {
 	heard chan string
 	log   *locked.Buffer
@@ -39,7 +39,7 @@ func listen(t *testing.T, url string) listening {
 	return l
 }
 
-// hears waits until a listener hears a text. It ignores others.
+// hears waits until a listener receives a text. It ignores other texts.
 func (l listening) hears(t *testing.T, text string) {
 	t.Helper()
 	for {
@@ -77,7 +77,8 @@ func TestNotifications(t *testing.T) {
 	}
 }
 
-// A connection that breaks is opened again, and the listener must then look for itself.
+// A connection that breaks is reopened, and the listener is told that it may have missed
+// notifications.
 func TestBrokenListener(t *testing.T) {
 	server := postgrestest.Shared(t)
 	schema := server.Schema(t)
@@ -97,7 +98,7 @@ func TestBrokenListener(t *testing.T) {
 	require.Equal(t, 3, strings.Count(l.log.String(), "changes again"))
 }
 
-// A database that has no notifications is not asked again, and its servers commit as before.
+// If a database has no notifications, servers stop sending them, and commit as before.
 func TestNoNotifications(t *testing.T) {
 	server := postgrestest.Shared(t)
 	proxy := postgrestest.NewProxy(t, server, func() postgrestest.Fault { return postgrestest.None })
@@ -115,7 +116,7 @@ func TestNoNotifications(t *testing.T) {
 	require.Equal(t, uint64(1), stateOf(t, a).Size)
 }
 
-// States can be asked for some ledgers.
+// States returns only the requested ledgers.
 func TestStatesOfSome(t *testing.T) {
 	a := member(t, emptyURL(t), "a")
 	for _, name := range []string{"x", "y", "z"} {

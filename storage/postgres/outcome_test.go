@@ -19,7 +19,7 @@ import (
 // faults decides what happens to each COMMIT that a proxy sees.
 type faults struct {
 	mu   sync.Mutex
-	next []postgrestest.Fault // for the next COMMITs; None for those after them
+	next []postgrestest.Fault // faults for the next COMMITs; later ones get None
 }
 
 func (f *faults) take() postgrestest.Fault {
@@ -255,7 +255,7 @@ func TestWarningIsNoAcknowledgement(t *testing.T) {
 	}
 	pid, since := waiting(time.Time{})
 	exec(`SELECT pg_cancel_backend($1)`, pid)
-	waiting(since) // raising the epoch
+	waiting(since) // while the epoch is being raised
 	require.Empty(t, committed)
 	exec(`ALTER SYSTEM RESET synchronous_standby_names`)
 	exec(`SELECT pg_reload_conf()`)
@@ -264,8 +264,8 @@ func TestWarningIsNoAcknowledgement(t *testing.T) {
 	requireLog(t, store, b.Head)
 }
 
-// A commit is visible, but not on the standby, because the wait for that was cancelled. Another
-// server shows it only once it is durable.
+// A commit is visible but not on the standby, because the wait for the standby was cancelled.
+// Another server shows it only once it is durable.
 func TestHeadThatIsNotDurable(t *testing.T) {
 	server := postgrestest.Start(t)
 	a, b := member(t, server.URL(), "a"), member(t, server.URL(), "b")
@@ -284,7 +284,7 @@ func TestHeadThatIsNotDurable(t *testing.T) {
 	exec(`SET synchronous_commit = local`)
 	exec(`ALTER SYSTEM SET synchronous_standby_names = 'absent'`)
 	exec(`SELECT pg_reload_conf()`)
-	require.Eventually(t, func() bool { // the server takes a moment to reload
+	require.Eventually(t, func() bool { // the server needs a moment to reload its configuration
 		conn, err := pgx.Connect(t.Context(), server.URL())
 		require.NoError(t, err)
 		defer conn.Close(t.Context())
@@ -323,8 +323,8 @@ func TestHeadThatIsNotDurable(t *testing.T) {
 	requireLog(t, reader, second.Head)
 }
 
-// The primary is stopped, and its connections stay open. Once it is replaced, what uses the database
-// continues there, on connections that the leases' failure has closed.
+// The primary is suspended, so its connections stay open but silent. After it is replaced, the
+// failure of the leases closes these connections, and every operation continues on the new primary.
 func TestStoppedPrimary(t *testing.T) {
 	primary := postgrestest.Start(t)
 	standby := postgrestest.StartStandby(t, primary)
@@ -394,7 +394,7 @@ func TestSettingsThatLoseCommits(t *testing.T) {
 		require.NoError(t, server.Run())
 		refused(name)
 		var setting *SettingError
-		_, err := db.Ledger(ctx, "default") // a doubt from the first round can remain
+		_, err := db.Ledger(ctx, "default") // a write of the first round can still be in doubt
 		if err == nil {
 			err = store.Commit(ctx, storage.Head{}, batch(storage.Head{}, 1))
 		}
@@ -429,7 +429,7 @@ func TestSynchronousCommitIsKept(t *testing.T) {
 	}
 }
 
-// A read is repeated if its connection has been cut.
+// A read is repeated if its connection was cut.
 func TestReadAfterCut(t *testing.T) {
 	_, proxy, store, _ := proxied(t)
 	b := batch(storage.Head{}, 3)

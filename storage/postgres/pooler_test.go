@@ -11,7 +11,7 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// A pooler in session mode gives each connection a session of its own, so everything works.
+// A pooler in session mode gives each connection its own session, so everything works.
 func TestPoolerInSessionMode(t *testing.T) {
 	url := postgrestest.Shared(t).Pooled(t, "session")
 	require.NoError(t, Probe(t.Context(), url))
@@ -34,7 +34,8 @@ func TestPoolerInSessionMode(t *testing.T) {
 	require.NoError(t, storeOf(t, third, "default").Commit(t.Context(), second.Head, batch(second.Head, 1)))
 }
 
-// Otherwise a setting of one connection would apply to another one.
+// In transaction mode, a setting of one connection would apply to another one, so the
+// database is not opened.
 func TestSharedSessionsAreRefused(t *testing.T) {
 	for _, mode := range []string{"transaction", "statement"} {
 		t.Run(mode, func(t *testing.T) {

@@ -79,7 +79,7 @@ func TestTamper(t *testing.T) {
 		})
 }
 
-// ledgerHandle is an alias for places where a parameter is named ledger.
+// ledgerHandle is an alias for use where a parameter named ledger hides the type.
 type ledgerHandle = ledger
 
 // connect opens a connection, which is closed at the end of the test.
@@ -192,7 +192,7 @@ func TestLaterOpeningTakesOver(t *testing.T) {
 	requireLog(t, again, next.Head)
 }
 
-// Opening a database for reading only takes nothing over and creates nothing.
+// Opening a database for reading only takes over no ledger and creates nothing.
 func TestReadOnly(t *testing.T) {
 	url := emptyURL(t)
 	ctx := t.Context()
@@ -289,8 +289,8 @@ func TestMissingHeadIsDamage(t *testing.T) {
 	require.ErrorIs(t, err, storage.ErrDamaged)
 }
 
-// PostgreSQL keeps a plan that it made while a table was empty. A statement must not use it to
-// read the whole table when the table has grown.
+// PostgreSQL keeps a plan that it made while a table was empty. When the table has grown, no
+// statement may still use such a plan, which reads the whole table.
 func TestPlansUseIndexes(t *testing.T) {
 	db := openAt(t, emptyURL(t))
 	for name, pool := range map[string]*pgxpool.Pool{"reads": db.reads, "writes": db.writes} {

@@ -19,7 +19,7 @@ const (
 	selectHead  = `SELECT ` + headColumns + ` FROM colophon_heads WHERE ledger = $1`
 )
 
-// headRow has headColumns.
+// headRow is a row with the columns headColumns.
 type headRow struct {
 	epoch, size, time int64
 	writer            string
@@ -59,9 +59,10 @@ func (l *ledger) Head(ctx context.Context) (storage.Head, error) {
 	return head, nil
 }
 
-// head returns the last head. If this process writes the ledger, it returns the head that it
-// knows to be durable, and so never a head that is lost with a server. Another server on a
-// shared database waits until the head is durable. The caller must not change the head's slice.
+// head returns the last head. If this process writes the ledger, head returns the head that it knows
+// to be durable, so it never returns a head that is lost with a server. On another server of a shared
+// database, head waits until the head in the row is durable. The caller must not change the head's
+// slice.
 func (l *ledger) head(ctx context.Context) (storage.Head, error) {
 	if known := l.durable.Load(); known != nil && l.Held() {
 		return *known, l.db.usable(ctx)
@@ -73,8 +74,8 @@ func (l *ledger) head(ctx context.Context) (storage.Head, error) {
 	return l.confirmed(ctx)
 }
 
-// extent returns the number of entries that a walk covers. A server that only reads walks what
-// it has shown, which it knows to be durable.
+// extent returns the number of entries that a walk covers. A server that only reads walks the entries
+// that it has shown, because it knows these to be durable.
 func (l *ledger) extent(ctx context.Context) (uint64, error) {
 	shown, known := l.shown.Load(), l.durable.Load()
 	if l.db.leases == nil || l.Held() || shown == nil {
@@ -87,12 +88,12 @@ func (l *ledger) extent(ctx context.Context) (uint64, error) {
 	return shown.Size, l.db.usable(ctx)
 }
 
-// confirmed returns the head in the row once it is durable. The row can show a commit that is not
-// on a standby yet, and that is lost with the server: its wait for the standby was cancelled, or the
-// server started again. A server that only reads would publish a checkpoint that later ones
-// contradict. So the statement that reads the head also writes a message, which means nothing, to the
-// write-ahead log. When it is acknowledged, everything before it in that log is durable too (see the
-// package's comment). Engines without such messages show only what is durable.
+// confirmed returns the head in the row once it is durable. The row can show a commit that is not on
+// a standby yet and that is lost with the server, because the wait for the standby was cancelled or
+// the server was restarted. A server that only reads could then publish a checkpoint that later ones
+// contradict. Therefore, the statement that reads the head also writes an empty message to the
+// write-ahead log. When the message is acknowledged, everything before it in that log is durable too
+// (see the package's comment). Engines without such messages show only durable commits.
 func (l *ledger) confirmed(ctx context.Context) (storage.Head, error) {
 	var row headRow
 	err := l.db.acknowledged(ctx, row.values(), selectHead+` AND (SELECT pg_logical_emit_message(true, 'colophon', '') IS NOT NULL)`, l.number)
@@ -117,7 +118,7 @@ func (l *ledger) confirmed(ctx context.Context) (storage.Head, error) {
 	}
 }
 
-// stored returns the head in the row.
+// stored returns the head in the row, whether or not it is durable.
 func (l *ledger) stored(ctx context.Context) (storage.Head, error) {
 	var row headRow
 	err := l.db.row(ctx, row.values(), selectHead, l.number)

@@ -9,7 +9,8 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// A server never reads from a standby, neither at its start nor on a later connection. Commands may.
+// A server never reads from a standby, neither when it starts nor on a later connection. Commands
+// may do so.
 func TestStandby(t *testing.T) {
 	server := postgrestest.Start(t)
 	db := member(t, server.URL(), "a")

@@ -12,13 +12,13 @@ import (
 	"colophon/storage"
 )
 
-// No connection is held while a caller works on results: walks read page by page. The first
-// page is small, because some callers need only a few rows.
+// Walks read page by page, so that they hold no connection while the caller processes rows.
+// The first page is small, because some callers need only a few rows.
 const (
-	firstPage = 32      // rows
+	firstPage = 32      // number of rows in the first page
 	growth    = 4       // factor between the sizes of successive pages
-	mostPage  = 4096    // rows
-	pageBytes = 1 << 20 // bytes of entries after which a page ends
+	mostPage  = 4096    // maximum number of rows in a page
+	pageBytes = 1 << 20 // number of bytes of entries after which a page ends
 )
 
 // Entries implements storage.Reader.
@@ -114,7 +114,7 @@ func (l *ledger) References(ctx context.Context, digest storage.Hash) iter.Seq2[
 	}
 }
 
-// redactionRow is a redaction, with the size of the head that was stored with it.
+// redactionRow is a redaction, with the size of the head at the time of the query.
 type redactionRow struct {
 	storage.Redaction
 	size uint64
@@ -125,14 +125,14 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 	size, err := l.extent(ctx)
 	return func(yield func(storage.Redaction, error) bool) {
 		err := err
-		// Seqs of 2^63 and more, which are damage, are stored as negative numbers.
+		// Seqs of 2^63 and more, which can only be damage, are stored as negative numbers.
 		for _, half := range [][2]int64{{0, math.MaxInt64}, {math.MinInt64, -1}} {
 			for from, most, more := half[0], firstPage, true; more && err == nil; most = min(growth*most, mostPage) {
 				var page []redactionRow
 				page, err = l.redactions(ctx, from, half[1], most)
 				for _, r := range page {
 					if r.By >= size && r.By < r.size {
-						continue // it comes from a later commit
+						continue // a later commit stored it
 					}
 					if !yield(r.Redaction, nil) {
 						return

@@ -11,7 +11,7 @@ import (
 	"colophon/storage"
 )
 
-// grown returns a batch of n entries with the tiles of level 0 and 1 that they fill.
+// grown returns a batch of n entries, with the tiles of levels 0 and 1 over them.
 func grown(old storage.Head, n int) storage.Batch {
 	texts := make([]string, n)
 	for i := range texts {
@@ -34,7 +34,7 @@ func archiver(t *testing.T, store storage.Store) storage.Archiver {
 	return a
 }
 
-// requireArchived requires that the error says what is archived.
+// requireArchived requires an ArchivedError with this Archived.
 func requireArchived(t *testing.T, err error, want storage.Archived) {
 	t.Helper()
 	var archived *storage.ArchivedError
@@ -130,7 +130,7 @@ func testArchive(t *testing.T, s *suite) {
 		store = archiver(t, again)
 	}
 
-	// Commits and reads go on meanwhile.
+	// Commits and reads continue during the call of Archive.
 	var all sync.WaitGroup
 	all.Go(func() {
 		for below := uint64(1024); below < 1024+4*256; below += 256 {

@@ -65,8 +65,8 @@ func requireUntouched(t *testing.T, store storage.Store, head storage.Head, entr
 	require.ErrorIs(t, err, storage.ErrNotFound)
 }
 
-// fullBatch returns a batch with every kind of change. It redacts event 0, which has the
-// content "kept".
+// fullBatch returns a batch with every kind of change. One of them redacts event 0, which
+// has the content "kept".
 func fullBatch(old storage.Head, entries ...string) storage.Batch {
 	b := follow(old, entries...)
 	b.Tiles = []storage.Tile{tile(0, 0, 2)}
@@ -199,7 +199,7 @@ func testEntries(t *testing.T, s *suite) {
 	for e, err := range store.Entries(ctx, 5) {
 		require.NoError(t, err)
 		require.Equal(t, uint64(5), e.Seq)
-		break // callers can stop early
+		break // callers can stop the iteration early
 	}
 }
 

@@ -29,8 +29,8 @@ type Faulty struct {
 
 	mu       sync.Mutex
 	commits  int           // calls of Commit so far; guarded by mu
-	faults   map[int]Fault // faults by the number of the call; guarded by mu
-	writable error         // result of Writable if not nil; guarded by mu
+	faults   map[int]Fault // by number of the call: its fault; guarded by mu
+	writable error         // result of Writable, if not nil; guarded by mu
 }
 
 // NewFaulty wraps a Store. At first nothing fails.

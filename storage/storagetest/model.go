@@ -99,7 +99,7 @@ func (m *machine) commit(r *rapid.T) {
 	m.ledgers[model.info.Name] = next
 }
 
-// draw returns a random next batch, and the model after it.
+// draw returns a random next batch, and what the model is after it.
 func (model *modelLedger) draw(r *rapid.T) (*modelLedger, storage.Batch) {
 	word := rapid.SampledFrom(modelWords())
 	next := model.clone()
@@ -136,7 +136,7 @@ func (model *modelLedger) clone() *modelLedger {
 	return &next
 }
 
-// stale commits on a head that differs from the stored one.
+// stale tries to commit on a head that differs from the stored one.
 func (m *machine) stale(r *rapid.T) {
 	store, model := m.pick(r)
 	old := model.head

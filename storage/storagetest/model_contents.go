@@ -10,8 +10,8 @@ import (
 	"colophon/storage"
 )
 
-// drawRedactions redacts random records before size, with all of their content and, in
-// violation of the contract, sometimes with other content.
+// drawRedactions redacts random records before size. A redaction names all content of its
+// record and sometimes, in violation of the contract, other content.
 func (model *modelLedger) drawRedactions(r *rapid.T, b *storage.Batch, size uint64) {
 	if size == 0 {
 		return

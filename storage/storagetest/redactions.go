@@ -19,10 +19,11 @@ type writer struct {
 // seq.
 func (w *writer) post(digests ...string) uint64 { return w.step(nil, digests...) }
 
-// redact commits an event that redacts records. The map has the digests of each record.
+// redact commits an event that redacts records. The map holds the names of each record's
+// digests.
 func (w *writer) redact(records map[uint64][]string) uint64 { return w.step(records) }
 
-// step posts and redacts in one event.
+// step commits one event that both posts content and redacts records.
 func (w *writer) step(records map[uint64][]string, digests ...string) uint64 {
 	seq := w.head.Size
 	b := follow(w.head, "e")
@@ -70,7 +71,7 @@ func testReferences(t *testing.T, s *suite) {
 	for seq, err := range w.store.References(t.Context(), hash("x")) {
 		require.NoError(t, err)
 		require.Zero(t, seq)
-		break // callers can stop early
+		break // callers can stop the iteration early
 	}
 }
 
@@ -108,7 +109,7 @@ func testRedact(t *testing.T, s *suite) {
 	for r, err := range w.store.Redactions(ctx) {
 		require.NoError(t, err)
 		require.Zero(t, r.Seq)
-		break // callers can stop early
+		break // callers can stop the iteration early
 	}
 
 	again := w.post("x")
@@ -126,7 +127,7 @@ func testRedact(t *testing.T, s *suite) {
 	requireReferences(t, w.store, "x")
 }
 
-// Of several redactions of one record, the first one counts.
+// If a record has several redactions, the first one counts.
 func testRedactTwice(t *testing.T, s *suite) {
 	w := &writer{t: t, store: s.ledger(t)}
 	ctx := t.Context()

@@ -1,5 +1,6 @@
-// Package storagetest tests implementations of the storage contract. For tests above the
-// contract it has a Store that fails on command, and an interface to tamper with stored data.
+// Package storagetest tests implementations of the storage contract. For tests of code that
+// uses storage, it has a Store that fails on command, and an interface for tampering with
+// stored data.
 package storagetest
 
 import (
@@ -18,7 +19,7 @@ import (
 // suite is the configuration of one run.
 type suite struct {
 	open   func(t *testing.T) storage.Database
-	reopen func(t *testing.T, db storage.Database) storage.Database // nil if the implementation does not offer this
+	reopen func(t *testing.T, db storage.Database) storage.Database // nil if the implementation does not support it
 }
 
 // Option extends what Run tests.
@@ -90,7 +91,8 @@ func create(t *testing.T, db storage.Database, name string) storage.Store {
 	return store
 }
 
-// info describes a ledger. Its time has all the digits that a store must keep.
+// info returns the description of a ledger. Its time has all the digits that a store must
+// keep.
 func info(name string) storage.Info {
 	return storage.Info{
 		Name:    name,

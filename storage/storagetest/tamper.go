@@ -25,7 +25,7 @@ type Tamperer interface {
 	// SetContent replaces the bytes stored under a digest. It returns ErrNotFound if there are
 	// none.
 	SetContent(digest storage.Hash, b []byte) error
-	// DeleteContent deletes content as if it had never been stored. It returns ErrNotFound if
+	// DeleteContent deletes content, as if it had never been stored. It returns ErrNotFound if
 	// there is none.
 	DeleteContent(digest storage.Hash) error
 	// SetRedaction stores that event by redacted the record at seq. It does not change
@@ -40,12 +40,12 @@ type Tamperer interface {
 	SetKey(k storage.Key) error
 }
 
-// Tampering calls change with a Tamperer for a ledger of db. It returns the database to
-// continue with: db itself, or db reopened.
+// Tampering calls change with a Tamperer for a ledger of db. It returns the database with
+// which to continue: db itself, or db reopened.
 type Tampering func(t *testing.T, db storage.Database, ledger string, change func(Tamperer)) storage.Database
 
-// RunTampering checks that reads return what a Tamperer writes, and that holes are reported as
-// damage and not as absence.
+// RunTampering checks that reads return the data that a Tamperer writes, and that missing
+// items below the head are reported as damage, not as ErrNotFound.
 func RunTampering(t *testing.T, open func(t *testing.T) storage.Database, tampering Tampering) {
 	t.Run("All", func(t *testing.T) { testTampering(t, open(t), tampering) })
 	t.Run("RedactionBeyondHead", func(t *testing.T) { testRedactionBeyondHead(t, open(t), tampering) })

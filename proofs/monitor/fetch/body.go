@@ -19,8 +19,8 @@ func withLimit(ctx context.Context, limit int64) context.Context {
 	return context.WithValue(ctx, limitKey{}, limit)
 }
 
-// boundedTransport limits the length of a server's answers to the limit in the request's
-// context.
+// boundedTransport limits the length of each answer to the limit in the context of its
+// request.
 type boundedTransport struct {
 	through  http.RoundTripper
 	compress bool
@@ -55,13 +55,13 @@ type truncatedBody struct {
 // boundedBody reads and decompresses the body of an answer. The decompressed body has at most
 // limit bytes, and the compressed one at most limit+maxCompressed. A gzip stream of several
 // members decompresses to the concatenation of all members (RFC 1952, section 2.2). A large
-// answer waits for its share of the memory.
+// answer waits for its share of a Memory.
 type boundedBody struct {
 	ctx      context.Context
 	raw      io.ReadCloser
-	wire     *io.LimitedReader // bounds raw
+	wire     *io.LimitedReader // bounds reads from raw
 	encoding string            // Content-Encoding
-	plain    io.Reader         // nil until the first read
+	plain    io.Reader         // decompresses raw; nil until the first read
 	limit    int64
 	n        int64 // bytes read so far
 	err      error // error of the last read
@@ -95,7 +95,7 @@ func (b *boundedBody) read(p []byte) (int, error) {
 	if b.n < smallAnswer {
 		most = min(most, smallAnswer-b.n)
 	}
-	if most == 0 { // the body has one byte too many
+	if most == 0 { // the body is at least one byte too long
 		n, err := b.plain.Read(make([]byte, 1))
 		if n > 0 {
 			return 0, b.tooLong()
@@ -116,7 +116,7 @@ func (b *boundedBody) open() error {
 	case "gzip":
 		plain, err := gzip.NewReader(b.wire)
 		if errors.Is(err, io.EOF) {
-			return io.ErrUnexpectedEOF // the gzip header is missing
+			return io.ErrUnexpectedEOF // the body ends within the gzip header
 		}
 		b.plain = plain
 		return err
@@ -151,8 +151,8 @@ func atEnd(body io.Reader) bool {
 	return errors.Is(err, io.EOF)
 }
 
-// answerError is a client.ErrAnswer. The client returns it unchanged and does not repeat the
-// request.
+// answerError wraps client.ErrAnswer, so the client returns it unchanged and does not repeat
+// the request.
 type answerError struct{ error }
 
 func (e *answerError) Unwrap() error        { return e.error }

@@ -15,14 +15,14 @@ import (
 // Limits for the answers of an untrusted server. It may answer slowly, endlessly, with extreme
 // compression, or not at all.
 const (
-	MaxNote = 1 << 20 // largest signed note, in bytes
+	MaxNote = 1 << 20 // maximum length of a signed note, in bytes
 
-	maxHeaders    = 64 << 10 // largest headers of an answer, in bytes
-	maxCompressed = 64 << 10 // number of bytes by which compression can make an answer longer
-	maxProblem    = 64 << 10 // largest answer whose status is not 200, in bytes
+	maxHeaders    = 64 << 10 // maximum length of an answer's headers, in bytes
+	maxCompressed = 64 << 10 // number of bytes by which compression may make an answer longer
+	maxProblem    = 64 << 10 // maximum length of an answer whose status is not 200, in bytes
 
-	tries        = 5                // attempts for one request
-	longestPause = 30 * time.Second // longest pause between two attempts
+	tries        = 5                // number of attempts for one request
+	longestPause = 30 * time.Second // maximum pause between two attempts
 )
 
 // Errors of requests. The errors that this package returns wrap them.
@@ -31,15 +31,14 @@ var (
 	ErrTooLong = errors.New("the answer is longer than a valid one can be")
 	// ErrMalformed means that an answer does not have the required form.
 	ErrMalformed = errors.New("the answer is malformed")
-	// ErrForbidden means that the token lacks a right that the request needs. The error has
-	// the server's message.
+	// ErrForbidden means that the token lacks a right that the request needs. The error
+	// contains the server's message.
 	ErrForbidden = errors.New("the token lacks the required scope")
 )
 
-// UnavailableError is an audit.ErrUnavailable with a reason.
+// UnavailableError is audit.ErrUnavailable with a reason.
 type UnavailableError struct{ Reason error }
 
-// Error returns the reason.
 func (e UnavailableError) Error() string { return e.Reason.Error() }
 
 // Unwrap returns the reason.
@@ -50,7 +49,7 @@ func (UnavailableError) Is(target error) bool { return target == audit.ErrUnavai
 
 // Server describes how to reach a server.
 type Server struct {
-	URL   string // scheme, host, and path before /v1, without a slash at its end
+	URL   string // scheme, host, and path before /v1, without a trailing slash
 	Token string // empty if there is none
 	// Transport sends the requests; nil means http.DefaultTransport. The Client uses a copy of
 	// an *http.Transport.
@@ -83,7 +82,7 @@ func New(server Server, ledger string, timeout time.Duration, parallel int) (*Cl
 		transport = transport.Clone()
 		transport.MaxIdleConnsPerHost = parallel
 		transport.MaxResponseHeaderBytes = maxHeaders
-		transport.DisableCompression = true // boundedBody decompresses, and bounds both lengths
+		transport.DisableCompression = true // boundedBody decompresses and limits both lengths
 		server.Transport = transport
 	} else {
 		server.Compress = false
@@ -110,27 +109,28 @@ func (c *Client) connect(url, token string) (*client.Client, error) {
 // URL returns the URL of the server.
 func (c *Client) URL() string { return c.server.URL }
 
-// Answer is a complete answer.
+// Answer is a complete answer of the server.
 type Answer struct {
 	Status     int
 	Header     http.Header
 	Body       []byte  // body of a success
-	RedactedBy *uint64 // the redacting event, if a problem names it
-	ReadOnly   bool    // the problem says that another server can answer, because this one is read-only
+	RedactedBy *uint64 // seq of the redacting event, if a problem document names it
+	ReadOnly   bool    // a problem document says that this server is read-only and another one can answer
 	Problem    string  // the error message if the status is not 200
 }
 
 // Request is a request for Do to send. Path includes the parameters.
 type Request struct {
 	Path     string // path below the ledger's URL
-	OfServer bool   // the path is relative to the server's URL instead
+	OfServer bool   // Path is relative to the server's URL instead
 	Accept   string // media type; empty accepts any
 	MaxBytes int64  // maximum length of the answer's body after decompression
 }
 
 // Do sends a request. An answer with any status is a success. The error wraps
-// audit.ErrUnavailable if the server does not answer or is temporarily unable to, ErrTooLong
-// if the answer is longer than MaxBytes, or ErrMalformed if its encoding is unknown.
+// audit.ErrUnavailable if the server does not answer or is temporarily unable to answer,
+// ErrTooLong if the answer is longer than MaxBytes, or ErrMalformed if its encoding is
+// unknown.
 func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
 	if !r.OfServer {
 		r.Path = c.path + r.Path
@@ -161,7 +161,7 @@ func (c *Client) GetURL(ctx context.Context, address string, maxBytes int64) (An
 }
 
 func (c *Client) do(ctx context.Context, to *client.Client, r Request) (Answer, error) {
-	request := client.Request{Path: r.Path, MaxAnswer: r.MaxBytes + 1} // boundedBody ends the answer before this limit
+	request := client.Request{Path: r.Path, MaxAnswer: r.MaxBytes + 1} // boundedBody ends the answer before this limit is reached
 	if r.Accept != "" {
 		request.Header = map[string]string{"Accept": r.Accept}
 	}
@@ -190,8 +190,8 @@ func (c *Client) explained(err error) error {
 }
 
 // Object calls Get for an object that every log has, and returns its bytes. If the status is
-// not 200, the error has the server's message; if the token lacks a right, it is an
-// ErrForbidden.
+// not 200, the error contains the server's message. If the token lacks a right, the error
+// wraps ErrForbidden.
 func (c *Client) Object(ctx context.Context, path string, maxBytes int64) ([]byte, error) {
 	answer, err := c.Get(ctx, path, maxBytes)
 	if err != nil {
@@ -206,7 +206,7 @@ func (c *Client) Object(ctx context.Context, path string, maxBytes int64) ([]byt
 	return nil, errors.New(answer.Problem)
 }
 
-// forbiddenError is an ErrForbidden with the server's message.
+// forbiddenError wraps ErrForbidden and contains the server's message.
 type forbiddenError struct{ problem string }
 
 func (e *forbiddenError) Error() string        { return e.problem }

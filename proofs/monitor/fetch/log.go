@@ -20,11 +20,11 @@ type Log struct {
 
 	mu    sync.Mutex // guards the fields below
 	tiles map[proofs.TilePath][]byte
-	order []proofs.TilePath // paths of tiles, oldest first
+	order []proofs.TilePath // paths of the kept tiles, oldest first
 }
 
-// keptTiles is the number of hash tiles that are kept, of 8 KiB each: the tiles fetched ahead
-// and the tiles on the path to the root.
+// keptTiles is the number of hash tiles, of 8 KiB each, that are kept in memory: enough for
+// the tiles fetched ahead and those on the path to the root.
 const keptTiles = 128
 
 // OpenLog fetches the checkpoint. If none of the keys has signed it, the log has size 0, and
@@ -94,7 +94,8 @@ func (l *Log) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error]
 	return l.entries(ctx, from, l.bundleWithTile)
 }
 
-// EntriesAlone is Entries without the tiles, for a caller that needs few of them.
+// EntriesAlone is like Entries but fetches no tiles ahead, for a caller that needs few of
+// them.
 func (l *Log) EntriesAlone(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
 	return l.entries(ctx, from, l.bundle)
 }
@@ -124,7 +125,7 @@ func (l *Log) entries(ctx context.Context, from uint64, bundle bundleFunc) iter.
 // entryBundle is a fetched bundle, or the reason why it could not be fetched.
 type entryBundle struct {
 	entries [][]byte
-	err     error // yielded after the entries
+	err     error // if not nil, yielded after the entries
 }
 
 // yieldBundle yields the entries of a bundle, except the first skipped ones. It returns false
@@ -189,7 +190,7 @@ func (l *Log) bundle(ctx context.Context, index uint64) entryBundle {
 		err = bundleDamage(audit.KindTruncated, path, len(entries), fmt.Errorf("it has only %d of %d entries", len(entries), path.Width))
 	case len(entries) > path.Width:
 		err = bundleDamage(audit.KindEntry, path, path.Width, fmt.Errorf("it has %d entries, but the log has only %d in it", len(entries), path.Width))
-		entries = entries[:path.Width-1] // leaves out the last entry: the walk of the last bundle reads nothing after it
+		entries = entries[:path.Width-1] // omits the last entry: the walk of the last bundle reads nothing after it
 	}
 	return entryBundle{entries, err}
 }

@@ -9,8 +9,8 @@ import (
 // smallAnswer is the length in bytes up to which an answer needs no share of a Memory.
 const smallAnswer = 1 << 20
 
-// Memory limits how many large answers, of more than 1 MiB each, are in memory at once. It is
-// safe for concurrent use.
+// Memory limits how many large answers, of more than 1 MiB each, are in memory at once. A
+// Memory is safe for concurrent use.
 type Memory struct{ answers *semaphore.Weighted }
 
 // NewMemory returns a Memory with room for this number of large answers.
@@ -25,14 +25,14 @@ type Share struct {
 type shareKey struct{}
 
 // Share returns a context for one task. The task's first large answer waits until there is
-// room, and its later ones use the same room. The caller must release the share when the task
-// no longer holds its answers.
+// room, and its later answers use the same room. The caller must release the share when the
+// task no longer holds its answers.
 func (m *Memory) Share(ctx context.Context) (context.Context, *Share) {
 	s := &Share{of: m.answers}
 	return context.WithValue(ctx, shareKey{}, s), s
 }
 
-// Taken reports whether the task has had a large answer.
+// Taken reports whether the share holds room because the task has received a large answer.
 func (s *Share) Taken() bool { return s.taken }
 
 // Release frees the room that the share has taken.

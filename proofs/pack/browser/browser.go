@@ -17,25 +17,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// names are the browser's program names in different distributions.
+// names are the names of the browser's program in different distributions.
 var names = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}
 
 // required is the environment variable that turns a missing browser into a failure.
 const required = "COLOPHON_REQUIRE_CHROMIUM"
 
-// patience is how long the browser may take to answer.
+// patience is the maximum time that the browser may take to answer.
 const patience = time.Minute
 
 // Browser is a running browser. It is safe for concurrent use.
 type Browser struct {
 	commands io.WriteCloser
-	done     chan struct{} // closed after the last answer
+	done     chan struct{} // closed when there are no more answers
 
 	mu      sync.Mutex
 	last    int                      // id of the last command; guarded by mu
 	waiting map[int]chan<- message   // waiting commands, by id; guarded by mu
-	pages   map[string]chan<- string // receive the names of a page's events, by session; under mu
-	notes   map[string]*Notes        // notes of pages, by session; guarded by mu
+	pages   map[string]chan<- string // by session: channels that receive the names of a page's events; guarded by mu
+	notes   map[string]*Notes        // by session: notes of pages; guarded by mu
 }
 
 // message is a command's answer, or an event.
@@ -69,7 +69,7 @@ func Start(t testing.TB) *Browser {
 	// #nosec G204 -- one of a few names, found in the path
 	command := exec.Command(program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
 		"--disable-extensions", "--disable-background-networking", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
-	command.ExtraFiles = []*os.File{theirs, theirAnswers} // file descriptors 3 and 4
+	command.ExtraFiles = []*os.File{theirs, theirAnswers} // file descriptors 3 and 4 of the browser
 	require.NoError(t, command.Start())
 	require.NoError(t, theirs.Close())
 	require.NoError(t, theirAnswers.Close())
@@ -77,7 +77,7 @@ func Start(t testing.TB) *Browser {
 		pages: make(map[string]chan<- string), notes: make(map[string]*Notes)}
 	go b.receive(answers)
 	t.Cleanup(func() {
-		_ = b.ask("", "Browser.close", nil, nil) // the browser can end before it answers
+		_ = b.ask("", "Browser.close", nil, nil) // fails if the browser ends before it answers
 		_ = commands.Close()
 		select {
 		case <-b.done:
@@ -99,7 +99,8 @@ func find() string {
 	return ""
 }
 
-// receive passes on the browser's messages until there are no more.
+// receive delivers the browser's messages to the goroutines that wait for them, until there
+// are no more.
 func (b *Browser) receive(answers io.Reader) {
 	defer close(b.done)
 	in := bufio.NewReader(answers)
@@ -129,7 +130,7 @@ func (b *Browser) deliver(m message) {
 	if events := b.pages[m.SessionID]; events != nil && m.Method == "Page.loadEventFired" {
 		select {
 		case events <- m.Method:
-		default: // no caller waits for the answer
+		default: // no goroutine waits for the event
 		}
 	}
 }

@@ -17,7 +17,7 @@ type Notes struct {
 	Dialogs  []string
 }
 
-// take adds an event. The caller holds the browser's mutex.
+// take adds the request or error in an event. The caller holds the browser's mutex.
 func (n *Notes) take(m message) {
 	var p struct {
 		Request struct{ URL string }
@@ -65,7 +65,7 @@ func (b *Browser) NewPage(t testing.TB) *Page {
 		p.Do(t, domain+".enable", nil)
 	}
 	t.Cleanup(func() {
-		_ = b.ask("", "Target.closeTarget", map[string]any{"targetId": target.TargetID}, nil) // the browser may have ended
+		_ = b.ask("", "Target.closeTarget", map[string]any{"targetId": target.TargetID}, nil) // fails if the browser has already ended
 	})
 	return p
 }

@@ -71,7 +71,7 @@ func (l *Log) nested(ctx context.Context, seq, size uint64) (*proofs.Nested, pyj
 	return &proofs.Nested{Receipt: receipt}, document.Root().Member("record"), nil
 }
 
-// stageOf proves that a run-DAG has a stage.
+// stageOf returns the proof that a run-DAG has a stage.
 func stageOf(record pyjson.Value, name string) (*proofs.NestedStage, error) {
 	var stages []rules.Stage
 	for node := range record.Member("nodes").Elements() {
@@ -96,7 +96,7 @@ func citationOf(record pyjson.Value, n uint64) (*proofs.NestedCitation, error) {
 	return &proofs.NestedCitation{Index: n, ChunkHash: string(citations[n].Member("chunk_hash").Text())}, nil
 }
 
-// Inclusion returns the inclusion proof of an event for a size.
+// Inclusion returns the inclusion proof of an event in the tree of a size.
 func (l *Log) Inclusion(seq, size uint64) (wire.HashList, error) {
 	path, err := l.tree.Inclusion(seq, size)
 	return wire.HashList{AsOf: size, Hashes: hexOf(path)}, err
@@ -121,7 +121,7 @@ func hexOf(hashes []proofs.Hash) []string {
 	return list
 }
 
-// event returns an event as a line of the log.
+// event returns an event as a line of an answer with events.
 func (l *Log) event(seq uint64) (*wire.EventLine, error) {
 	entry, err := l.read(seq)
 	if err != nil {

@@ -19,23 +19,23 @@ import (
 	"colophon/storage"
 )
 
-// Log is a copy of a log in files, without content. Add adds entries. After Reference.Show,
-// several goroutines can read the entries below the shown size and compute answers. No
-// question may be in progress during Add. A Log implements index.Log and query.Log.
+// Log is a copy of a log in files, without content. Add adds entries. After Reference.Show, several
+// goroutines can read the entries below the shown size and compute answers. Add must not be called
+// while a question is in progress. A Log implements index.Log and query.Log.
 type Log struct {
 	name    string        // name of the ledger
 	origin  string        // origin of the log
-	size    atomic.Uint64 // number of entries that are shown; the index reads it at any time
-	written uint64        // number of entries that were added
+	size    atomic.Uint64 // number of shown entries; the index reads it at any time
+	written uint64        // number of added entries
 	entries *os.File
-	ends    *os.File // the offset of each entry's end
+	ends    *os.File // the offset at which each entry ends
 	out     [2]*bufio.Writer
 	end     uint64
 	// redactedBy maps each redacted record to the first event that redacts it.
 	redactedBy map[uint64]uint64
 	tile       func(level uint8, index uint64) ([]byte, error)
 	cache      *proofs.TileCache
-	tree       *proofs.Prover // prover of the tree of the shown size
+	tree       *proofs.Prover // prover for the tree of the shown size
 }
 
 // cachedTiles is the capacity of the tile cache. A tile takes 16 KiB.
@@ -55,7 +55,7 @@ func NewLog(dir, name string) (*Log, error) {
 	return l, nil
 }
 
-// Add appends an entry, which must be the next of the log.
+// Add appends an entry, which must be the next entry of the log.
 func (l *Log) Add(e audit.Walked) error {
 	if e.Body.Kind == record.ContentRedacted {
 		for seq := range e.Body.Redaction.Seqs.All() {
@@ -73,7 +73,7 @@ func (l *Log) Add(e audit.Walked) error {
 	return err
 }
 
-// show makes the first size entries readable. Only the index can read in the meantime.
+// show makes the first size entries readable. Only the index may read during the call.
 func (l *Log) show(size uint64) error {
 	if err := errors.Join(l.out[0].Flush(), l.out[1].Flush()); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (l *Log) read(seq uint64) ([]byte, error) {
 	var ends [16]byte
 	at, places := int64(seq)*8-8, ends[:]
 	if seq == 0 {
-		at, places = 0, ends[8:] // because the first entry begins at 0
+		at, places = 0, ends[8:] // the first entry begins at offset 0
 	}
 	if _, err := l.ends.ReadAt(places, at); err != nil {
 		return nil, fmt.Errorf("reading entry %d of the copy of the log: %w", seq, err)
@@ -167,7 +167,7 @@ func (l *Log) Checkpoint(_ context.Context, size uint64) ([]byte, error) {
 	return CheckpointText(proofs.Checkpoint{Origin: l.origin, Size: size, Root: root}), err
 }
 
-// CheckpointText returns the text of a checkpoint, which is the part that is signed.
+// CheckpointText returns the text of a checkpoint, which is the signed part.
 func CheckpointText(c proofs.Checkpoint) []byte {
 	return log.Checkpoint{Origin: c.Origin, Size: c.Size, Hash: c.Root[:]}.Marshal()
 }

@@ -50,8 +50,8 @@ const MaxRows = 1000
 // indexMemory limits the memory of the index, in bytes.
 const indexMemory = 96 << 20
 
-// Open returns a reference for a copy of a log, which the caller still owns. It can answer
-// after Show was called.
+// Open returns a reference for a copy of a log. The caller still owns the copy. The reference
+// can answer once Show has been called.
 func Open(log *Log, c Config) (*Reference, error) {
 	log.origin, log.tile = c.Origin, c.Tile
 	store, err := query.Open(index.Config{Dir: c.Dir, Log: c.Log, Memory: indexMemory})
@@ -65,8 +65,8 @@ func Open(log *Log, c Config) (*Reference, error) {
 	return &Reference{log: log, store: store, index: follower, progress: c.Progress}, nil
 }
 
-// Show makes the reference answer as of a size, which must not be smaller than before or
-// larger than the copy. It waits for the index. No question may be in progress.
+// Show makes the reference answer as of a size, which must be at least the size shown before
+// and at most the size of the copy. It waits for the index. No question may be in progress.
 func (r *Reference) Show(ctx context.Context, size uint64) error {
 	if err := r.log.show(size); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (r *Reference) Event(ctx context.Context, hash proofs.Hash) (*wire.EventLin
 	return r.log.event(seq)
 }
 
-// open opens the view with which a question to the index is answered. The caller must close
+// open opens the view of the index from which a question is answered. The caller must close
 // it. If the index is damaged, open rebuilds it first.
 func (r *Reference) open(ctx context.Context, asked *query.Question, elements query.Parameters, parameters string) (*query.Request, *query.View, error) {
 	request, err := asked.Parse(elements, parameters, r.log.Size(), MaxRows)

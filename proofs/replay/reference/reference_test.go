@@ -17,11 +17,12 @@ import (
 	"colophon/proofs/replay"
 )
 
-// The reference finds the same values as a server in the path and the query of a question.
+// The reference parses the same values as a server from the path and the query of a
+// question.
 func TestReferenceReadsNamesAsAServerDoes(t *testing.T) {
 	l := ledgertest.NewForAnswers(t, 5)
 	url, stop := ledgertest.Serve(t, l.Data)
-	runs := []string{"compare", ".", ".."} // names that also occur in routes
+	runs := []string{"compare", ".", ".."} // names that also occur as parts of routes
 	for i, name := range []string{"", ".", "..", "a/b", "/", "a%2Fb", "%", "a b", "a+b", "a?b=c&d", "a#b", ":a", "*", "é☃", "\u0000", "<&>"} {
 		text, err := json.Marshal(name)
 		require.NoError(t, err)

@@ -18,12 +18,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Find returns the names of the files in a database's folder that contain a needle: in plain
-// bytes, in compressed blocks, or in overwritten data that is still there. Headers can
-// interrupt a text, so a quarter of the needle is enough for a match. The needle must have at
-// least 32 bytes, no part of which occurs elsewhere by chance. In a damaged or unfinished
-// table, only the readable part is searched. A nil file system means the operating system's.
-// orders names comparers other than Pebble's own.
+// Find returns the names of the files in a database's folder that contain a needle, whether
+// in plain bytes, in compressed blocks, or in overwritten data that is still there. Headers
+// can interrupt a text, so a quarter of the needle is enough for a match. The needle must
+// have at least 32 bytes, no part of which occurs elsewhere by chance. In a damaged or
+// unfinished table, only the readable part is searched. A nil file system means the operating
+// system's. orders are the names of comparers other than Pebble's own.
 func Find(ctx context.Context, files vfs.FS, dir string, needle []byte, orders ...string) ([]string, error) {
 	if files == nil {
 		files = vfs.Default
@@ -39,7 +39,7 @@ func Find(ctx context.Context, files vfs.FS, dir string, needle []byte, orders .
 	for _, name := range names {
 		shows, err := showsNeedle(ctx, files, files.PathJoin(dir, name), needle, readerOptions(orders))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed meanwhile
+			continue // removed in the meantime
 		}
 		if err != nil {
 			return nil, fmt.Errorf("searching %s: %w", name, err)
@@ -129,10 +129,10 @@ func openReadable(files vfs.FS, path string) (objstorage.Readable, error) {
 	return readable, nil
 }
 
-// Layout of the index of a value file.
+// Layout of the index block of a value file.
 const (
-	indexHeader  = 4 // bytes before the columns
-	indexOffsets = 1 // column: the start of each block, and the end of the last
+	indexHeader  = 4 // number of bytes before the columns
+	indexOffsets = 1 // column with the start of each block and the end of the last one
 )
 
 // valuesShow reports whether a value file contains a needle. It reads every block, whether or

@@ -9,8 +9,8 @@ import (
 // prefixBundle is the number of key prefixes per block in Pebble's default schema.
 const prefixBundle = 16
 
-// readerOptions returns options for reading tables with any comparer. A reader of all keys
-// does not depend on their order.
+// readerOptions returns options for reading tables with any comparer. The order does not
+// matter for reading all keys.
 func readerOptions(orders []string) sstable.ReaderOptions {
 	var schemas []*colblk.KeySchema
 	comparers := make(sstable.Comparers)

@@ -1,6 +1,5 @@
-// Package pebbletest lets tests do to a database of storage/pebble what otherwise only
-// accidents and attackers would do: change its bytes with correct checksums, and cut its
-// power.
+// Package pebbletest lets tests harm a database of storage/pebble as an accident or an
+// attacker would: it changes bytes with correct checksums, and cuts the power.
 package pebbletest
 
 import (
@@ -162,7 +161,7 @@ func (t *Tamper) holding(digest storage.Hash) (keys.Holding, error) {
 	return keys.DecodeHolding(stored)
 }
 
-// silent drops the engine's log messages. A fatal one ends the test.
+// silent discards the engine's log messages. A fatal message ends the test.
 type silent struct{}
 
 func (silent) Infof(string, ...any)  {}

@@ -1,12 +1,12 @@
 // Package model checks the argument of storage/postgres about unknown outcomes. It searches
 // all orders of events, up to a limit, in a small model: two servers of Colophon, a primary
-// and its synchronous standby. It has tests only.
+// and its synchronous standby. It contains only tests.
 //
 // The model follows PostgreSQL. A transaction locks the row of the head, checks its condition,
 // writes its commit record, and waits for the standby. Until the wait ends, other transactions
 // do not see the new row and cannot lock it. If the wait is cancelled, or the primary
 // restarts, they see a row that the standby may not have. The standby has a prefix of the
-// primary's log. It can be promoted at any time, while the primary goes on or is lost.
+// primary's log. It can be promoted at any time, whether the primary continues or is lost.
 package model
 
 import (
@@ -15,8 +15,8 @@ import (
 	"slices"
 )
 
-// log is the entries of a ledger, one hexadecimal digit for each. The oldest comes first. A
-// checkpoint signs a log, and two are consistent if one log extends the other.
+// log holds the entries of a ledger, one hexadecimal digit for each, the oldest first. A
+// checkpoint signs a log. Two checkpoints are consistent if one log extends the other.
 type log uint16
 
 func (l log) with(entry uint8) log { return l<<4 | log(entry) }
@@ -42,7 +42,7 @@ const (
 
 var nodeNames = [...]string{"the primary", "the standby"}
 
-// kind is what a transaction does to the head's row.
+// kind is the effect of a transaction on the head's row.
 type kind uint8
 
 const (
@@ -59,7 +59,7 @@ type tx struct {
 	kind       kind
 	node       uint8
 	writer     uint8
-	current    bool // the writer waits for its answer
+	current    bool // the writer waits for the transaction's answer
 	replicated bool // the standby had the transaction's record when it was promoted
 	epoch      uint8
 	old, next  log
@@ -69,11 +69,11 @@ type stage uint8
 
 const (
 	none    stage = iota
-	sent          // the condition is not checked yet
-	written       // its commit record is in the node's log, and it waits for the standby
+	sent          // the condition has not been checked yet
+	written       // the commit record is in the node's log, and the transaction waits for the standby
 )
 
-// phase is what a writer does next.
+// phase is the next step of a writer.
 type phase uint8
 
 const (
@@ -81,7 +81,7 @@ const (
 	doubtful              // raises the epoch again, because the outcome of its commit is unknown
 	taking                // waits for the answer to one of the two transactions above
 	reading               // reads the head
-	ready                 // may sign
+	ready                 // can sign a log
 	again                 // sends its commit again
 	waiting               // waits for the answer to its commit
 	stopped
@@ -90,37 +90,37 @@ const (
 // writer is a server of Colophon.
 type writer struct {
 	phase phase
-	node  uint8 // the node that answered last
+	node  uint8 // the node that last answered
 	epoch uint8
 	log   log  // the log of the head, as the writer knows it
 	next  log  // the log that it has signed and whose outcome it does not know; 0 if there is none
-	seen  row  // a row that was read too early
+	seen  row  // a row that was read too early, in a broken variant
 	early bool // there is such a row
 }
 
 // state is a state of the whole model.
 type state struct {
 	nodes    [2]row // the rows that other transactions see
-	queue    [4]row // rows that the primary has written and that are not on the standby
+	queue    [4]row // rows that the primary has written but that are not on the standby
 	queued   uint8
-	held     row // the row that the standby holds
+	held     row // the row that the standby has
 	promoted bool
 	lost     bool  // the primary
-	txs      [4]tx // sorted
+	txs      [4]tx // in sorted order
 	writers  [2]writer
 
 	acknowledged log // the log for which clients have receipts
 	published    log // the longest log whose checkpoint clients have
 	entries      uint8
 
-	mishaps uint8 // number of mishaps that are left: cut connections, cancelled waits, and processes that restart
+	mishaps uint8 // number of mishaps that can still happen: cut connections, cancelled waits, and restarts of processes
 }
 
 // variant is a variant of the protocol. Each field leaves out or breaks one part.
 type variant struct {
 	separate       bool // the head is read after the epoch was raised, not by the same transaction
 	anywhere       bool // … at any node
-	epochUnread    bool // … and the writer does not compare its epoch
+	epochUnread    bool // … and the writer does not compare the epoch in it
 	noBump         bool // the epoch is never raised
 	early          bool // the head is read before raising the epoch is acknowledged
 	epochUnchecked bool // a commit requires the size and the tip, not the epoch
@@ -238,7 +238,7 @@ func (s state) send(w int, t tx, then phase, emit emit) {
 	})
 }
 
-// abandon lets a writer's transaction go on without the writer.
+// abandon lets a writer's transaction continue without the writer.
 func (s *state) abandon(w int) {
 	for i := range s.txs {
 		if int(s.txs[i].writer) == w {
@@ -247,7 +247,7 @@ func (s *state) abandon(w int) {
 	}
 }
 
-// unknown is what a writer does if it does not learn the outcome of its transaction.
+// unknown is the step of a writer that does not learn the outcome of its transaction.
 func (s *state) unknown(w int) {
 	x := &s.writers[w]
 	x.seen, x.early = row{}, false
@@ -345,14 +345,15 @@ func (s *state) locked(node uint8) bool {
 	return false
 }
 
-// end ends a transaction that is written. From then on, other transactions see its row.
+// end ends a transaction whose commit record is written. From then on, other transactions see
+// its row.
 func (s *state) end(i int) {
 	t := &s.txs[i]
 	s.nodes[t.node] = t.after(s.nodes[t.node])
 	*t = tx{}
 }
 
-// answered is what a writer does when its transaction is acknowledged. Other transactions
+// answered is the step of a writer whose transaction is acknowledged. Other transactions
 // already see the new row.
 func (v variant) answered(s *state, t *tx) (violated string) {
 	x := &s.writers[t.writer]
@@ -373,7 +374,7 @@ func (v variant) answered(s *state, t *tx) (violated string) {
 	return v.read(s, int(t.writer), s.nodes[t.node])
 }
 
-// read is what a writer does with the head.
+// read is the step of a writer that has read the head.
 func (v variant) read(s *state, w int, head row) (violated string) {
 	x := &s.writers[w]
 	x.seen, x.early = row{}, false
@@ -448,8 +449,8 @@ func (s state) nodeSteps(emit emit) {
 	emit(n, violated, "the primary is lost, and the standby is promoted with epoch %d, log %x", n.held.epoch, n.held.log)
 }
 
-// disconnect ends all transactions of the primary. Written transactions remain if stays is
-// set, which means that the primary keeps running.
+// disconnect ends all transactions of the primary. If stays is set, the primary keeps running
+// and written transactions remain.
 func (s *state) disconnect(stays bool) {
 	for i := range s.txs {
 		t := s.txs[i]

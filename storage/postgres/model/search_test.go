@@ -9,11 +9,11 @@ import (
 // Limits of the search.
 const (
 	maxEntries = 2
-	maxMishaps = 2 // 3 takes minutes
+	maxMishaps = 2 // a depth of 3 takes minutes
 )
 
-// search visits all states that can be reached, in the order of their distance. It returns the
-// invariant that the first bad step breaks and the steps that lead there.
+// search visits all reachable states, in the order of their distance. It returns the invariant
+// that the first bad step breaks and the steps that lead there.
 func search(v variant, mishaps uint8) (violated string, trace []string, states int) {
 	first := state{mishaps: mishaps}
 	reached := []state{first}

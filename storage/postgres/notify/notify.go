@@ -15,22 +15,22 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// channel carries the names of ledgers that have changed. All schemas of a database share it, so
-// a name can be that of another schema's ledger.
+// channel carries the names of ledgers that have changed. All schemas of a database share the channel,
+// so a name can be that of a ledger in another schema.
 const channel = "colophon"
 
 const (
-	// announcePause is the shortest time between two notifications of a server. It bounds what a
-	// busy ledger costs the database and the servers that follow.
+	// announcePause is the minimum time between two notifications of a server. It bounds the load that
+	// a busy ledger causes for the database and the servers that follow it.
 	announcePause = 20 * time.Millisecond
 	// quietTime is how long a connection may be silent before Listen checks that it still exists.
 	quietTime = 30 * time.Second
-	// Bounds of the pause before a broken connection is opened again.
+	// Bounds of the pause before a broken connection is reopened.
 	leastPause = 20 * time.Millisecond
 	mostPause  = time.Second
-	// sendTime bounds a notification.
+	// sendTime limits the time for sending a notification.
 	sendTime = 3 * time.Second
-	// checkTime bounds a connection's opening, and its check.
+	// checkTime limits the time for opening a connection, and for checking it.
 	checkTime = 5 * time.Second
 )
 
@@ -59,11 +59,13 @@ func (a *Announcer) Close() {
 	a.Wait()
 }
 
-// Wait waits until no more notifications are sent: after Close, or after the database has refused one.
+// Wait blocks until no more notifications are sent, which happens after Close or after the database
+// has refused one.
 func (a *Announcer) Wait() { a.running.Wait() }
 
-// Announce lets the servers that Listen know that a ledger has changed: its head, a setting, or
-// its lease. It never blocks, and may fail: a server must also look for changes itself.
+// Announce notifies the servers that listen that a ledger has changed: its head, a setting, or its
+// lease. It never blocks. A notification can be lost, so servers must also look for changes
+// themselves.
 //
 // A commit does not notify itself. PostgreSQL holds a lock from the notification until the commit
 // is on disk, so commits of different ledgers would wait for each other (BenchmarkCommits).
@@ -77,7 +79,7 @@ func (a *Announcer) Announce(name string) {
 	}
 }
 
-// run sends what was announced, until ctx is done.
+// run sends the announced names until ctx is done.
 func (a *Announcer) run(ctx context.Context) {
 	for {
 		select {
@@ -103,15 +105,15 @@ func (a *Announcer) run(ctx context.Context) {
 	}
 }
 
-// Unsupported reports whether the database has refused a statement that it does not know or
-// permit.
+// Unsupported reports whether err means that the database does not know or does not permit a
+// statement.
 func Unsupported(err error) bool {
 	var reported *pgconn.PgError
 	if !errors.As(err, &reported) {
 		return false
 	}
 	class := reported.Code[:min(2, len(reported.Code))]
-	return class == "0A" || class == "42" // a feature; syntax, a function, or a permission
+	return class == "0A" || class == "42" // SQLSTATE classes: unsupported features; syntax errors, unknown functions, and missing permissions
 }
 
 // Listener listens for notifications.
@@ -121,10 +123,10 @@ type Listener struct {
 	Log     *slog.Logger
 }
 
-// Listen calls heard with the name of each ledger that a server on the database has changed, or
-// with "" if notifications may have been missed. It has a connection of its own, which it opens
-// again when it breaks. It returns when ctx is done, or if the database has no notifications.
-// Notifications can be lost, so the caller must also look for changes itself.
+// Listen calls heard with the name of each ledger that a server on the database has changed, or with
+// "" if notifications may have been missed. It uses its own connection, and reopens it when it breaks.
+// It returns when ctx is done, or if the database has no notifications. Notifications can be lost, so
+// the caller must also look for changes itself.
 func (l Listener) Listen(ctx context.Context, heard func(ledger string)) {
 	between := time.Duration(0)
 	broken := false
@@ -156,7 +158,7 @@ func (l Listener) Listen(ctx context.Context, heard func(ledger string)) {
 	}
 }
 
-// listen is Listen for one connection. It calls healthy whenever the connection proves to work.
+// listen is Listen for one connection. It calls healthy whenever the connection has proved to work.
 func (l Listener) listen(ctx context.Context, heard func(string), healthy func()) error {
 	limited, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()

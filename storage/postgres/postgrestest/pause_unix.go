@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// Pause stops all processes of the server, whose connections stay open. Only KillAll ends a paused
-// server.
+// Pause suspends all processes of the server. Its connections stay open. Only KillAll can end a
+// paused server.
 func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
 
 // KillAll kills all processes of the server.

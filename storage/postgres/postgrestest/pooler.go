@@ -34,7 +34,7 @@ func (s *Server) Pooled(t testing.TB, mode string) string {
 	require.NoError(t, err)
 	require.NoError(t, conn.Close(t.Context()))
 
-	dir, err := os.MkdirTemp("", "pgbouncer") // a short path, because the length of socket paths is bounded
+	dir, err := os.MkdirTemp("", "pgbouncer") // a short path, because the length of socket paths is limited
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	require.NoError(t, give(dir))
@@ -44,7 +44,7 @@ func (s *Server) Pooled(t testing.TB, mode string) string {
 		"[pgbouncer]", "listen_addr =", "unix_socket_dir = " + dir, "auth_type = any", "pool_mode = " + mode, "",
 	}, "\n")), 0o644)) // #nosec G306 -- another user reads it, and it has no secret
 	require.NoError(t, os.Chmod(dir, 0o755))                          // #nosec G302 -- likewise
-	end := strings.Replace(lifeline, "QUIT", "TERM", 1)               // PgBouncer does not end on QUIT
+	end := strings.Replace(lifeline, "QUIT", "TERM", 1)               // PgBouncer does not exit on SIGQUIT
 	command := exec.Command("sh", "-c", end, "sh", program, settings) // #nosec G204 -- a program for tests
 	command.Dir, command.SysProcAttr = dir, unprivileged()
 	log := new(strings.Builder)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Fault is what a Proxy does to a COMMIT.
+// Fault is the way in which a Proxy handles a COMMIT.
 type Fault int
 
 // The faults. After each, the client's connection is closed.
@@ -32,7 +32,7 @@ type Proxy struct {
 	server   *Server
 	fault    func() Fault
 	release  chan struct{}
-	notices  atomic.Int32 // what happens to notifications
+	notices  atomic.Int32 // how notifications are handled
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool // guarded by mu
@@ -53,19 +53,19 @@ func NewProxy(t testing.TB, server *Server, fault func() Fault) *Proxy {
 	return p
 }
 
-// What a Proxy does to notifications.
+// Ways in which a Proxy handles notifications.
 const (
 	passed = iota
 	dropped
 	refused
 )
 
-// DropNotifications makes the proxy forward no notification, as a pool of connections does. It
-// affects later connections.
+// DropNotifications makes the proxy forward no notifications, as a connection pooler might. It
+// affects only later connections.
 func (p *Proxy) DropNotifications() { p.notices.Store(dropped) }
 
-// RefuseNotifications makes the proxy answer statements about notifications like a server that
-// has none. It affects later connections.
+// RefuseNotifications makes the proxy refuse statements about notifications, like a server that
+// does not support them. It affects only later connections.
 func (p *Proxy) RefuseNotifications() { p.notices.Store(refused) }
 
 // URL returns the connection string of the server's default database through the proxy.
@@ -119,7 +119,7 @@ func (p *Proxy) pass(client net.Conn) {
 		return
 	}
 	closeServer := p.keep(server)
-	var mute atomic.Bool // answers are not forwarded
+	var mute atomic.Bool // from now on, answers are not forwarded
 	notices := p.notices.Load()
 	answered := make(chan struct{}, 1)
 	var back sync.WaitGroup
@@ -172,22 +172,22 @@ func (p *Proxy) pass(client net.Conn) {
 	})
 	if errors.Is(err, errLost) {
 		closeClient()
-		back.Wait() // until the server closes the connection
+		back.Wait() // continues until the server closes the connection
 	}
 	closeServer()
 	back.Wait()
 }
 
-// unsupported is the answer of a server that does not support a statement: an error, and that it
-// is ready.
+// unsupported is the answer of a server that does not support a statement: an error, and the
+// message that the server is ready.
 var unsupported = []byte("E\x00\x00\x00\x22SERROR\x00C0A000\x00Munimplemented\x00\x00Z\x00\x00\x00\x05I")
 
-// withoutNotifications takes notifications out of what a server sends.
+// withoutNotifications removes notifications from the messages that a server sends.
 type withoutNotifications struct{ rest []byte }
 
-// next returns the complete messages of what has arrived, without notifications.
+// next returns the complete messages that have arrived, without notifications.
 func (w *withoutNotifications) next(arrived []byte) (messages []byte) {
-	const head = 5 // type and length
+	const head = 5 // length of a message's header: its type and its length
 	w.rest = append(w.rest, arrived...)
 	for len(w.rest) >= head {
 		length := 1 + int(binary.BigEndian.Uint32(w.rest[1:]))
@@ -204,7 +204,7 @@ func (w *withoutNotifications) next(arrived []byte) (messages []byte) {
 
 var errLost = errors.New("the message is lost")
 
-// relay calls each for each message that a connection receives, until receiving fails.
+// relay calls each with every message that a connection receives, until a read fails.
 func relay(from net.Conn, each func(message []byte) error) error {
 	buffer := make([]byte, 64<<10)
 	for {

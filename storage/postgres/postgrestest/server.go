@@ -25,7 +25,7 @@ import (
 // requireVariable names the environment variable that makes a missing PostgreSQL a failure.
 const requireVariable = "COLOPHON_REQUIRE_POSTGRES"
 
-// Server is a PostgreSQL server with its own folder, which also contains its socket.
+// Server is a PostgreSQL server with its own folder.
 type Server struct {
 	dir      string // contains the socket, the log, and the data folder
 	programs string // folder of PostgreSQL's programs
@@ -34,7 +34,7 @@ type Server struct {
 	ended    chan struct{} // closed when the server has ended
 }
 
-// The folder in which Debian has PostgreSQL's programs, which are not in PATH.
+// Debian installs PostgreSQL's programs in this folder, which is not in PATH.
 const debianPrograms = "/usr/lib/postgresql/*/bin"
 
 // findPrograms returns the folder of PostgreSQL's programs.
@@ -123,7 +123,7 @@ func New(settings ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "postgres") // a short path, because the length of socket paths is bounded
+	dir, err := os.MkdirTemp("", "postgres") // a short path, because the length of socket paths is limited
 	if err != nil {
 		return nil, err
 	}
@@ -169,8 +169,8 @@ func (s *Server) Configure(settings ...string) error {
 	return errors.Join(err, f.Close())
 }
 
-// lifeline runs a program until it ends or standard input is closed, so that the server ends
-// with the test even if the test is killed.
+// lifeline is a script that runs a program until it exits or standard input is closed. The
+// server therefore ends with the test, even if the test is killed.
 const lifeline = `exec 3<&0; "$@" </dev/null 3<&- & child=$!; { cat <&3 >/dev/null; kill -QUIT $child; } & wait $child`
 
 // startTime is how long Run waits for the server.
@@ -203,7 +203,7 @@ func (s *Server) launch() error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = log.Close() }()                                                                         // the server has its own copy
+	defer func() { _ = log.Close() }()                                                                         // the server has its own descriptor
 	command := exec.Command("sh", "-c", lifeline, "sh", filepath.Join(s.programs, "postgres"), "-D", s.data()) // #nosec G204 -- a program of PostgreSQL, for tests
 	command.Dir, command.Stdout, command.Stderr = s.dir, log, log
 	command.SysProcAttr = unprivileged()
@@ -217,7 +217,7 @@ func (s *Server) launch() error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = command.Wait() // the log says why
+		_ = command.Wait() // the server's log says why
 	}()
 	s.lifeline, s.ended = stdin, ended
 	return nil
@@ -246,12 +246,12 @@ func (s *Server) wait(deadline time.Time) error {
 	}
 }
 
-// BecomeStandby makes the server a standby, without a primary, when it runs again.
+// BecomeStandby makes the server start as a standby, without a primary, when it is next run.
 func (s *Server) BecomeStandby() error {
 	return os.WriteFile(filepath.Join(s.data(), "standby.signal"), nil, 0o600)
 }
 
-// Stop ends the server at once, without a checkpoint. The server can run again.
+// Stop ends the server at once, without a checkpoint. The server can be run again.
 func (s *Server) Stop() {
 	if s.lifeline != nil {
 		_ = s.lifeline.Close()
@@ -292,7 +292,7 @@ func (s *Server) Close() error {
 	return os.RemoveAll(s.dir)
 }
 
-// port is part of the name of the socket.
+// port is only part of the name of the socket: the server does not listen on TCP.
 const port = 5432
 
 // Socket returns the path of the server's socket.

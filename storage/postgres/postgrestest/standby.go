@@ -58,7 +58,7 @@ func (s *Server) Execute(statements ...string) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// Detach ends the replication to a standby, which keeps what it has received.
+// Detach ends the replication to a standby. The standby keeps the data that it has received.
 func (s *Server) Detach() error {
 	return s.Execute(`ALTER SYSTEM SET primary_conninfo = ''`, `SELECT pg_reload_conf()`)
 }
@@ -68,8 +68,8 @@ func (s *Server) Promote() error {
 	return s.Execute(`ALTER SYSTEM SET synchronous_standby_names = ''`, `SELECT pg_reload_conf()`, `SELECT pg_promote()`)
 }
 
-// URLWith returns the connection string of the server's default database, with another server to
-// try next.
+// URLWith returns the connection string of the server's default database, with another server as
+// the second host.
 func (s *Server) URLWith(next *Server, options ...string) string {
 	hosts := strings.Join([]string{s.dir, next.dir}, ",")
 	ports := fmt.Sprintf("%d,%d", port, port)

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// Account returns the user that runs the server if the tests run as root, since PostgreSQL
-// refuses to run as root.
+// Account returns the user that runs the server if the tests run as root, because
+// PostgreSQL refuses to run as root.
 func Account() (uid, gid int, ok bool) {
 	if os.Geteuid() != 0 {
 		return 0, 0, false

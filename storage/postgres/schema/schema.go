@@ -20,12 +20,12 @@ import (
 // migrations are the steps from one version of the tables to the next. The number of files is
 // the version that this build reads. Released files never change.
 //
-// A step only adds tables, indexes that are not unique, and columns that old builds can leave
-// out (TestMigrationsOnlyAdd), because servers of the build before write to the same tables
-// while a rolling upgrade lasts, and can be restarted. If a step ever cannot do that, it first
-// inserts the row with id 2 into colophon_schema, and the release notes say that all servers
-// must be stopped: builds whose version is below that row do not open the database, but those
-// that have it open do not look again.
+// A step only adds tables, indexes that are not unique, and columns that old builds can leave out
+// (TestMigrationsOnlyAdd). During a rolling upgrade, servers of the previous build write to the
+// same tables, and can be restarted. If a step must ever do more, it first inserts the row with id
+// 2 into colophon_schema. Builds whose version is below that row then refuse to open the database.
+// Servers that already have the database open do not look at the row again, so the release notes
+// must say that all servers have to be stopped.
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
@@ -61,7 +61,8 @@ func (v versions) check(known int) error {
 	return nil
 }
 
-// Check returns storage.ErrFormat if this build cannot use the tables. No tables are no error.
+// Check returns storage.ErrFormat if this build cannot use the tables. It returns nil if there are
+// no tables.
 func Check(ctx context.Context, pool *pgxpool.Pool) error {
 	_, _, err := read(ctx, pool)
 	return err
@@ -82,7 +83,7 @@ func Complete(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// read returns the versions and the version of this build, and checks them.
+// read returns the stored versions and the version of this build, and checks that they fit.
 func read(ctx context.Context, pool *pgxpool.Pool) (stored versions, known int, err error) {
 	texts, err := steps()
 	if err != nil {
@@ -144,8 +145,8 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 }
 
 const (
-	maxMigrations = 5                      // attempts to migrate
-	pause         = 100 * time.Millisecond // between two attempts
+	maxMigrations = 5                      // number of attempts to migrate
+	pause         = 100 * time.Millisecond // pause between two attempts
 )
 
 func apply(ctx context.Context, pool *pgxpool.Pool, from int, texts []string) error {

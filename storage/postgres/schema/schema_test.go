@@ -10,11 +10,12 @@ import (
 
 var (
 	sqlComment = regexp.MustCompile(`(?m)^\s*--.*$`)
-	// additive matches statements after which the statements of earlier builds work as before.
+	// additive matches statements that do not change how the statements of earlier builds
+	// work.
 	additive = regexp.MustCompile(`^(CREATE TABLE IF NOT EXISTS|CREATE INDEX IF NOT EXISTS|ALTER TABLE \w+ ADD COLUMN IF NOT EXISTS) `)
 )
 
-// Servers of the build before run on the tables while a rolling upgrade lasts.
+// During a rolling upgrade, servers of the previous build use the same tables.
 func TestMigrationsOnlyAdd(t *testing.T) {
 	texts, err := steps()
 	require.NoError(t, err)

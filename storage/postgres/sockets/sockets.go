@@ -1,4 +1,5 @@
-// Package sockets closes the network connections of a database's pools from outside.
+// Package sockets closes the network connections of a database's pools while the pools still use
+// them.
 package sockets
 
 import (
@@ -11,9 +12,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Set is the open network connections of a database. A connection to a server that was
-// stopped, or that the network no longer reaches, can stay silent for as long as TCP permits, and
-// what uses it waits. Closing the connection ends that.
+// Set holds the open network connections of a database. If a server was suspended or is no longer
+// reachable, a connection to it can stay silent for as long as TCP permits, and its users wait.
+// Closing the connection makes their operations fail.
 type Set struct {
 	mu   sync.Mutex
 	open map[*socket]bool // guarded by mu
@@ -24,11 +25,11 @@ type socket struct {
 	net.Conn
 	of    *Set
 	begun time.Time
-	ready bool // it can be used; guarded by of.mu
+	ready bool // the connection can be used; guarded by of.mu
 }
 
-// openTime is how long a connection may take until it is ready. On a machine that is very busy,
-// one can take longer than a request waits for it.
+// openTime is how long a connection may take until it is ready. On a very busy machine, that can
+// be longer than a request waits for it.
 const openTime = 3 * time.Second
 
 // Close implements net.Conn.
@@ -39,7 +40,7 @@ func (c *socket) Close() error {
 	return c.Conn.Close()
 }
 
-// Keep returns a dial that notes what it opens.
+// Keep returns a dial function that adds the connections it opens to the Set.
 func (c *Set) Keep(dial pgconn.DialFunc) pgconn.DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		begun := time.Now()
@@ -58,7 +59,7 @@ func (c *Set) Keep(dial pgconn.DialFunc) pgconn.DialFunc {
 	}
 }
 
-// Ready notes that a connection is open and can be used. It may be encrypted.
+// Ready records that a connection can be used. The connection may be wrapped for encryption.
 func (c *Set) Ready(conn net.Conn) {
 	if encrypted, ok := conn.(*tls.Conn); ok {
 		conn = encrypted.NetConn()
@@ -70,9 +71,9 @@ func (c *Set) Ready(conn net.Conn) {
 	}
 }
 
-// CloseBefore closes the connections that were begun before a time, and returns their number. One
-// that is not Ready yet is closed only if it was begun openTime earlier: if all were closed
-// again and again while they are opened, none would ever be ready.
+// CloseBefore closes the connections that were begun before a time, and returns their number. A
+// connection that is not ready yet is closed only if it was begun openTime earlier. If repeated
+// calls closed all connections while they were being opened, none would ever be ready.
 func (c *Set) CloseBefore(t time.Time) int {
 	var old []*socket
 	c.mu.Lock()

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Connections that are ready are closed if they are older; those that are still being opened have
-// more time.
+// CloseBefore closes ready connections that are older than the time. Connections that are still
+// being opened have more time.
 func TestCloseBefore(t *testing.T) {
 	set := new(Set)
 	dial := set.Keep(func(context.Context, string, string) (net.Conn, error) {

@@ -9,7 +9,7 @@ import (
 )
 
 // MakeFolder creates dir and its parents, durably. It returns the canonical path, because two
-// paths to the same folder must not lead to two locks.
+// paths to the same folder must lead to one lock.
 func MakeFolder(files vfs.FS, dir string) (string, error) {
 	if vfs.Root(files) == vfs.Default {
 		absolute, err := filepath.Abs(dir)

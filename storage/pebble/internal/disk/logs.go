@@ -15,8 +15,8 @@ import (
 
 // LogFS controls the reuse of write-ahead log files. Pebble keeps the newest obsolete log and
 // writes a new log over it, because a file whose blocks are allocated syncs faster. The old
-// bytes stay readable, both in the file that waits and after the end of the log that is being
-// written. LogFS can turn this reuse off and remove the waiting files.
+// bytes stay readable, both in the file that is kept for reuse and behind the new log's last
+// record. LogFS can turn this reuse off and remove the kept files.
 type LogFS struct {
 	vfs.FS
 	Latest atomic.Uint64 // number of the newest log
@@ -33,7 +33,7 @@ func (l *LogFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 
 // ReuseForWrite implements vfs.FS. A missing old file is not an error.
 func (l *LogFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	l.note(name) // must come before fresh is read (see Drop)
+	l.note(name) // must be created before fresh is read (see Drop)
 	if !l.fresh.Load() {
 		f, err := l.FS.ReuseForWrite(old, name, category)
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -47,7 +47,7 @@ func (l *LogFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) 
 }
 
 // Hold makes Drop wait until release is called, so that no log is removed while the engine
-// copies the logs.
+// copies its logs.
 func (l *LogFS) Hold() (release func()) {
 	l.copied.RLock()
 	return l.copied.RUnlock

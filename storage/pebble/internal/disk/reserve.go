@@ -19,7 +19,7 @@ import (
 type Space struct {
 	FS      vfs.FS
 	Dir     string
-	MinFree uint64 // bytes; 0 means the default mark
+	MinFree uint64 // the mark in bytes; 0 means the default mark
 }
 
 const mebibyte = 1 << 20
@@ -44,8 +44,7 @@ func (s Space) Check() error { return s.Above(math.MaxUint64) }
 // With less space than MinReserve, the engine would retry forever.
 func (s Space) CheckOpening() error { return s.Above(MinReserve) }
 
-// Above returns nil if free space is above the mark, or, if most is less than the mark, above
-// most.
+// Above returns nil if free space is above the smaller of the mark and most.
 func (s Space) Above(most uint64) error {
 	free, mark, err := s.Room()
 	if err != nil {
@@ -84,16 +83,16 @@ const spacePause = 200 * time.Millisecond
 
 // ReserveFS reserves the space below the mark for logs, manifests, and flushes, whose failure
 // ends the process. A compaction needs space for its output before it frees any, and can be as
-// large as the database. So it waits for space before each table. While the database is being
-// opened or closed, which waits for compactions, a compaction fails instead and is retried
-// later. It also fails instead of waiting while content is being erased, but an erasure can
-// use space below the mark.
+// large as the database. It therefore waits for space before each table. While the database is
+// being opened or closed, which waits for compactions, a compaction fails instead and is
+// retried later. It also fails instead of waiting while content is being erased; compactions
+// may then use space below the mark.
 type ReserveFS struct {
 	vfs.FS
 	Space   Space
 	Patient atomic.Bool // false while the database is being opened or closed
-	// Erasing is the number of free bytes that suffices during an erasure, if it is below the
-	// mark. At other times it is 0. The eraser sets it.
+	// Erasing is the free space, in bytes, that is enough for a compaction during an erasure,
+	// if it is below the mark. It is 0 at other times. The eraser sets it.
 	Erasing atomic.Uint64
 }
 

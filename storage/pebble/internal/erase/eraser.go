@@ -18,7 +18,7 @@ import (
 // deletes content leaves a durable mark for each piece and wakes the eraser. The eraser flushes
 // and removes the write-ahead logs, and rewrites the tables that contain the content. The engine
 // then rewrites the value files. When the old files are gone, the eraser removes the marks. If
-// anything interrupts it, the next opening of the database continues.
+// the process ends before that, the next one that opens the database continues.
 type Eraser struct {
 	Config Config
 	engine *engine.DB // set by Start
@@ -26,11 +26,11 @@ type Eraser struct {
 	// created or deleted.
 	marked, files chan struct{}
 
-	working atomic.Bool // set by Pass; the engine reads it too
+	working atomic.Bool // set by Pass; the engine reads it concurrently
 
 	mu          sync.Mutex
 	undeleted   map[string]bool // paths of files that the engine failed to delete; guarded by mu
-	unrewritten error           // why a value file could not be rewritten; guarded by mu
+	unrewritten error           // why the engine could not rewrite a value file; guarded by mu
 
 	// Patience is how long obsolete files can remain before that counts as a failure. The
 	// engine keeps them while an iterator is open, and no iterator stays open for long.
@@ -45,7 +45,7 @@ const (
 	leastPause = time.Second           // pause after a failure; each further failure doubles it
 	mostPause  = time.Minute           // after a failure
 	maxWait    = 5 * time.Second       // longest wait after a pass; shorter if the pass was shorter
-	filesPause = 50 * time.Millisecond // between checks whether files are gone
+	filesPause = 50 * time.Millisecond // between two checks whether files are gone
 	patience   = 30 * time.Second      // default of Eraser.Patience
 )
 
@@ -57,7 +57,7 @@ type Config struct {
 	Space   disk.Space
 	Reserve *disk.ReserveFS
 	Logs    *disk.LogFS
-	// LeastApart is the least length, in bytes, of values that the engine stores apart from
+	// LeastApart is the minimum length, in bytes, of values that the engine stores apart from
 	// their keys.
 	LeastApart int
 	Durability *engine.WriteOptions
@@ -76,7 +76,7 @@ func New(config Config) *Eraser {
 	}
 }
 
-// ListenTo registers for the engine's events about files.
+// ListenTo registers the eraser for the engine's events about files.
 func (e *Eraser) ListenTo(l *engine.EventListener) {
 	l.TableDeleted = func(info engine.TableDeleteInfo) { e.deleted(info.Path, info.Err) }
 	l.BlobFileDeleted = func(info engine.BlobFileDeleteInfo) { e.deleted(info.Path, info.Err) }
@@ -93,7 +93,7 @@ func (e *Eraser) Start(db *engine.DB) {
 	go e.run(ctx)
 }
 
-// Wake wakes the goroutine to look for marks.
+// Wake makes the goroutine look for marks.
 func (e *Eraser) Wake() { signal(e.marked) }
 
 func signal(ch chan struct{}) {
@@ -163,7 +163,8 @@ func (e *Eraser) Pass(ctx context.Context) (bool, error) {
 	if err := e.rewriteAll(ctx, marks); err != nil {
 		return true, err
 	}
-	// Once the marks are gone, a power failure must not bring removed files back.
+	// Once the marks are gone, a power failure must not bring removed files back, so the folder
+	// is synced first.
 	if err := disk.SyncFolder(files, dir); err != nil {
 		return true, fmt.Errorf("making the removal of files durable: %w", err)
 	}

@@ -40,7 +40,7 @@ func (e *Eraser) CheckGone(ctx context.Context, marks []Mark) error {
 		}
 		select {
 		case <-e.files:
-		case <-time.After(filesPause): // the engine reports some deletions without an event
+		case <-time.After(filesPause): // the engine deletes some files without reporting an event
 		case <-ctx.Done():
 			return fmt.Errorf("not deleted yet: obsolete tables %v, or value files that no table refers to", old)
 		}
@@ -113,7 +113,7 @@ func (e *Eraser) checkTable(ctx context.Context, table *engine.SSTableInfo, mark
 			}
 		}
 		if kv == nil {
-			break // the end, or an error
+			break // ok is false at the end and after an error
 		}
 	}
 	return entries.Error()
@@ -138,12 +138,12 @@ func OpenTable(ctx context.Context, files vfs.FS, path string) (*sstable.Reader,
 	return reader, nil
 }
 
-// TableSuffix ends the names of table files.
+// TableSuffix is the suffix of the names of table files.
 const TableSuffix = ".sst"
 
 func tableName(number uint64) string { return fmt.Sprintf("%06d%s", number, TableSuffix) }
 
-// tablesBut returns the numbers of the tables in the folder, except those in some.
+// tablesBut returns the numbers of the tables in the folder that are not in some.
 func (e *Eraser) tablesBut(some map[uint64]bool) ([]uint64, error) {
 	names, err := e.Config.Space.FS.List(e.Config.Space.Dir)
 	if err != nil {
@@ -160,8 +160,7 @@ func (e *Eraser) tablesBut(some map[uint64]bool) ([]uint64, error) {
 }
 
 // remaining returns the old tables that are still in the folder. It leaves out tables that are
-// in use by now, because the output of a running compaction is in the folder before it is in
-// use.
+// in use by now: the output of a compaction is in the folder before it is in use.
 func (e *Eraser) remaining(old []uint64) ([]uint64, error) {
 	tables, err := e.inForce()
 	if err != nil {

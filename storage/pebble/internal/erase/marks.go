@@ -10,7 +10,7 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// Mark says that a piece of content is deleted but can still be in files.
+// Mark means that a piece of content is deleted but might still be in files.
 type Mark struct {
 	key     []byte // key of the mark
 	content []byte // key of the content

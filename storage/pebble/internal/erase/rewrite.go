@@ -16,11 +16,12 @@ import (
 // span is a range of keys. Its end is excluded.
 type span struct{ start, end []byte }
 
-// tableBytes is the least amount of data between two erased contents that is left alone. Less
-// data is rewritten together with them. It is about the smallest size of a table.
+// tableBytes is the minimum amount of data between two erased pieces for which they are
+// rewritten separately. A smaller amount is rewritten together with them. It is about the
+// smallest size of a table.
 const tableBytes = 4 << 20
 
-// spans joins sorted ranges that are close together.
+// spans returns the sorted ranges, with those that are close together joined.
 func (e *Eraser) spans(ctx context.Context, ranges []span) ([]span, error) {
 	var joined []span
 	for _, next := range ranges {
@@ -94,10 +95,10 @@ func (e *Eraser) Rewrite(ctx context.Context, marks []Mark) error {
 	return nil
 }
 
-// makeRoom lets compactions use space below the mark until release is called. It reserves what
-// the logs and memory tables need, and space for two more files, because two compactions can
-// run and each checks before each file. It returns storage.ErrNoSpace if there is less space
-// than that.
+// makeRoom lets compactions use space below the mark until release is called. It reserves the
+// space that the logs and memory tables need, and space for two more files, because two
+// compactions can run at a time and each checks the space before each file. It returns
+// storage.ErrNoSpace if there is less space than that.
 func (e *Eraser) makeRoom() (release func(), err error) {
 	largest, err := e.largestFile()
 	if err != nil {
@@ -124,7 +125,7 @@ func (e *Eraser) largestFile() (uint64, error) {
 		}
 		info, err := e.Config.Space.FS.Stat(e.Config.Space.FS.PathJoin(e.Config.Space.Dir, name))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // deleted meanwhile
+			continue // deleted in the meantime
 		}
 		if err != nil {
 			return 0, fmt.Errorf("looking for tables: %w", err)

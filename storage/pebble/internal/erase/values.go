@@ -10,8 +10,8 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// ValuesSuffix ends the names of value files, which have values that are stored apart from
-// their keys.
+// ValuesSuffix is the suffix of the names of value files, which contain values that are stored
+// apart from their keys.
 const ValuesSuffix = ".blob"
 
 // ValueSeparation keeps values in the file to which they were first written, however mixed the
@@ -32,8 +32,8 @@ func (e *Eraser) ValueSeparation() engine.ValueSeparationPolicy {
 }
 
 // valuesInForce reports whether tables refer to all values in the folder. Only erasure leaves
-// unreferenced values. The engine then rewrites the file, or deletes it if no value in it is
-// referenced. The error says why the engine could not.
+// unreferenced values. The engine then rewrites their file, or deletes it if no value in it is
+// referenced. The error says why the engine failed to do so.
 func (e *Eraser) valuesInForce() (bool, error) {
 	e.mu.Lock()
 	err := e.unrewritten

@@ -1,8 +1,8 @@
-// Package keycheck compares the keys of a database with what its logs account for.
+// Package keycheck compares the keys of a database with its logs.
 //
 // The first pass counts the keys of each kind. The walk over a log has found that everything
-// that the log names is stored, so a stray key makes a count too high. Only then does a second
-// pass read the event of each key to find the stray.
+// that the log names is stored, so a stray key makes a count too high. If a count is too high,
+// a second pass reads the event of each key to find the stray.
 package keycheck
 
 import (
@@ -39,7 +39,7 @@ type Ledger struct {
 
 // Run checks the keys of a database with exactly these ledgers. It returns at most one stray
 // of each ledger and one of the database. It calls progress, unless that is nil, with the
-// number of keys read. There must be no writes meanwhile.
+// number of keys read. There must be no writes during the call.
 func Run(ctx context.Context, db Database, ledgers []Ledger, progress func(keys uint64)) ([]*storage.Stray, error) {
 	k := &check{ctx: ctx, db: db, ledgers: make(map[keys.Ledger]*counts, len(ledgers)), progress: progress}
 	for _, l := range ledgers {
@@ -68,13 +68,13 @@ type check struct {
 	progress func(keys uint64)
 	read     uint64
 	strays   []*storage.Stray // at most one for each ledger, and one for the database
-	database bool             // a stray key of the database was found
+	database bool             // whether a stray key of the database was found
 }
 
 // counts are the counts of one ledger during the first pass.
 type counts struct {
 	Ledger
-	stray   bool // a stray key was found
+	stray   bool // whether a stray key was found
 	holding *holding
 
 	contents, places, needs, claims uint64
@@ -90,8 +90,8 @@ type holding struct {
 // progressKeys is the number of keys between two calls of progress.
 const progressKeys = 1 << 16
 
-// pass visits keys in order. visit returns the key at which to continue, or nil for the next
-// one.
+// pass visits keys in order. visit returns the key at which to continue, or nil to continue
+// with the next key.
 func (k *check) pass(start, end []byte, visit func(key keys.Parsed, raw []byte, value func() ([]byte, error)) (next []byte, err error)) (err error) {
 	all, err := k.db.Engine.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
@@ -120,8 +120,8 @@ func (k *check) pass(start, end []byte, visit func(key keys.Parsed, raw []byte, 
 	return nil
 }
 
-// found records a stray, unless one of the same ledger, or of the database, was already
-// recorded.
+// found records a stray, unless one was already recorded for the same ledger or for the
+// database.
 func (k *check) found(l *counts, kind storage.StrayKind, seq uint64, format string, args ...any) {
 	s := &storage.Stray{Kind: kind, Seq: seq, Message: fmt.Sprintf(format, args...)}
 	switch {
@@ -223,7 +223,7 @@ func (k *check) need(l *counts, key keys.Parsed, value func() ([]byte, error)) e
 	return k.withdrawn(l, key.Digest, decoded)
 }
 
-// endHolding checks a place once all its references are counted.
+// endHolding checks a place once all its references have been counted.
 func (k *check) endHolding(l *counts) {
 	if h := l.holding; h != nil && h.Withdrawn && h.references == 0 {
 		k.found(l, storage.StrayContent, h.Seq, "content %x is stored, but no record needs it", h.digest)
@@ -249,13 +249,13 @@ func (k *check) withdrawn(l *counts, digest storage.Hash, holding keys.Holding) 
 	return nil
 }
 
-// brought reports whether the event at a place can have posted content there.
+// brought reports whether the event at a place can have posted the content there.
 func (k *check) brought(l *counts, place keys.Place, digest storage.Hash) (bool, error) {
 	e, err := k.event(l, place.Seq)
 	return int(place.Slot) < len(e.Contents) && slices.Contains(e.Contents, digest), err
 }
 
-// event reads an event again. It returns an empty summary at or beyond the head.
+// event reads the summary of an event. It returns an empty summary at or beyond the head.
 func (k *check) event(l *counts, seq uint64) (storage.EventSummary, error) {
 	if seq >= l.Head.Size {
 		return storage.EventSummary{}, nil
@@ -292,8 +292,8 @@ func (k *check) setting(l *counts, key keys.Parsed, value func() ([]byte, error)
 	return nil
 }
 
-// erasure checks a mark that erased content can still be in files. The content was at that
-// place, its record is redacted, and the place is empty now.
+// erasure checks an erasure mark. The mark's content was at that place, its record must be
+// redacted, and the place must be empty now.
 func (k *check) erasure(l *counts, key keys.Parsed, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {

@@ -37,7 +37,7 @@ func (k *check) compare(l *counts) error {
 		if err != nil {
 			return err
 		}
-		k.found(l, p.kind, l.Head.Size, "%d are stored, but the log accounts for %d", p.has, p.named) // ignored if a stray was found
+		k.found(l, p.kind, l.Head.Size, "%d are stored, but the log accounts for %d", p.has, p.named) // the error is ignored if a stray was found
 	}
 	return nil
 }
@@ -51,7 +51,7 @@ func (k *check) strayNeed(l *counts, key keys.Parsed, value func() ([]byte, erro
 			return err
 		}
 		holding, err := keys.DecodeHolding(stored)
-		if err != nil || holding.Withdrawn { // withdrawn has already checked it
+		if err != nil || holding.Withdrawn { // withdrawn has already checked this record
 			return err
 		}
 		seq = holding.Seq
@@ -74,8 +74,8 @@ func (k *check) strayNeed(l *counts, key keys.Parsed, value func() ([]byte, erro
 	return nil
 }
 
-// strayContent finds bytes to which no digest leads, for example erased content that was put
-// back.
+// strayContent finds content to which no digest leads, for example erased content that was
+// put back.
 func (k *check) strayContent(l *counts, key keys.Parsed, _ func() ([]byte, error)) error {
 	e, err := k.event(l, key.Place.Seq)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package keys encodes what storage/pebble stores. storage/pebble/pebbletest shares it, so
+// Package keys encodes what storage/pebble stores. storage/pebble/pebbletest uses it too, so
 // that tests change exactly the bytes that the database reads.
 //
 // A key is one byte for its kind, the ledger's number (4 bytes), and the key within that kind.
@@ -14,8 +14,8 @@ import (
 	"colophon/storage"
 )
 
-// FormatVersion is the version of all encodings in this package. A database with another
-// version is not opened.
+// FormatVersion is the version of all encodings in this package. Databases of other versions
+// are not opened.
 const FormatVersion = 4
 
 // Ledger is the number of a ledger. It is assigned at creation and never reused.
@@ -86,7 +86,7 @@ func HasDigest(key []byte) bool {
 func Digest(key []byte) storage.Hash { return storage.Hash(key[prefixLength:]) }
 
 // Format returns the key of the database's format version. It is the same in every version, so
-// that every build can recognise the version of a database.
+// that every build can find out the version of a database.
 func Format() []byte { return []byte{0, 0, 0, 0, 'f'} }
 
 // Last returns the key of the last assigned ledger number.
@@ -187,8 +187,8 @@ func RedactionSeq(key []byte) (uint64, bool) {
 	return binary.BigEndian.Uint64(key[prefixLength:]), true
 }
 
-// AppendErasure appends to dst the key of an erasure mark. The mark says that content that was
-// at this place can still be in files.
+// AppendErasure appends to dst the key of an erasure mark. The mark means that content that
+// was at this place might still be in files.
 func AppendErasure(dst []byte, ledger Ledger, p Place) []byte {
 	return AppendContent(prefix(dst, database, kindErasure), ledger, p)
 }
@@ -246,7 +246,7 @@ const (
 	ErasureKey
 )
 
-// Parsed is a parsed key. Family says which fields are set.
+// Parsed is a parsed key. Family determines which fields are set.
 type Parsed struct {
 	Family Family
 	Ledger Ledger       // for all keys of a ledger, and for erasures
@@ -263,7 +263,7 @@ func Parse(key []byte) Parsed {
 	if len(key) < prefixLength {
 		return Parsed{}
 	}
-	if bytes.Equal(key, Format()) { // would otherwise look like the key of a ledger
+	if bytes.Equal(key, Format()) { // this key has the form of a ledger's key
 		return Parsed{Family: FormatKey}
 	}
 	p := Parsed{Ledger: Ledger(binary.BigEndian.Uint32(key[1:]))}

@@ -230,7 +230,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// Parse splits every key of this package and no others.
+// Parse accepts every key of this package and no others.
 func TestParse(t *testing.T) {
 	digest := digest(3)
 	place := keys.Place{Seq: 5, Slot: 6}
