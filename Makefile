@@ -4,6 +4,7 @@ FUZZTIME    ?= 10s
 HOSTILE     ?= 100000
 FAULTS      ?= 1000
 GATE_DRAWS  ?= 1000
+PYTHON      ?= python3
 # For a release: make build VERSION=v1.2.3
 VERSION     ?=
 STAMPED      = $(or $(VERSION),$(shell git describe --tags --always --dirty 2>/dev/null),devel)
@@ -106,6 +107,10 @@ interop: ## Mirror, check, and watch a server with other people's tools (Node 18
 .PHONY: clients
 clients: build ## Build, lint, and test the clients in clients/, and build the script of the audit pack's page (Node 20)
 	cd clients/typescript && npm ci --silent --ignore-scripts --no-audit --no-fund && npm run --silent all
+
+.PHONY: python
+python: build ## Test the Python client in clients/python (Python 3.10 or later, with pip and venv)
+	cd clients/python && PYTHONPATH=src PYTHONDONTWRITEBYTECODE=1 COLOPHON_BINARY='$(CURDIR)/bin/colophon' $(PYTHON) -m unittest discover -t . -s tests
 
 rapidoc: ## Update RapiDoc, which renders /docs, from npm (RAPIDOC is its version)
 	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT; \
