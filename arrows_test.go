@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// everything stands for all packages of this module.
+// everything, in a list of arrows, allows all packages of this module.
 const everything = "*"
 
 // arrows lists which packages of this module each package may import. A package may import no
@@ -147,8 +147,8 @@ var arrows = map[string][]string{
 	"internal/testing/locked":            {},
 }
 
-// foreign lists which other modules the pure packages may depend on, because auditors import
-// these packages.
+// foreign lists the other modules that the pure packages may depend on. The list is short
+// because auditors import these packages.
 var foreign = map[string][]string{
 	"ledger/record": {"golang.org/x/text/"},
 	"client/wire":   {},

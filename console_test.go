@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The built console is that of its sources. It needs no Node to see this; CI also builds the
-// console again and compares the bytes.
+// console/dist was built from the current sources. The test compares digests of the sources,
+// so it needs no Node. CI also rebuilds the console and compares the bytes.
 func TestConsoleIsBuilt(t *testing.T) {
 	listed, err := os.ReadFile("console/dist/sources.txt")
 	require.NoError(t, err)

@@ -63,7 +63,7 @@ func joinedWords(text []byte) string {
 
 const (
 	zeroHash = "0000000000000000000000000000000000000000000000000000000000000000"
-	// minimalInputs ends a run-DAG that brings a question.
+	// minimalInputs is the rest of a run-DAG request after its question.
 	minimalInputs = `"messages":[],"source_roots":["` + zeroHash + `"],"inputs":{"audit_mode":"STRICT","verifier_method":"v","n_quotes":0,"n_verified":0,"sources":[],"answer_text":""}}`
 )
 

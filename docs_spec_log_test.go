@@ -114,7 +114,7 @@ func exampleSeqs(e *example) {
 	require.Equal(e.t, sha256Hex([]byte(`{"reason":`+e.value("reason")+`,"seqs":`+e.value("seqs")+`}`)), e.value("digest"))
 }
 
-// exampleLog returns the log of the examples. A ledger is created, and a source is registered
+// exampleLog returns the log of the examples: a ledger is created, and a source is registered
 // and revoked.
 func exampleLog(e *example) (entries [][]byte, links []proofs.Link) {
 	frame := record.Event{Actor: "anonymous", Ledger: "texts"}
@@ -137,7 +137,7 @@ func exampleLog(e *example) (entries [][]byte, links []proofs.Link) {
 	return entries, links
 }
 
-// exampleTreeOf returns the tree of the examples.
+// exampleTreeOf returns the Merkle tree of the example log.
 func exampleTreeOf(e *example) *proofs.Tree {
 	tree, err := proofs.OpenTree(0, nil, nil)
 	require.NoError(e.t, err)
@@ -148,8 +148,8 @@ func exampleTreeOf(e *example) *proofs.Tree {
 	return tree
 }
 
-// exampleSigner returns the signer with a key of the examples. of is the example that has the
-// key's seed.
+// exampleSigner returns a signer for the examples' origin. The example named of has the key's
+// seed, under the name seed.
 func exampleSigner(e *example, of, seed string) *proofs.Signer {
 	signer, err := proofs.NewKey([32]byte(e.all[of].hexBytes(seed))).Signer(e.all["key"].value("origin"))
 	require.NoError(e.t, err)

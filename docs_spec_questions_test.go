@@ -60,7 +60,7 @@ func (s *server) get(path string) []byte {
 	return answer
 }
 
-// ask sends a request with headers, by name and value, and reads the answer.
+// ask sends a request and decodes the answer into into. headers alternates names and values.
 func (s *server) ask(method, path string, body, into any, headers ...string) {
 	text, err := json.Marshal(body)
 	require.NoError(s.t, err)

@@ -169,8 +169,8 @@ func TestOpenRefusesADamagedEdge(t *testing.T) {
 	}
 }
 
-// An audit reports a redaction that the store has but no event made, at any place in the log
-// and beyond the head. Such a redaction does not keep content from being erased.
+// An audit reports every redaction in the store that no event made, before and beyond the
+// head. Such a redaction does not prevent a real one from erasing the content.
 func TestRedactionsWithoutAnEventAreReported(t *testing.T) {
 	rigged := func(t *testing.T) (*ledger.Ledger, *memory.Tamper) {
 		database := memory.New()

@@ -93,7 +93,7 @@ func TestReplaysOutliveRedactionsAndRotations(t *testing.T) {
 		require.Equal(t, ledger.Replayed, ack.Outcome)
 		require.Equal(t, first.Seq, ack.First)
 		require.Equal(t, first.Entry, ack.Entry)
-		require.Empty(t, content(t, l, "secret"), "a replay brings nothing back")
+		require.Empty(t, content(t, l, "secret"), "a replay restores no content")
 	}
 	replayed()
 	next, err := proofs.NewKey([32]byte{2}).Signer("test.invalid/default")

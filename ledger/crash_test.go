@@ -162,7 +162,7 @@ func (c cut) check(t testing.TB) error {
 	return errors.Join(err, l.Close(), database.Close())
 }
 
-// nothingElse checks that everything in the database is named by the log.
+// nothingElse checks that the database holds nothing that the log does not refer to.
 func nothingElse(t testing.TB, database storage.Database, log storage.Reader) error {
 	report, err := examine(log, signer(t).Verifier())
 	if err != nil {

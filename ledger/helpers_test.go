@@ -19,7 +19,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// signer returns the key of the tests' ledgers.
+// signer returns the signer of the tests' ledgers.
 func signer(t testing.TB) *proofs.Signer {
 	t.Helper()
 	s, err := proofs.NewKey([32]byte{1}).Signer("test.invalid/default")
@@ -61,7 +61,7 @@ func ipc(t testing.TB, runID, output string) *record.Record {
 	return ipcOf(t, memberSecret, runID, output)
 }
 
-// ipcOf is like ipc, for a ledger that has another secret of payload members.
+// ipcOf is like ipc, for a ledger with a different secret of payload members.
 func ipcOf(t testing.TB, members *members.Secret, runID, output string) *record.Record {
 	t.Helper()
 	fields := map[string]any{"payload": map[string]any{"seed": 1, "q": output}, "system_prompt": "Be brief.",

@@ -44,7 +44,7 @@ var (
 	// hold.
 	ErrKeyWithoutLedger = errors.New("ledger: the signing key of this name has signed a ledger that is not in the database; restore the database, or move the key away to begin another log")
 	// ErrMarkWithoutLedger means that the high-water mark shows that a ledger with that name
-	// has signed, and the database does not hold it.
+	// has signed, but the database does not hold it.
 	ErrMarkWithoutLedger = errors.New("ledger: the high-water mark shows that a ledger of this name has signed, but the database does not have it; restore the database, or move the mark away to begin another log")
 )
 
@@ -84,7 +84,7 @@ type RotatingKeys interface {
 	Keys
 	// Others returns the stored signers of a ledger except the one that Load returns.
 	Others(ledger string) ([]*proofs.Signer, error)
-	// Next returns a stored signer that the ledger's history does not know yet, or
+	// Next returns a stored signer that the ledger's history does not contain yet, or
 	// storage.ErrNotFound.
 	Next(ledger string, keys *proofs.KeyHistory) (*proofs.Signer, error)
 	// StageNext stores a signer for the next rotation. It returns ErrKeysFixed if these keys
@@ -111,10 +111,9 @@ type Host struct {
 
 // OpenHost opens every ledger of a database. config returns the configuration of a ledger,
 // without its signers. If a ledger cannot be opened, OpenHost closes all ledgers and returns
-// the error. There are two exceptions: OpenHost leaves out a ledger without a first event if
-// the event cannot be written now, because disk space or the ledger's key is missing. And it
-// opens a ledger whose signing keys are missing or do not fit its log; this ledger then
-// refuses writes.
+// the error, with two exceptions. It leaves out a ledger whose first event cannot be written
+// now, because disk space or the ledger's key is missing. It opens a ledger whose signing keys
+// are missing or do not fit its log, but this ledger refuses writes.
 func OpenHost(ctx context.Context, database storage.Database, keys Keys, config func(ledger string) Config) (*Host, error) {
 	h := &Host{database: database, keys: keys, config: config, ledgers: make(map[string]*Ledger)}
 	infos, err := database.Ledgers(ctx)
@@ -124,7 +123,7 @@ func OpenHost(ctx context.Context, database storage.Database, keys Keys, config 
 	for _, info := range infos {
 		_, err := h.open(ctx, info.Name, Anonymous)
 		if errors.Is(err, errNoFirstEvent) {
-			config(info.Name).withDefaults().Log.Error("leaving out a ledger without a first event, because the event could not be written", "error", err)
+			config(info.Name).withDefaults().Log.Error("leaving out a ledger until the next start, because its first event could not be written", "error", err)
 			continue
 		}
 		if err != nil {
@@ -229,7 +228,7 @@ type Role uint8
 // The roles.
 const (
 	Absent Role = iota // the ledger is not open
-	Closed             // the ledger was closed, or another server has taken it
+	Closed             // the ledger was closed, or another server has taken it over
 	Reader             // the ledger is only read, or its keys do not fit its log
 	Writer
 )
@@ -314,9 +313,9 @@ func (h *Host) loadKeys(ctx context.Context, store storage.Store, name string, c
 	return nil
 }
 
-// loadOrConfirm returns the newest stored key of a ledger. It confirms a staged key if the
-// ledger's creation was interrupted between database and key, unless the log does not know
-// that key.
+// loadOrConfirm returns the newest stored key of a ledger. If a creation was interrupted
+// before its key was confirmed, loadOrConfirm confirms the staged key, unless the log does not
+// contain that key.
 func (h *Host) loadOrConfirm(ctx context.Context, name string, store storage.Store) (*proofs.Signer, error) {
 	signer, err := h.keys.Load(name)
 	if !errors.Is(err, storage.ErrNotFound) {
@@ -431,8 +430,8 @@ func (h *Host) create(ctx context.Context, n New) error {
 	return nil
 }
 
-// stagedSigner returns the staged key of a new ledger: one that an operator or an interrupted
-// creation has stored, or a newly generated one, which stagedSigner stages.
+// stagedSigner returns the staged key of a new ledger. An operator or an interrupted creation
+// may have staged it; if not, stagedSigner generates and stages one.
 func (h *Host) stagedSigner(name, origin string) (*proofs.Signer, error) {
 	switch _, err := h.keys.Load(name); {
 	case err == nil:

@@ -96,8 +96,8 @@ func rotationKey(n int) proofs.Hash {
 }
 
 // RotateKey lets next sign together with the current key, starting with the event that it logs
-// (spec: Key rotation). The caller must have stored next durably before; otherwise a crash
-// could lose a key that has signed. It returns ErrOverlap if two keys sign already, or an
+// (spec: Key rotation). The caller must already have stored next durably, because otherwise a
+// crash could lose a key that has signed. It returns ErrOverlap if two keys sign already, or an
 // error of Submit.
 func (l *Ledger) RotateKey(next *proofs.Signer, actor string) (Ack, error) {
 	l.rotating.Lock()

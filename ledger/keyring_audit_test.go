@@ -13,7 +13,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// signedBy is a log whose head other keys have signed.
+// signedBy is a log whose head is signed by other keys.
 type signedBy struct {
 	audit.Source
 	checkpoint []byte

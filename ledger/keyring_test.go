@@ -234,7 +234,7 @@ func TestInterruptedRotations(t *testing.T) {
 	}
 }
 
-// The commit of a rotation has an unknown outcome: the store may or may not have the event.
+// If the commit of a rotation has an unknown outcome, the store may or may not have the event.
 func TestRotationOfUnknownOutcome(t *testing.T) {
 	for fault, rotated := range map[storagetest.Fault]bool{storagetest.Before: false, storagetest.After: true} {
 		inner := store(t, memory.New())

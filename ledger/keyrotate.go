@@ -10,9 +10,10 @@ import (
 )
 
 // RotateKey lets a new key of a ledger sign together with the current one. It uses a key that
-// is stored for this, or generates one. It returns ErrUnknown, ErrKeysFixed, ErrKeyInUse,
-// ErrOverlap or an error of Submit. If a rotation is interrupted before its event is logged,
-// the next call continues it; after that, the next start does.
+// is stored for this purpose, or generates one. It returns ErrUnknown, ErrKeysFixed,
+// ErrKeyInUse, ErrOverlap or an error of Submit. If a rotation was interrupted before its
+// event was logged, the next call completes it. If it was interrupted later, the next start of
+// the server does.
 func (h *Host) RotateKey(ctx context.Context, name, actor string) (Ack, error) {
 	return h.changeKeys(ctx, name, func(l *Ledger, keys RotatingKeys) (Ack, error) {
 		// Check this before nextKey generates a key.
@@ -65,8 +66,8 @@ func (h *Host) changeKeys(ctx context.Context, name string, change func(*Ledger,
 	return ack, nil
 }
 
-// nextKey returns the signer for the next rotation: one that an operator or an interrupted
-// rotation has stored, or a generated one, which it stores.
+// nextKey returns the signer for the next rotation. An operator or an interrupted rotation may
+// have stored it; if not, nextKey generates and stores one.
 func nextKey(keys RotatingKeys, l *Ledger) (*proofs.Signer, error) {
 	next, err := keys.Next(l.Name(), l.Keys())
 	if err == nil || !errors.Is(err, storage.ErrNotFound) {

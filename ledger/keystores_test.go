@@ -190,7 +190,7 @@ func TestStoresThatAreOlderThanTheirKeys(t *testing.T) {
 				_, err = h.Create(ctx, ledger.New{Name: "c"})
 				require.NoError(t, err)
 				require.NoError(t, l.Freeze(ctx))
-				require.NoError(t, l.Writable(ctx), "a frozen ledger needs no writes")
+				require.NoError(t, l.Writable(ctx), "a frozen ledger reports no missing key")
 				require.Equal(t, size, l.Head().Size)
 				stop()
 				require.NoError(t, os.Remove(keys.Path("c")))

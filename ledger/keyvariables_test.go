@@ -13,7 +13,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// A ledger takes its keys from a variable, both its first and its second. No file holds them.
+// A ledger reads both its first and its second key from a variable. No file holds them.
 func TestKeysFromVariables(t *testing.T) {
 	ctx := t.Context()
 	one, err := proofs.GenerateKey().Signer("log.example/a-b")
@@ -55,7 +55,7 @@ func TestKeysFromVariables(t *testing.T) {
 	_, err = h.RetireKey(ctx, "a-b", "operator")
 	require.NoError(t, err)
 	_, err = h.RotateKey(ctx, "a-b", "operator")
-	require.ErrorIs(t, err, ledger.ErrKeysFixed, "a retired key does not come back")
+	require.ErrorIs(t, err, ledger.ErrKeysFixed, "a retired key cannot be used again")
 	require.NoError(t, h.Close())
 
 	environment[variable] = two.Secret()

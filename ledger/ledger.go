@@ -1,7 +1,7 @@
-// Package ledger builds one linear, durable, signed log of events from what many writers
-// submit at once (spec: Commits). Everything before Submit is stateless and parallel. Behind
-// it one goroutine, the sequencer, takes all pending submissions as one batch, links their
-// events into the chain, extends the tree, signs the checkpoint, and commits with one sync.
+// Package ledger builds one linear, durable, signed log of events from the submissions of many
+// concurrent writers (spec: Commits). Everything before Submit is stateless and parallel. After it
+// one goroutine, the sequencer, takes all pending submissions as one batch, links their events into
+// the chain, extends the tree, signs the checkpoint, and commits with one sync.
 package ledger
 
 import (
@@ -26,9 +26,9 @@ var (
 	// ErrBusy means that the queue is full. The caller may try again later.
 	ErrBusy = errors.New("ledger: the queue is full")
 	// ErrFrozen means that the ledger refuses all writes for good.
-	ErrFrozen = errors.New("ledger: frozen")
+	ErrFrozen = errors.New("ledger: the ledger is frozen and accepts no writes")
 	// ErrClosed means that the ledger is shutting down.
-	ErrClosed = errors.New("ledger: shutting down")
+	ErrClosed = errors.New("ledger: the ledger is shutting down")
 	// ErrOutcomeUnknown means that a commit failed, and it is unknown whether it is durable.
 	// The process exits, and the next start reads the outcome from the store.
 	ErrOutcomeUnknown = errors.New("ledger: the outcome of the commit is unknown")
@@ -36,7 +36,7 @@ var (
 	// claims it for another record. The database is damaged. Nothing was recorded.
 	ErrClaim = errors.New("ledger: an idempotency key leads to an event that does not claim it")
 	// ErrDamaged means that the stored data contradicts itself or the key.
-	ErrDamaged = errors.New("ledger: damaged")
+	ErrDamaged = errors.New("ledger: the stored data is damaged")
 )
 
 // errNoFirstEvent means that the ledger's first event could not be written. The next start
@@ -56,8 +56,9 @@ type Config struct {
 	Signers []*proofs.Signer
 	// Marks stores the high-water mark (spec: High-water mark); nil stores none.
 	Marks Marks
-	// MarkShown makes a ledger that is only read keep a mark too, of what it has published. Open
-	// returns highwater.ErrRollback if the store does not have that.
+	// MarkShown makes a ledger that is only read keep a mark too: the checkpoint of the last head
+	// that it has published. Open returns highwater.ErrRollback if the store does not extend that
+	// checkpoint.
 	MarkShown bool
 	// Creator is the actor of the first event. Default Anonymous.
 	Creator string
@@ -68,18 +69,18 @@ type Config struct {
 	// the ledger. The default logs the error and exits with status 1. If Fatal returns, the
 	// ledger takes no writes until Host.Reopen.
 	Fatal func(error)
-	// MaxPending and MaxPendingBytes bound the queue of the sequencer, in records and in bytes
-	// of events and content. They also bound a commit, except that a single record may be
-	// larger. Defaults 8,192 and 8 MiB; the storage reserves disk space for that much.
+	// MaxPending and MaxPendingBytes bound the queue of the sequencer, in records and in bytes of
+	// events and content. They also bound a commit, except that a single record may be larger.
+	// Defaults 8,192 and 8 MiB; the storage reserves disk space for a commit of that size.
 	MaxPending      int
 	MaxPendingBytes int
-	// CachedTiles limits the tile cache, at up to 16 KiB per tile. The default 4,096 covers
-	// all tiles of a million leaves. To recompute a tile that is not cached takes 255 hashes.
+	// CachedTiles limits the tile cache, at up to 16 KiB per tile. The default 4,096 covers all
+	// tiles of a million leaves. Recomputing a tile that is not cached takes 255 hashes.
 	CachedTiles int
 
 	// standby means that another server may write the ledger, and that this one only reads it.
 	standby bool
-	// published is what readers saw of the ledger before it was opened again, or nil.
+	// published is the state that readers saw before the ledger was reopened, or nil.
 	published *published
 }
 
@@ -148,14 +149,14 @@ type Ledger struct {
 
 	standby    bool               // this server only reads the ledger, which then has no sequencer
 	refreshing sync.Mutex         // held during Refresh, and to close a ledger on standby
-	refreshes  atomic.Uint64      // calls of Refresh that have begun to read
-	refreshed  uint64             // the number of the last one that has succeeded; guarded by refreshing
-	shown      recent.Checkpoints // of a ledger on standby
-	marked     time.Time          // when its mark was written last; guarded by refreshing
+	refreshes  atomic.Uint64      // number of calls to Refresh that have begun to read
+	refreshed  uint64             // number of the newest call that has succeeded; guarded by refreshing
+	shown      recent.Checkpoints // checkpoints that a ledger on standby has published
+	marked     time.Time          // when the mark was last written; guarded by refreshing
 
 	setting             sync.Mutex  // held during SetPublic and RejectUnregistered
 	public              atomic.Bool // written under setting, read by all
-	rejectsUnregistered atomic.Bool // likewise
+	rejectsUnregistered atomic.Bool // written under setting, read by all
 }
 
 // Head is the state of the log after a durable commit. It is immutable.
@@ -281,7 +282,7 @@ func (l *Ledger) Close() error {
 	return nil
 }
 
-// end closes a ledger with the reason for which new writes are refused.
+// end closes a ledger. From then on, the ledger refuses writes with reason.
 func end(l *Ledger, reason error) {
 	if l.standby {
 		l.refreshing.Lock()

@@ -30,8 +30,8 @@ type markKeeper struct {
 	name    string // name of the ledger
 	head    *atomic.Pointer[Head]
 	moved   chan struct{}   // holds a token when head has moved
-	stopped <-chan struct{} // closed when head moves no more
-	done    chan struct{}   // closed when the mark is written for the last time
+	stopped <-chan struct{} // closed when head will not move again
+	done    chan struct{}   // closed after the mark has been written for the last time
 }
 
 // check compares the stored log with the mark. It returns highwater.ErrRollback if the store is not the
@@ -75,7 +75,8 @@ func (l *Ledger) recoverMark(ctx context.Context) error {
 	return nil
 }
 
-// recoverShown compares the store of a ledger that is only read with the mark, if it keeps one.
+// recoverShown compares the store of a ledger that is only read with the ledger's mark, if it keeps
+// one.
 func recoverShown(ctx context.Context, l *Ledger) error {
 	if !l.config.MarkShown || l.config.Marks == nil {
 		return nil
@@ -88,15 +89,16 @@ func recoverShown(ctx context.Context, l *Ledger) error {
 	return nil
 }
 
-// markShown stores the published head of a ledger that is only read as the mark, at most once per
-// markInterval unless it is the last one. A mark that lags behind still shows a rollback to before it.
+// markShown stores the published head of a ledger that is only read as its mark, at most once per
+// markInterval unless last is true. A mark that lags behind still reveals a rollback to an even older
+// head.
 func markShown(l *Ledger, last bool) {
 	if !l.config.MarkShown || l.config.Marks == nil || !last && time.Since(l.marked) < markInterval {
 		return
 	}
 	l.marked = time.Now()
 	if err := l.config.Marks.SetMark(l.info.Name, l.Head().Checkpoint); err != nil {
-		l.config.Log.Error("the high-water mark of what was served could not be written, and lags behind", "error", err)
+		l.config.Log.Error("the high-water mark of the published head could not be written and lags behind", "error", err)
 	}
 }
 

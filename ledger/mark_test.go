@@ -91,7 +91,7 @@ func TestStoresThatAreNotTheNewest(t *testing.T) {
 			require.Equal(t, string(own), string(last))
 			require.NoError(t, walk(t, l))
 			require.NoError(t, l.Freeze(t.Context()))
-			require.NoError(t, l.Writable(t.Context()), "a frozen ledger needs no writes")
+			require.NoError(t, l.Writable(t.Context()), "a frozen ledger reports no rollback")
 			require.NoError(t, l.Close())
 			left, err := marks.Mark(ledger.Default)
 			require.NoError(t, err)

@@ -18,8 +18,8 @@ import (
 	"colophon/storage/memory"
 )
 
-// A ledger has a secret of payload members from its creation on. Its first event commits to
-// the secret.
+// Each ledger gets its secret of payload members when it is created. Its first event commits
+// to the secret.
 func TestMemberSecretIsKept(t *testing.T) {
 	database := memory.New()
 	empty := func(name string) storage.Store {

@@ -7,8 +7,8 @@ import (
 
 // Prepare returns the submission of a record (spec: Event body; Idempotency). key is the
 // client's idempotency key. If it is empty and the record has a run_id, kind and run_id form
-// the key. The error is a *strict.Error if the entry would be too large. The submission refers
-// to the record's memory.
+// the key. The error is a *strict.Error if the entry would be too large. The submission shares
+// the record's memory.
 func (l *Ledger) Prepare(r *record.Record, actor, key string) (Submission, error) {
 	e := record.Event{Actor: actor, Ledger: l.info.Name, Key: keyDigest(r, key)}
 	body := r.Body(e)

@@ -86,8 +86,8 @@ func (q *queue) fail(reason error) {
 	close(b.done)
 }
 
-// close refuses all later submissions with reason. It returns when what was accepted is
-// committed. Of several calls the first gives the reason.
+// close refuses all later submissions with reason, and returns when the accepted ones are
+// committed. Only the first call sets the reason.
 func (q *queue) close(reason error) {
 	q.mu.Lock()
 	q.closed = cmp.Or(q.closed, reason)
@@ -127,7 +127,7 @@ func (q *queue) isFrozen() bool {
 	return q.frozen
 }
 
-// isClosed reports whether all later submissions are refused, except by freezing.
+// isClosed reports whether all later submissions are refused for a reason other than a freeze.
 func (q *queue) isClosed() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -28,18 +28,18 @@ func (r reader) prover(ctx context.Context, head *Head) *proofs.Prover {
 // the sequencer.
 func (l *Ledger) Store() storage.Reader { return l.store }
 
-// Archive lets the store of a ledger give up entries. See storage.Archiver.
+// Archive lets the store of a ledger drop archived entries. See storage.Archiver.
 func Archive(ctx context.Context, l *Ledger, a storage.Archived, keep []uint64) error {
 	archiver, can := l.store.(storage.Archiver)
 	if !can {
-		return fmt.Errorf("archiving ledger %q: its store keeps all entries", l.info.Name)
+		return fmt.Errorf("archiving ledger %q: its store cannot drop entries", l.info.Name)
 	}
 	return archiver.Archive(ctx, a, keep)
 }
 
 // Published returns the log up to the published head, for an index. The store has a commit a
-// moment before its head is published. An index that read the store directly could answer at a
-// size that no proof and no checkpoint covers yet.
+// moment before its head is published. An index that read the store directly could return
+// answers for a size that no proof and no checkpoint covers yet.
 func (l *Ledger) Published() Published { return Published{l} }
 
 // Published is the log of a ledger up to its published head.

@@ -83,10 +83,9 @@ func (s *sequencer) verifyTip(ctx context.Context, head *Head) error {
 	return nil
 }
 
-// Refresh publishes what another server has committed to a ledger that this one only reads,
-// and its settings. To a ledger that this server writes, or that is closed, it does nothing.
-// Calls at the same time share their work: a call returns once one that began after it has
-// succeeded.
+// Refresh publishes what another server has committed to a ledger that this one only reads, and its
+// settings. It does nothing for a ledger that this server writes or that is closed. Concurrent calls
+// share their work: a call returns once a refresh that began after the call has succeeded.
 func (h *Host) Refresh(ctx context.Context, name string) error {
 	l, err := h.Ledger(name)
 	if err != nil || !l.standby {
@@ -124,7 +123,8 @@ func (h *Host) Refresh(ctx context.Context, name string) error {
 	return nil
 }
 
-// checkExtends returns highwater.ErrRollback if a log does not extend an earlier state of it.
+// checkExtends returns highwater.ErrRollback if the log at head does not extend its earlier state
+// before.
 func (r reader) checkExtends(ctx context.Context, head, before *Head) error {
 	if head.Size < before.Size {
 		return fmt.Errorf("%w: it had %d events, but the store now has %d", highwater.ErrRollback, before.Size, head.Size)

@@ -71,10 +71,10 @@ func (r reader) redactedBy(ctx context.Context, seq uint64) (by uint64, redacted
 }
 
 // Redact erases the content of the records in a set (spec: Redactions). It appends as many
-// events as it needs, and each is complete in itself: after an error or the end of ctx,
-// another call continues. It skips events without content and records that are redacted
+// events as it needs. Each event is complete in itself, so another call can continue after an
+// error or the end of ctx. Redact skips events without content and records that are redacted
 // already. After each event it calls done with the number of records in that event; an error
-// of done ends Redact. reason and actor are those of record.NewRedaction and record.Event.
+// from done ends Redact. reason and actor are those of record.NewRedaction and record.Event.
 func (l *Ledger) Redact(ctx context.Context, of *seqs.Set, reason, actor string, done func(Ack, int) error) error {
 	var decoder event.Decoder
 	next := new(redaction)

@@ -32,8 +32,8 @@ type Pieces struct{ Count, Bytes uint64 }
 type AlreadyRedacted struct{ Seq, By uint64 }
 
 // PlanRedaction returns what Redact would do to the records of a set now. For each piece of
-// content it reads all records that need it. It calls rest between its steps, because a set can be
-// large; an error of rest ends it.
+// content it reads all records that need it. Because a set can be large, PlanRedaction calls rest
+// between its steps; an error from rest ends it.
 func (l *Ledger) PlanRedaction(ctx context.Context, of *seqs.Set, rest func() error) (*Erasure, error) {
 	p := planning{reader: l.reader, of: of, rest: rest, uses: make(map[proofs.Hash]pieceUse)}
 	for seq := range of.All() {
@@ -66,9 +66,9 @@ type pieceUse struct {
 	single bool   // whether no other record needs the piece
 }
 
-// maxPieceUses limits the memory for known pieces. When it is full it is cleared. Pieces that
-// a single record needs are not kept, so a piece that very many records share is looked up
-// only rarely.
+// maxPieceUses limits how many shared pieces planning remembers. When the map is full, planning
+// clears it. Pieces that a single record needs are not remembered, so a piece that many records
+// share is rarely looked up again.
 var maxPieceUses = 1 << 16
 
 func (p *planning) record(ctx context.Context, seq uint64) error {
@@ -150,5 +150,6 @@ func (p *planning) use(ctx context.Context, digest proofs.Hash) (pieceUse, error
 	return f, nil
 }
 
-// restEach is how many records that need a piece are read before planning may rest.
+// restEach is the number of records needing one piece that planning reads between two calls of
+// rest.
 const restEach = 1 << 10

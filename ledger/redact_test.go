@@ -116,8 +116,8 @@ func TestRedactionEvent(t *testing.T) {
 	require.Equal(t, `[[1,2],4]`, string(event.Record.Seqs))
 }
 
-// A redacted record keeps its key. If it is posted again it is a replay, and its content is
-// not stored again. Under another key it is another record.
+// A redacted record keeps its key. Posting it again under that key is a replay, which does not
+// store its content again. Posting it under another key appends another record.
 func TestRedactedRecordIsReplayed(t *testing.T) {
 	l := memoryLedger(t)
 	post(t, l, ipc(t, "run", "text"), "")
@@ -182,7 +182,7 @@ func TestRedactionsAtOnce(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// postRuns records that many runs with one system prompt and different outputs.
+// postRuns posts runs that share a system prompt and have different outputs.
 func postRuns(t *testing.T, l *ledger.Ledger, records int) {
 	t.Helper()
 	var tickets []ledger.Ticket
@@ -348,11 +348,11 @@ func TestForgedRedactionsAreNamed(t *testing.T) {
 	require.ErrorContains(t, walk(t, l), "at entry 1: not erased: no record needs it, but its bytes are stored")
 }
 
-// unrested is the function rest of plans that need not rest.
+// unrested is a rest function that does not pause.
 func unrested() error { return nil }
 
-// A plan rests between its steps, and while it reads the records that need one piece. It looks up a
-// piece that many records share once, however many other pieces they have.
+// A plan calls rest between its steps, and while it reads the records that need one piece. It looks
+// up a piece that many records share once, however many other pieces they have.
 func TestPlansRest(t *testing.T) {
 	l := memoryLedger(t)
 	const records = 3000

@@ -30,7 +30,8 @@ type sequencer struct {
 	*published               // run publishes each commit there
 	headMoved  chan struct{} // holds a token when head has moved
 
-	// Owned by run; by Open before that; by Refresh in a ledger that only reads.
+	// The fields below belong to Open, then to run, or to Refresh in a ledger that is only
+	// read.
 	tree  *proofs.Tree
 	ring  *keyring // signs the next commit
 	tip   proofs.Hash
@@ -38,8 +39,7 @@ type sequencer struct {
 	short bool  // the last commit failed for lack of space
 }
 
-// published is what readers see of a log. It stays the same when Host.Reopen opens the ledger
-// again.
+// published is what readers see of a log. Host.Reopen hands it on to the reopened ledger.
 type published struct {
 	head atomic.Pointer[Head] // the last durable state that was verified or committed
 
@@ -161,7 +161,7 @@ type assembly struct {
 	storage storage.Batch
 }
 
-// newEvent is one event to append: a submission's own body, or the refusal of it.
+// newEvent is one event to append: a submission's own body, or its refusal.
 type newEvent struct {
 	item     *item
 	body     []byte

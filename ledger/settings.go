@@ -60,8 +60,8 @@ func (l *Ledger) UnregisteredSources() string {
 	return valueOf(sourcesSetting, l.RejectsUnregistered())
 }
 
-// RejectUnregistered sets whether the ledger refuses such sets, durably. It logs no event, and works
-// on a frozen ledger too.
+// RejectUnregistered sets whether the ledger refuses citation sets that cite unregistered sources,
+// durably. It logs no event, and works on a frozen ledger too.
 func (l *Ledger) RejectUnregistered(ctx context.Context, reject bool) error {
 	l.setting.Lock()
 	defer l.setting.Unlock()
@@ -100,8 +100,7 @@ func CheckSetting(name string, value []byte) error {
 	return nil
 }
 
-// valueOf returns the value that a setting has: the second of its two values if second is
-// true, or else the first.
+// valueOf returns the second value of a setting if second is true, and its first value if not.
 func valueOf(name string, second bool) string {
 	if second {
 		return settings[name][1]

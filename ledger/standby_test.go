@@ -66,7 +66,7 @@ func (s leasedStore) Commit(ctx context.Context, old storage.Head, b storage.Bat
 	return s.Store.Commit(ctx, old, b)
 }
 
-// sharedHosts opens hosts on one database with the same keys. The first one has made the ledger
+// sharedHosts opens hosts on one database with the same keys. The first one has created the ledger
 // default, and holds it.
 func sharedHosts(t *testing.T) (l *lease, databases [2]*leasing, hosts [2]*ledger.Host, lost [2]chan error) {
 	l = &lease{Database: memory.New()}
@@ -143,8 +143,8 @@ func TestStandby(t *testing.T) {
 	require.ErrorIs(t, err, ledger.ErrFrozen)
 }
 
-// A writer that has lost its ledger commits nothing, says so, and is opened again to read. The
-// other one continues the log.
+// A writer that has lost its ledger commits nothing, returns an error, and is reopened for
+// reading. The other host continues the log.
 func TestLostLedger(t *testing.T) {
 	l, databases, hosts, lost := sharedHosts(t)
 	writer := openLedger(t, hosts[0])
@@ -180,7 +180,7 @@ func TestLostLedger(t *testing.T) {
 	require.NoError(t, hosts[0].Refresh(t.Context(), ledger.Default))
 	head, err := published.Head(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, uint64(4), head.Size, "what was opened before sees the new ledger")
+	require.Equal(t, uint64(4), head.Size, "readers that were opened before see the new ledger")
 	require.Equal(t, 1, seen)
 
 	// The second host hands the ledger back.
@@ -197,8 +197,8 @@ func TestLostLedger(t *testing.T) {
 	require.Equal(t, uint64(5), first.Head().Size)
 }
 
-// A ledger that was closed to be opened again publishes nothing, so that it cannot put back the
-// head of the next one.
+// A ledger that was closed in order to be reopened publishes nothing more. It cannot replace the
+// head of the reopened ledger with an older one.
 func TestClosedStandby(t *testing.T) {
 	_, _, hosts, _ := sharedHosts(t)
 	hosts[1].StepDown(ledger.Default)
@@ -244,8 +244,8 @@ func TestStandbyOfAnOlderStore(t *testing.T) {
 	require.Equal(t, uint64(2), reader.Head().Size)
 }
 
-// A host that keeps a mark of what it has shown does not open a store that has lost it. It has the
-// checkpoints that it has shown, and no others.
+// A host that keeps a mark of what it has published does not open a store that has lost it. The
+// host returns the checkpoints that it has published, and no others.
 func TestMarkOfWhatWasShown(t *testing.T) {
 	_, databases, hosts, _ := sharedHosts(t)
 	writer := openLedger(t, hosts[0])

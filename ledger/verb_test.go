@@ -76,8 +76,9 @@ func TestVerbsAreEvents(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// The key of a verb is a key of the ledger (spec: Idempotency). It replays the same request,
-// whatever the state is by then. It refuses any other record or verb.
+// An idempotency key is shared by records and verbs (spec: Idempotency). Repeating a verb
+// under its key is a replay, whatever the state has become. Any other record or verb under the
+// key is refused.
 func TestKeysOfVerbs(t *testing.T) {
 	database := memory.New()
 	s := store(t, database)

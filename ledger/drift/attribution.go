@@ -25,7 +25,7 @@ const (
 	Temperature  Cause = "temperature"
 	MaxTokens    Cause = "max_tokens"
 	Seed         Cause = "seed"
-	// Only this part of the environment and the output differ.
+	// Only this variable of the environment and the output differ.
 	OllamaBuild  Cause = "ollama_build_hash"
 	HostPlatform Cause = "host_platform"
 	// Evidence means that only the citation sets of the two runs and the output differ.
@@ -103,7 +103,7 @@ func Attribute(a, b *event.IPC, sets Sets) Attribution {
 	return r
 }
 
-// memberDifferences returns the payload members that differ, sorted by pointer.
+// memberDifferences returns the payload members that differ, sorted by their JSON pointers.
 func memberDifferences(a, b members.Digests) (list []MemberDifference) {
 	for pointer, digest := range a.All() {
 		if other := b.Find(pointer); !bytes.Equal(digest, other) {
@@ -142,7 +142,7 @@ const (
 	evidence    = 9
 )
 
-// IsEnvironment reports whether a variable is one of the environment's three.
+// IsEnvironment reports whether a variable is one of the three variables of the environment.
 func IsEnvironment(variable string) bool {
 	return slices.Contains(variables[environment:evidence], variable)
 }

@@ -62,8 +62,8 @@ func has[K comparable, V any](set map[K]V, key K) bool {
 // Citation is a chunk and the source under which a citation set cites it.
 type Citation struct{ Chunk, Source string }
 
-// CitationChange is the difference between two citation sets: in their chunks, and in the
-// sources of the kept chunks (spec: Evidence).
+// CitationChange is the difference between two citation sets. It compares their chunks and the
+// sources of the chunks that both have (spec: Evidence).
 type CitationChange struct {
 	ChunkChange
 	OtherSources []ChunkSources // in the order of Kept

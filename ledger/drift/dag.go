@@ -14,10 +14,10 @@ import (
 //
 // Two stages correspond if they have the same name and the same position among the stages of
 // that name in their lists. Both lists are walked together. A stage differs if only one list
-// has it, if its hash differs, or if b has it later than a. Where both lists continue with a
+// has it, if its hash differs, or if b has it later than a. If each list continues with a
 // stage that the other lacks, the walk takes the stage that is earlier in the known shapes, or
-// else the stage of b. So no stage differs if and only if the lists, and therefore the roots,
-// are equal.
+// the stage of b if neither is. So no stage differs if and only if the lists, and therefore
+// the roots, are equal.
 type StageChange struct {
 	// Differing names all stages that differ, in the order of the walk. A name appears once
 	// for each stage of that name that differs.
@@ -26,8 +26,8 @@ type StageChange struct {
 	OnlyInB   []string
 	Stages    int // number of distinct stages of a and b together
 	// Outcome is true if preflight rejected one run and the other was answered, and neither
-	// their questions nor their preflights differ. The runs then diverge at no stage that both
-	// have.
+	// their questions nor their preflights differ. Then they do not diverge at any stage that
+	// both have.
 	Outcome bool
 }
 
@@ -36,7 +36,8 @@ type StageChange struct {
 const Outcome = "outcome"
 
 // First returns the name of the first diverging stage, or Outcome. It returns "" if the runs
-// do not diverge, but the name of a stage can be "" too; Differing distinguishes the two.
+// do not diverge. Because a stage can have the name "" too, check Differing to distinguish the
+// two.
 func (c *StageChange) First() string {
 	switch {
 	case c.Outcome:
@@ -166,8 +167,8 @@ var shapeOrder = map[string]int{
 	"parsed_claim_lattice": 7, "verify": 8, "render": 9, "final_label": 10,
 }
 
-// earlierInA reports whether a continues at i with a stage that b lacks and that comes before
-// the stage at j, with which b continues, in the known shapes.
+// earlierInA reports whether a's stage at i, which b lacks, comes before b's stage at j in the
+// known shapes.
 func (w *stageWalk) earlierInA(i, j int) bool {
 	if i == len(w.a) || has(w.inB, w.a[i]) {
 		return false
@@ -278,8 +279,8 @@ func FailureStage(dag *event.DAG) []byte {
 	return dag.FailureStage
 }
 
-// AnswerHash returns the hash of a run-DAG's answer: the hash of its first stage answer, or
-// else of its first stage render. It returns nil if it has neither.
+// AnswerHash returns the hash of a run-DAG's answer. This is the hash of its first stage named
+// answer or, without one, of its first stage named render. It returns nil if it has neither.
 func AnswerHash(stages []event.Stage) (hash []byte) {
 	for _, s := range stages {
 		switch {

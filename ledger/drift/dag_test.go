@@ -148,7 +148,7 @@ func TestCompareDimensions(t *testing.T) {
 	require.False(t, known)
 	differing, known := CompareDimensions(a, a[:1])
 	require.True(t, known)
-	require.Empty(t, differing, "null is like absent")
+	require.Empty(t, differing, "null and absent are equal")
 	b := []event.Stage{{Name: []byte("source_root"), Hash: []byte("2")}, {Name: []byte("verifier_policy_hash"), Hash: []byte("3")}}
 	differing, _ = CompareDimensions(a, b)
 	require.Equal(t, []string{"source_root", "verifier_policy_hash"}, differing)

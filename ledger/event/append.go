@@ -10,8 +10,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Body has everything that an event body says. It can be reused for one event after another.
-// Its contents are valid until the next Read.
+// Body has all members of an event body. It can be reused for one event after another. Its
+// contents are valid until the next Read.
 type Body struct {
 	Event
 	Common fields.Common
@@ -108,7 +108,7 @@ func (b *Body) readChecks() {
 	}
 }
 
-// readCommon reads a member that records of several kinds share.
+// readCommon reads a member that several kinds of records have in common.
 func (b *Body) readCommon(name []byte, value pyjson.Value) {
 	c := &b.Common
 	switch string(name) {
@@ -201,7 +201,8 @@ func resultOf(text []byte) record.Result {
 	return record.Result(text)
 }
 
-// digest returns a SHA-256 in hexadecimal, or the zero hash for anything else.
+// digest returns the SHA-256 that v holds in hexadecimal. It returns the zero hash for any
+// other value.
 func digest(v pyjson.Value) (h record.Hash) {
 	digits := text(v)
 	if len(digits) != hex.EncodedLen(len(h)) {
@@ -214,7 +215,7 @@ func digest(v pyjson.Value) (h record.Hash) {
 }
 
 // Write returns the canonical event for the values that Read has read. The result equals the
-// bytes that were read if these are a canonical event without unknown members. Fields must not
+// bytes that were read if they were a canonical event without unknown members. Fields must not
 // be nil. The result is valid until the next call.
 func (b *Body) Write() []byte {
 	if string(b.Actor) != b.actor {
@@ -238,7 +239,7 @@ func (b *Body) Check() error {
 	return b.Fields.Check()
 }
 
-// CheckOf returns the check with that name, or nil if the event has no such check.
+// CheckOf returns the check of the hash with that name, or nil if the event has no such check.
 func (b *Body) CheckOf(name string) *record.CheckField {
 	for i := range b.Checks {
 		if b.Checks[i].Name == name {

@@ -2,8 +2,8 @@
 // its kind are read on demand. Package record defines the types of these fields and writes
 // events. Body.Write rewrites an event that was read.
 //
-// Reading does not validate: a missing member, or one of another type, is empty. An event is
-// valid if Body.Write returns the same bytes and Body.Check returns nil.
+// Reading does not validate: a member that is missing or has another type reads as empty. An
+// event is valid if Body.Write returns the same bytes and Body.Check returns nil.
 package event
 
 import (
@@ -50,7 +50,7 @@ func (d *Decoder) Decode(entry []byte) (Event, error) {
 	}
 	e.read(d.document.Root())
 	if e.Kind == "" {
-		return Event{}, errors.New("its body has no kind")
+		return Event{}, errors.New("the body of the entry has no kind")
 	}
 	e.Time, _ = moment.Parse(e.TimeText)
 	return e, nil
@@ -107,7 +107,7 @@ func (e *Event) CountChecks(result record.Result) (n int) {
 	return n
 }
 
-// Number returns a non-negative integer of at most 64 bits, or 0 for anything else.
+// Number returns a non-negative integer of at most 64 bits. It returns 0 for any other value.
 func Number(v pyjson.Value) uint64 {
 	if v.Kind() != pyjson.Integer {
 		return 0
@@ -122,5 +122,5 @@ func Number(v pyjson.Value) uint64 {
 	return n
 }
 
-// text returns the text of a string, or nil for anything else.
+// text returns the text of a string. It returns nil for any other value.
 func text(v pyjson.Value) []byte { return v.Text() }

@@ -11,7 +11,7 @@ import (
 // Path holds the fields of a path_fingerprint event (spec: Path fingerprint).
 type Path struct {
 	fields.Path
-	// Route is the names of the passages, joined. It identifies the route.
+	// Route is the joined names of the passages. It identifies the route.
 	Route []byte
 	// ContentDigest is the SHA-256 of the content, or nil if the record had no content.
 	ContentDigest []byte

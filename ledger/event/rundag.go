@@ -68,7 +68,7 @@ func (e *Event) DAG() DAG {
 	return r
 }
 
-// textsOf returns the elements of a list, or nil for anything else.
+// textsOf returns the elements of a list. It returns nil for any other value.
 func textsOf(list pyjson.Value) (texts [][]byte) {
 	for e := range list.Elements() {
 		texts = append(texts, text(e))

@@ -19,7 +19,7 @@ func (e *Event) StateChange() StateChange {
 	}
 }
 
-// origin reads who did this in another system, and when.
+// origin reads the members that say who made a change in another system, and when.
 func (e *Event) origin() fields.Origin {
 	return fields.Origin{OriginalActor: text(e.Detail.Member("original_actor")), Timestamp: text(e.Detail.Member("timestamp"))}
 }

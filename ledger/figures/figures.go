@@ -44,8 +44,8 @@ type Texts struct {
 }
 
 // Cache keeps figures and names for later answers, by the digests of the texts. Ledgers do not share
-// figures, because the time that an answer takes would reveal to one ledger what content
-// another has. It is safe for concurrent use.
+// figures: otherwise, the time that an answer takes would reveal to one ledger what content another
+// has. A Cache is safe for concurrent use.
 type Cache struct {
 	figures *lru.Cache[key, textdiff.Figures]
 	names   *lru.Cache[nameKey, *wire.Name]
@@ -96,7 +96,7 @@ func (t *Texts) Change(ctx context.Context, name string, a, b uint64, work *Work
 	return wire.TextChange{A: &lengthA, B: &lengthB, Similarity: &similarity, LengthChange: lengthChange(&f), Bounded: f.Bounded}, nil
 }
 
-// Length returns the length of the content of one record, as a change without a first text.
+// Length returns the length of the content of one record, as a change that has no first text.
 func (t *Texts) Length(ctx context.Context, name string, seq uint64, work *Work) (wire.TextChange, error) {
 	change, err := t.Change(ctx, name, seq, seq, work)
 	return wire.TextChange{Unavailable: change.Unavailable, B: change.B}, err
@@ -116,7 +116,7 @@ func lengthChange(f *textdiff.Figures) *wire.Decimal {
 	return &change
 }
 
-// figures compares two texts, or says why it cannot.
+// figures compares two texts. If it cannot, unavailable says why.
 func (t *Texts) figures(ctx context.Context, name string, a, b uint64) (f textdiff.Figures, unavailable wire.Unavailable, err error) {
 	textA, found, err := t.named(ctx, a, name)
 	if err != nil || !found {
@@ -151,9 +151,8 @@ func (e *RedactedError) Error() string {
 	return fmt.Sprintf("the content of event %d was erased: event %d says why", e.Seq, e.By)
 }
 
-// redacted returns a *RedactedError if one of two records is redacted. Call it after reading
-// their content, so that it also notices a redaction that has erased the content in the
-// meantime.
+// redacted returns a *RedactedError if one of two records is redacted. Call it after reading their
+// content, so that it also finds a redaction that erased the content in the meantime.
 func (t *Texts) redacted(ctx context.Context, a, b uint64) error {
 	for _, seq := range [...]uint64{a, b} {
 		by, err := t.Log.RedactedBy(ctx, seq)

@@ -12,12 +12,13 @@ import (
 	"colophon/proofs"
 )
 
-// Names finds the names of one answer: what people call the values that the answer has as hashes
+// Names finds names for the hashes in one answer: the words by which people know the hashed texts
 // (spec: Names). Only one goroutine can use it.
 type Names struct {
 	Log   Log
 	Cache *Cache
-	// Content is true if the caller may read content. Otherwise names have no words of content.
+	// Content is true if the caller may read content. If it is false, names contain no words of
+	// content.
 	Content bool
 
 	read    uint64 // size of the texts that were read, in bytes
@@ -45,7 +46,7 @@ var objects = map[string]bool{Payload: true, "policy": true, "verifier_policy": 
 var promptLabels = [...]string{"prompt", "system_prompt", "config"}
 
 // Group names the value that records have in common. by is the name of the value, and first and last
-// are two of the records. It returns nil if nothing is known, or if the value is no hash.
+// are two of the records. It returns nil if nothing is known, or if the value is not a hash.
 func (n *Names) Group(ctx context.Context, by string, first, last uint64) (*wire.Name, error) {
 	content, is := named[by]
 	if !is {
@@ -77,7 +78,7 @@ func (n *Names) Group(ctx context.Context, by string, first, last uint64) (*wire
 	return name, nil
 }
 
-// one names one text of a record, and returns the labels that can name its prompt.
+// one finds a name for one text of a record. It also returns the labels that can name its prompt.
 func (n *Names) one(ctx context.Context, seq uint64, content string) (name *wire.Name, labels map[string]string, err error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
@@ -96,7 +97,7 @@ func (n *Names) one(ctx context.Context, seq uint64, content string) (name *wire
 	return names[0], labels, err
 }
 
-// Run names what an IPC record was made from and its output.
+// Run names the texts from which an IPC record was made, and its output.
 func (n *Names) Run(ctx context.Context, seq uint64) (*wire.RunNames, error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
@@ -109,7 +110,7 @@ func (n *Names) Run(ctx context.Context, seq uint64) (*wire.RunNames, error) {
 	return run, err
 }
 
-// Text names one text of a record by the name of its hash.
+// Text names the text of a record whose hash has the given name.
 func (n *Names) Text(ctx context.Context, seq uint64, hash string) (*wire.Name, error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
@@ -170,7 +171,7 @@ func (n *Names) texts(ctx context.Context, e *event.Event, contents ...string) (
 				continue
 			}
 			if names[i], err = n.text(ctx, content, c); err != nil {
-				// The content of a redacted record can be gone.
+				// The content of a redacted record may have been erased.
 				if by, gone := n.Log.RedactedBy(ctx, e.Seq); gone == nil && by != nil {
 					return make([]*wire.Name, len(contents)), nil
 				}
@@ -182,7 +183,7 @@ func (n *Names) texts(ctx context.Context, e *event.Event, contents ...string) (
 	if !found {
 		return names, nil
 	}
-	// Looking after the texts were read also finds a redaction in between.
+	// Checking after the texts were read also finds a redaction that was made in between.
 	by, err := n.Log.RedactedBy(ctx, e.Seq)
 	if err != nil || by != nil {
 		return make([]*wire.Name, len(contents)), err
@@ -221,16 +222,16 @@ func copyOf(name *wire.Name) *wire.Name {
 	return &own
 }
 
-// nameKey is a text of a ledger. Ledgers do not share names, as they do not share figures. The name
-// of a JSON object differs from that of the same bytes as a text.
+// nameKey identifies a text of a ledger. Ledgers share neither names nor figures. The name of a JSON
+// object differs from the name of a text with the same bytes.
 type nameKey struct {
 	ledger string
 	digest proofs.Hash
 	object bool
 }
 
-// Begins reports whether a name has some words, in any case, where a word begins. words is in lower
-// case.
+// Begins reports whether words occur in a name at the beginning of a word, ignoring case. words must
+// be in lower case.
 func Begins(name *wire.Name, words string) bool {
 	if name == nil {
 		return false

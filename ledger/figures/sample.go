@@ -13,8 +13,8 @@ import (
 // maxSampled is the largest number of pairs that a summary covers.
 const maxSampled = 1000
 
-// Sample selects the pairs of records that a summary covers: the added pairs that have the
-// smallest hashes. The order in which pairs are added does not matter.
+// Sample selects the pairs of records that a summary covers: the added pairs with the smallest
+// hashes. The order in which pairs are added does not matter.
 type Sample struct {
 	all  int // number of pairs that were added
 	kept []hashedPair

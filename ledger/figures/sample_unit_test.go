@@ -9,7 +9,7 @@ import (
 	"colophon/client/wire"
 )
 
-// A sample of the same pairs is the same, in whatever order they are added.
+// A sample does not depend on the order in which the pairs are added.
 func TestSampleDoesNotDependOnTheOrder(t *testing.T) {
 	const pairs = 5*maxSampled + 7
 	sampled := func(order []int) []hashedPair {
@@ -37,7 +37,7 @@ func TestQuartiles(t *testing.T) {
 	require.Equal(t, &wire.Quartiles{Q1: 1.75, Median: 2.5, Q3: 3.25}, quartiles([]float64{4, 2, 3, 1}))
 }
 
-// Once an answer has used up its work, it reads no more texts.
+// Once the work for an answer is used up, no more texts are read.
 func TestWorkIsBounded(t *testing.T) {
 	work := Work(maxWork)
 	change, err := new(Texts).Change(t.Context(), Output, 1, 2, &work)

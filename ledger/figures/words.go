@@ -15,7 +15,7 @@ const maxWords = 100
 // firstWords returns the first words of a text on one line, and whether the text continues. Control
 // characters, and characters that change the direction of text, separate words.
 func firstWords(text []byte) (words string, cut bool) {
-	const read = 8 * maxWords // bytes; a character that separates no words takes at most four
+	const read = 8 * maxWords // bytes; a character that does not separate words takes at most four
 	cut = len(text) > read
 	var line strings.Builder
 	length := 0
@@ -39,13 +39,13 @@ func firstWords(text []byte) (words string, cut bool) {
 
 func separates(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
 
-// instructionMembers are the names under which payloads and policies usually have the text that
-// people know them by, the most telling first.
+// instructionMembers are the usual names of the member that best identifies a payload or policy, the
+// most specific first.
 var instructionMembers = [...]string{"instruction", "question", "prompt", "query", "input", "text", "title", "name"}
 
-// instruction returns the text of a JSON object by which people know it: a member with a usual name,
-// the last message of the user, or else its longest text. It returns the JSON itself if the object
-// has no text.
+// instruction returns the text that best identifies a JSON object: a member with a usual name, or
+// the last message of the user, or the longest text. It returns the JSON itself if the object has no
+// text.
 func instruction(object []byte) []byte {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(object, &members) != nil {
@@ -102,7 +102,7 @@ func lastMessage(list json.RawMessage) string {
 	return last
 }
 
-// NameOf returns the name that a text has by its first words, or nil if it has no words.
+// NameOf returns a name that consists of the first words of a text, or nil if the text has no words.
 func NameOf(text []byte) *wire.Name {
 	words, cut := firstWords(text)
 	if words == "" {

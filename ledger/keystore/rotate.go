@@ -44,8 +44,8 @@ func (k Files) Others(name string) ([]*proofs.Signer, error) {
 	return list, nil
 }
 
-// Reconcile implements ledger.RotatingKeys. If it is interrupted, the next call finishes the work: it
-// removes no file before the key is in another file or retired.
+// Reconcile implements ledger.RotatingKeys. If it is interrupted, the next call finishes the work.
+// Reconcile removes a key file only after the key is in another file or retired.
 func (k Files) Reconcile(name string, keys *proofs.KeyHistory) error {
 	if err := k.removeRetired(name, keys); err != nil {
 		return err
@@ -97,9 +97,9 @@ func (k Files) promote(name string, keys *proofs.KeyHistory, present *proofs.Sig
 	return safefile.SyncDir(k.Dir)
 }
 
-// removeRetired removes the previous key once the log shows that it is retired. A retired key
-// must not sign again, and verification does not need it. If the history is older than the
-// keys, it shows no key as retired that still signs.
+// removeRetired removes the previous key once the log shows that it is retired. A retired key must
+// not sign again, and verification does not need it. A history that is older than the keys never
+// shows a key as retired that still signs.
 func (k Files) removeRetired(name string, keys *proofs.KeyHistory) error {
 	previous, err := readKey(k.PreviousPath(name))
 	if errors.Is(err, storage.ErrNotFound) {

@@ -12,10 +12,10 @@ import (
 	"colophon/storage"
 )
 
-// Variables takes signing keys from environment variables, and from files for ledgers that
+// Variables reads signing keys from environment variables, and from files for ledgers that
 // have no variable. A variable holds every key with which its ledger might have to sign,
 // separated by white space; the log decides which of them sign. In the folder of the key
-// files, NAME.vkey holds the verifier key that signed for a ledger last.
+// files, NAME.vkey holds the verifier key that last signed for a ledger.
 type Variables struct {
 	Files
 	Lookup func(name string) (string, bool) // like os.LookupEnv

@@ -1,5 +1,5 @@
 // Package recent remembers the last checkpoints that a ledger has published. A ledger that signs
-// nothing cannot make them again.
+// nothing cannot sign them again.
 package recent
 
 import (
@@ -10,15 +10,15 @@ import (
 // most bounds the checkpoints that are remembered.
 const most = 1024
 
-// Checkpoints are the last checkpoints of a ledger, by size. The zero Checkpoints is ready to use. Its
-// methods are safe for concurrent use.
+// Checkpoints holds the last checkpoints of a ledger, by size. The zero Checkpoints is ready to use.
+// Its methods are safe for concurrent use.
 type Checkpoints struct {
 	mu    sync.Mutex
 	sizes []uint64 // ascending; under mu
-	notes [][]byte // of these sizes; under mu
+	notes [][]byte // checkpoints of these sizes; under mu
 }
 
-// Add remembers a checkpoint. Its size must be larger than all before.
+// Add remembers a checkpoint. Its size must be larger than that of every earlier one.
 func (c *Checkpoints) Add(size uint64, note []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,9 +2,9 @@ package textdiff
 
 import "math/bits"
 
-// MaxAligned limits the tokens of each text that are aligned, without the beginning and the
-// end that both texts share. To align two texts takes at most the square of MaxAligned,
-// divided by 64, in steps.
+// MaxAligned limits the number of tokens of each text that are aligned, not counting the
+// beginning and the end that both texts share. Aligning two texts takes at most MaxAligned² /
+// 64 steps.
 const MaxAligned = 1 << 13
 
 // alignment is a longest common subsequence of the tokens of a text a and of a later text b.
@@ -22,7 +22,7 @@ type alignment struct {
 	rows []uint64
 }
 
-// place is a word of a vector, with the bits of the tokens that are equal to one token.
+// place is a word of a vector. Its bits mark the tokens that are equal to one token.
 type place struct {
 	word int
 	mask uint64
@@ -76,7 +76,7 @@ func step(row []uint64, places []place) {
 // longer reports whether the bit of token i of a is 0 in the row of token j of b.
 func (l *alignment) longer(i, j int) bool { return l.rows[j*l.words+i/64]>>(i%64)&1 == 0 }
 
-// same returns the length of the subsequence.
+// same returns the length of the longest common subsequence.
 func (l *alignment) same() (n int) {
 	if l.lengthB == 0 {
 		return 0
@@ -90,7 +90,7 @@ func (l *alignment) same() (n int) {
 // match is a pair of equal tokens, by their positions.
 type match struct{ a, b int }
 
-// matches returns the pairs of the subsequence, in order.
+// matches returns the pairs of equal tokens in the longest common subsequence, in order.
 func (l *alignment) matches() []match {
 	list := make([]match, l.same())
 	i, j, n := l.lengthA-1, l.lengthB-1, len(list)

@@ -1,6 +1,6 @@
 // Package textdiff compares two texts word by word (spec: Figures of texts). It is pure: the same
 // two texts always give the same figures and the same diff. Its work and its memory are bounded
-// for any texts.
+// for any two texts.
 package textdiff
 
 import "unicode/utf8"
@@ -9,7 +9,7 @@ import "unicode/utf8"
 // each character is a word.
 type Length struct{ Bytes, Characters, Words uint64 }
 
-// Figures say how much a text changed.
+// Figures describe how much a text changed.
 type Figures struct {
 	A, B Length
 	// Similarity is the number of words and marks that stay, divided by the mean of their
@@ -22,8 +22,8 @@ type Figures struct {
 	Work uint64
 }
 
-// Memory returns a bound of the memory for comparing two texts of these sizes, in bytes,
-// without the texts.
+// Memory returns an upper bound, in bytes, of the memory for comparing two texts of these sizes.
+// It does not include the texts.
 func Memory(sizeA, sizeB uint64) int64 {
 	const ofToken = 100 // bytes for the token's number, its end, and its place in a map
 	a, b := int64(min(sizeA, MaxAligned)), int64(min(sizeB, MaxAligned))
@@ -33,7 +33,7 @@ func Memory(sizeA, sizeB uint64) int64 {
 // Op says which of the two texts have a part.
 type Op string
 
-// The ops.
+// The possible values of Op.
 const (
 	Equal  Op = "equal"
 	Delete Op = "delete" // only a
@@ -97,7 +97,7 @@ func compare(a, b []byte) *comparison {
 	c.endsA, c.endsB, c.restA, c.restB = endsA, endsB, restA, restB
 	c.aligned = align(tokensA, tokensB, len(numbers))
 
-	const tokenSteps = 4 // steps to read a byte, in units of a step of align
+	const tokenSteps = 4 // steps for reading a byte, in units of a step of align
 	c.figures = Figures{A: lengthA, B: lengthB, Similarity: 1, Bounded: restA > 0 || restB > 0,
 		Work: uint64(len(tokensA)*len(tokensB)/64 + tokenSteps*(len(a)+len(b)))}
 	if allA+allB > 0 {

@@ -159,7 +159,8 @@ func FuzzCompare(f *testing.F) {
 	})
 }
 
-// The number of words that stay is the length of a longest common subsequence by definition.
+// The number of unchanged words equals the length of a longest common subsequence, computed
+// from the definition.
 func TestWordsThatStayAreAsManyAsPossible(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 300 {
@@ -194,8 +195,8 @@ func TestWordsThatStayAreAsManyAsPossible(t *testing.T) {
 	}
 }
 
-// The real input has changes from a new version of a model, and from prompts that ask for long
-// or for short answers.
+// In the real input, the version of a model changes, and so do prompts that request long or
+// short answers.
 func TestRealInput(t *testing.T) {
 	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", "generations.ndjson.gz"))
 	if os.IsNotExist(err) {

@@ -13,8 +13,9 @@ type token struct {
 }
 
 // tokens yields the words and marks of a text (spec: Figures of texts). A word is a maximal
-// run of letters, digits, combining marks, and apostrophes between two of these. In a script
-// without spaces, each character is a word. Any other character except white space is a mark.
+// sequence of letters, digits, combining marks, and apostrophes between two of these. In a
+// script without spaces, each character is a word. Any other character except white space is a
+// mark.
 func tokens(text []byte) iter.Seq[token] {
 	return func(yield func(token) bool) {
 		afterSpace := true

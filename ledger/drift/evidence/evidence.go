@@ -1,11 +1,11 @@
 // Package evidence tests whether two sets of runs, a baseline and a candidate, differ by more than
 // chance (docs/ci.md, "The test").
 //
-// The outputs of one input vary from run to run. The null hypothesis is that the sets differ in
-// nothing: each run of an input, in either set, is an independent draw from the same distribution.
-// It is then equally likely that any of the input's runs are those of the baseline. A permutation
-// test counts how many of these splits are at least as far apart as the observed one. This needs
-// no assumption about how outputs vary, and it is exact for any number of inputs.
+// The outputs of one input vary from run to run. The null hypothesis is that the sets do not differ:
+// each run of an input, in either set, is an independent draw from the same distribution. Then every
+// choice of the input's runs is equally likely to be the baseline. A permutation test counts how
+// many of these splits are at least as far apart as the observed one. This needs no assumption about
+// how outputs vary, and it is exact for any number of inputs.
 package evidence
 
 import (
@@ -31,7 +31,7 @@ func logFactorial(n int) float64 {
 	return l
 }
 
-// Splits has for each input its runs, those of the baseline first.
+// Splits lists the runs of each input, those of the baseline first.
 type Splits [][]int
 
 // observed returns the split of the data.
@@ -50,13 +50,13 @@ func observed(inputs []Input) Splits {
 type Statistic interface {
 	// Of returns the distance of the sets that a split makes.
 	Of(Splits) float64
-	// Inputs returns the inputs that a split can change the distance of.
+	// Inputs returns the inputs whose splits can change the distance.
 	Inputs() []Input
-	// logSplits returns the logarithm of the number of splits of an input that the statistic tells
-	// apart.
+	// logSplits returns the natural logarithm of the number of splits of an input that the statistic
+	// distinguishes.
 	logSplits(Input) float64
-	// sides is 2 if the statistic is the absolute value of a difference: then two opposite splits
-	// are the furthest. Otherwise it is 1.
+	// sides is 2 if the statistic is the absolute value of a difference, because two opposite splits
+	// then have the largest value. In all other cases it is 1.
 	sides() float64
 }
 
@@ -70,8 +70,8 @@ func Smallest(s Statistic) float64 {
 }
 
 // Needed returns the smallest number of inputs for which a p-value can be level or less. If the
-// statistic has no inputs, each input would have the runs of typical, whose splits it must tell
-// apart.
+// statistic has no inputs, Needed assumes inputs with the runs of typical, whose splits the
+// statistic must distinguish.
 func Needed(s Statistic, level float64, typical Input) int {
 	total, inputs := 0.0, s.Inputs()
 	if len(inputs) == 0 {
@@ -89,7 +89,7 @@ type Null struct {
 	// Observed is the statistic of the data.
 	Observed float64
 	values   []float64 // ascending
-	sampled  bool      // values are random splits, otherwise all splits
+	sampled  bool      // values come from random splits, not from all splits
 }
 
 // P returns the p-value of a value: the share of the splits whose statistic is at least as large. If
@@ -108,8 +108,9 @@ func (n *Null) P(value float64) float64 {
 // maxExact is the largest number of splits of which Test visits all.
 const maxExact = 1 << 13
 
-// Test returns the distribution of each statistic over the splits of the inputs: over all splits if
-// these are few, and otherwise over a number of random splits, which depend on the seed only.
+// Test returns the distribution of each statistic over the splits of the inputs. It visits all
+// splits if there are few, and random splits if there are many. The random splits depend only on the
+// seed; draws is their number.
 func Test(inputs []Input, draws int, seed uint64, statistics ...Statistic) []Null {
 	nulls := make([]Null, len(statistics))
 	split := observed(inputs)
@@ -256,14 +257,14 @@ type Interval struct {
 const resamples = 2000
 
 // Bootstrap returns the percentile bootstrap interval of the mean of some values. level is the
-// probability, in the long run, that the interval misses the mean. It is an approximation, and too
+// long-run probability that the interval misses the mean. The interval is an approximation, and too
 // narrow for few values.
 func Bootstrap(values []float64, level float64, seed uint64) Interval {
 	return BootstrapDifference(nil, values, level, seed)
 }
 
-// BootstrapDifference is like Bootstrap, for the mean of candidate minus the mean of baseline, if
-// these are values of different inputs.
+// BootstrapDifference is like Bootstrap, for the mean of candidate minus the mean of baseline. The
+// two sets of values must come from different inputs.
 func BootstrapDifference(baseline, candidate []float64, level float64, seed uint64) Interval {
 	random := rand.New(rand.NewPCG(seed, 1)) // #nosec G404 -- the same for everyone who repeats it
 	means := make([]float64, resamples)
@@ -275,7 +276,8 @@ func BootstrapDifference(baseline, candidate []float64, level float64, seed uint
 	return Interval{means[tail], means[resamples-1-tail]}
 }
 
-// resampledMean returns the mean of as many values, drawn with replacement. It is 0 for no values.
+// resampledMean returns the mean of a sample of the values, of the same size and drawn with
+// replacement. It returns 0 for no values.
 func resampledMean(random *rand.Rand, values []float64) float64 {
 	if len(values) == 0 {
 		return 0

@@ -62,7 +62,8 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// table returns the distances of one input from the pairs that have the distance 1.
+// table returns the distances between the runs of one input: 1 for the pairs in ones, and 0 for all
+// others.
 func table(ones ...[2]int) func(a, b int) float64 {
 	return func(a, b int) float64 {
 		for _, pair := range ones {
@@ -75,7 +76,7 @@ func table(ones ...[2]int) func(a, b int) float64 {
 }
 
 func TestExcess(t *testing.T) {
-	apart := table([2]int{0, 2}, [2]int{1, 2})                              // the third run differs from the others
+	apart := table([2]int{0, 2}, [2]int{1, 2})                              // the third run differs from the first two
 	halves := table([2]int{0, 2}, [2]int{0, 3}, [2]int{1, 2}, [2]int{1, 3}) // the last two differ from the first two
 	noise := table([2]int{0, 1}, [2]int{0, 2}, [2]int{1, 2})                // all runs differ
 	one, two := evidence.Input{Baseline: 2, Candidate: 1}, evidence.Input{Baseline: 2, Candidate: 2}
@@ -103,7 +104,7 @@ func TestExcess(t *testing.T) {
 	}
 }
 
-// Without repeats, the variation by chance is unknown, so such inputs say nothing.
+// Without repeats, the variation by chance is unknown, so such inputs do not count.
 func TestExcessNeedsRepeats(t *testing.T) {
 	s := evidence.NewExcess(pairs(50), func(_, _, _ int) float64 { return 1 })
 	require.Empty(t, s.Inputs())
@@ -143,7 +144,7 @@ func TestWordsOfRepeats(t *testing.T) {
 	require.Len(t, all, 1)
 	require.InDelta(t, 1.0/2, all[0].Baseline, 1e-12)
 	require.InDelta(t, 2.0/3, all[0].Candidate, 1e-12)
-	// Each input: 3 of 5 runs have it, so s² = 3·2/(5·4), times 1/2 + 1/3.
+	// For each input, 3 of 5 runs have the word, so s² = 3·2/(5·4), times 1/2 + 1/3.
 	require.InDelta(t, 5*(2.0/3-1.0/2)/math.Sqrt(5*0.3*(1.0/2+1.0/3)), all[0].Score, 1e-12)
 }
 
@@ -170,7 +171,7 @@ func TestRandomSplits(t *testing.T) {
 	}
 	require.InDelta(t, 1.0/1000, p(inputs, evidence.NewDifference(inputs, differing(up...), false)), 1e-12, "at least the observed split is as far apart")
 
-	// 26 of 40 up: the exact two-sided p-value is twice the binomial tail.
+	// In 26 of 40 inputs the value increases: the exact two-sided p-value is twice the binomial tail.
 	for i := range 14 {
 		up[i] = -1
 	}

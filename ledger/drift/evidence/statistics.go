@@ -2,15 +2,15 @@ package evidence
 
 import "math"
 
-// Difference is the mean over the inputs of how much larger a value is in the candidate than in the
-// baseline. Each input counts the same, however many runs it has.
+// Difference is the mean, over the inputs, of the candidate's value minus the baseline's value. Each
+// input has the same weight, however many runs it has.
 type Difference struct {
 	inputs []Input
-	values [][]float64 // by input and run
+	values [][]float64 // indexed by input and run
 	upward bool        // only an increase counts
 }
 
-// NewDifference returns the statistic of values, which are by input and run. If upward is true, a
+// NewDifference returns the statistic of values, indexed by input and run. If upward is true, a
 // decrease is not a finding.
 func NewDifference(inputs []Input, values [][]float64, upward bool) *Difference {
 	return &Difference{inputs, values, upward}
@@ -74,12 +74,13 @@ func (d *Difference) Varies() bool {
 	return false
 }
 
-// Excess is the mean over the inputs of how much further the runs of the candidate are from those of
-// the baseline than the runs of one set are from each other. The latter is the variation by chance,
-// so only inputs with two runs in a set count. It is half the energy distance of Székely and Rizzo.
+// Excess compares two distances: between the candidate's runs and the baseline's runs, and between
+// the runs within one set. It is the mean, over the inputs, of the first minus the second. The
+// second is the variation by chance, so only inputs with two runs in a set count. Excess is half the
+// energy distance of Székely and Rizzo.
 type Excess struct {
 	inputs    []Input
-	distances [][]float64 // by input; between runs a and b at a*runs+b
+	distances [][]float64 // indexed by input; between runs a and b at a*runs+b
 	counted   []Input     // the inputs with repeats
 }
 
@@ -120,7 +121,7 @@ func (e *Excess) Of(s Splits) float64 {
 	return sum / float64(max(1, len(e.counted)))
 }
 
-// of returns the mean distance of one input between the sets, and within a set.
+// of returns the mean distances of one input between the sets and within a set.
 func (e *Excess) of(i int, split []int) (between, within float64) {
 	input, n, distances := e.inputs[i], e.inputs[i].runs(), e.distances[i]
 	sides := [2][]int{split[:input.Baseline], split[input.Baseline:]}
@@ -147,8 +148,8 @@ func (e *Excess) of(i int, split []int) (between, within float64) {
 	return between, within / repeated
 }
 
-// Means returns the mean distances of the data, over the inputs with repeats. each has the excess of
-// each of these inputs.
+// Means returns the mean distances of the data, over the inputs with repeats, and the excess of each
+// of these inputs.
 func (e *Excess) Means() (between, within float64, each []float64) {
 	for i, split := range observed(e.inputs) {
 		if e.distances[i] == nil {
@@ -181,7 +182,7 @@ func (e *Excess) Varies() bool {
 		n := e.inputs[i].runs()
 		for a := range len(distances) / max(1, n) {
 			for b := range a {
-				if distances[a*n+b] != distances[n] { // of the runs 1 and 0
+				if distances[a*n+b] != distances[n] { // the distance between runs 1 and 0
 					return true
 				}
 			}

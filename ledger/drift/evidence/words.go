@@ -6,30 +6,31 @@ import (
 	"slices"
 )
 
-// Words is the largest standardised change, over all words, in how many outputs contain a word.
+// Words measures, for each word, how the share of outputs that contain it changes. The statistic is
+// the largest standardised change.
 //
 // The largest of many changes is often large by chance. Test compares it with the largest of each
 // split, so the number of words needs no further correction (Westfall and Young's single-step
 // max-T).
 type Words struct {
 	inputs []Input
-	runs   [][][]int // numbers of words in kept, by input and run
+	runs   [][][]int // positions in kept of each run's words, indexed by input and run
 	kept   []Word    // the words that can matter
 	spread []float64 // standard deviation of the change of each kept word
 	sums   []float64 // changes of the kept words in the current split
 }
 
-// rare is the number of runs below which a difference in a word is never evidence. Words in which
-// fewer runs differ from the other runs of their input are left out, to save time. Which words these
-// are does not depend on the split, so the test stays exact.
+// rare is the number of runs below which a difference in a word is never evidence. A word is left
+// out to save time if fewer runs than rare differ in it from the other runs of their input. Which
+// words are left out does not depend on the split, so the test stays exact.
 const rare = 5
 
 // NewWords returns the statistic. sets has the distinct words of each run's output as numbers below
-// count, by input and run.
+// count, indexed by input and run.
 func NewWords(inputs []Input, sets [][][]int, count int) *Words {
 	w := &Words{inputs: inputs, runs: make([][][]int, len(inputs))}
-	occurs := make([]int, count)       // in the current input: runs that have the word
-	minority := make([]int, count)     // runs that differ from most runs of their input in the word
+	occurs := make([]int, count)       // in the current input: number of runs that have the word
+	minority := make([]int, count)     // number of runs that differ from most runs of their input in the word
 	variance := make([]float64, count) // of the sum over the inputs
 	var shares [2][]float64            // sums over the inputs, by set
 	shares[0], shares[1] = make([]float64, count), make([]float64, count)
@@ -73,7 +74,7 @@ func NewWords(inputs []Input, sets [][][]int, count int) *Words {
 		w.runs[i] = make([][]int, len(sets[i]))
 		for run, set := range sets[i] {
 			for _, word := range set {
-				if number[word] >= 0 && occurs[word] < input.runs() { // a word of all runs changes nothing
+				if number[word] >= 0 && occurs[word] < input.runs() { // a word that all runs contain cannot change
 					w.runs[i][run] = append(w.runs[i][run], number[word])
 				}
 			}
@@ -114,7 +115,7 @@ func (w *Words) Of(s Splits) float64 {
 	return largest
 }
 
-// Word is a word whose number of outputs changed.
+// Word is a word that occurs in more or fewer outputs of the candidate than of the baseline.
 type Word struct {
 	Number int // as in NewWords
 	// Baseline and Candidate are the shares of outputs that contain the word, as means over the
