@@ -25,9 +25,9 @@ type chunk struct {
 	err     error // error of reading or decoding the event after the last one, or nil
 }
 
-// reset empties a chunk. Each event keeps the memory for the longest entry that it has
-// decoded. After a large entry, reset frees this memory, because otherwise hundreds of events
-// would each keep so much of it.
+// reset empties a chunk. Each event keeps a buffer as long as the longest entry that it has
+// decoded. After a large entry, reset frees these buffers, because hundreds of events would
+// otherwise each keep a large one.
 func (c *chunk) reset() {
 	if c.large {
 		*c = chunk{entries: c.entries}
@@ -63,7 +63,7 @@ func (f *Follower) ahead(ctx context.Context) <-chan *chunk {
 	return ready
 }
 
-// aheadReader fills chunks. It belongs to the goroutine of ahead.
+// aheadReader fills chunks. It belongs to the goroutine that ahead starts.
 type aheadReader struct {
 	ctx   context.Context // context of the goroutine
 	free  <-chan *chunk

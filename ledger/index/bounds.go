@@ -21,11 +21,11 @@ func AppendTime(dst []byte, at time.Time) []byte {
 	return binary.BigEndian.AppendUint32(dst, uint32(at.Nanosecond()))
 }
 
-// Bounds is a range of time: from Since up to but not including Until. A nil end is open.
+// Bounds is a time range from Since (included) to Until (excluded). A nil end is open.
 type Bounds struct{ Since, Until *time.Time }
 
-// SeqsIn returns the events that were recorded in a range of time: the first one, and the one
-// after the last.
+// SeqsIn returns the range of events that were recorded in a time range: from the first one up
+// to, but not including, below.
 func (v *View) SeqsIn(b Bounds) (from, below uint64, err error) {
 	below = v.Size()
 	if b.Since != nil {

@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// An arbitrary value of times is either decoded to its end or reported as damaged.
+// An arbitrary value of recordedTimes is either decoded completely or reported as damaged.
 func FuzzRecordedTimes(f *testing.F) {
 	f.Add(binary.AppendVarint(binary.AppendVarint(nil, 1_700_000_000_000_000), -5))
 	f.Add([]byte("nonsense"))

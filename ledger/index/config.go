@@ -47,16 +47,16 @@ const deferredBytes = 72
 // records. With less memory, a larger block cache helps more.
 const eventCacheMemory = 512 << 20
 
-// maxTable is the largest size of memtables and batches, in bytes. Larger ones bring no
-// benefit.
+// maxTable is the largest useful size of memtables and batches, in bytes.
 const maxTable = 64 << 20
 
-// Settings is a Config with the memory divided into parts, in bytes.
+// Settings is a Config with its memory limit divided into parts, in bytes.
 type Settings struct {
 	Rows     rowstore.Config
 	Families []Family
-	// A batch takes at most BatchEvents events, and no more events once it has reached
-	// BatchBytes. One batch is stored while the next one is filled.
+	// BatchEvents and BatchBytes limit a batch: it takes at most BatchEvents events, and no
+	// further events once it has reached BatchBytes. One batch is stored while the next one is
+	// filled.
 	BatchEvents, BatchBytes int
 	// BatchSteps is the largest number of effects that one event can have in a batch. The
 	// remaining effects go into further batches.
@@ -68,13 +68,14 @@ type Settings struct {
 	// EventCacheBytes limits the cache of IPC records of all ledgers. If it is less than
 	// MinEventCache, there is no such cache.
 	EventCacheBytes int
-	// MaxDeferred is the number of changed groups after which a fold that defers its work
-	// ranks these groups.
+	// MaxDeferred limits the number of changed groups while a fold defers its work. When the
+	// limit is reached, the fold ranks these groups.
 	MaxDeferred int
-	// FetchLag is the number of events by which an index must at least be behind its log to
-	// fetch a snapshot instead of folding them (see Store.FetchFrom).
+	// FetchLag is the minimum number of events by which an index must be behind its log before
+	// it fetches a snapshot instead of folding the events (see Store.FetchFrom).
 	FetchLag uint64
-	// PartBytes is the length of Part.Rows from which a part takes no more rows.
+	// PartBytes is the length at which Part.Rows is full: a part that has reached it takes no
+	// more rows.
 	PartBytes int
 	// Pause is the minimum time between the starts of two folds while no reader waits.
 	Pause time.Duration
@@ -93,7 +94,7 @@ func OffHeapBytes(memory int64) int64 {
 // Settings divides the memory.
 func (c Config) Settings() (Settings, error) {
 	if c.Dir == "" {
-		return Settings{}, errors.New("no folder given for the index")
+		return Settings{}, errors.New("the configuration of the index names no folder: set Dir")
 	}
 	if c.FS == nil {
 		c.FS = vfs.Default
@@ -103,7 +104,7 @@ func (c Config) Settings() (Settings, error) {
 		memory = DefaultMemory
 	}
 	if memory < MinMemory {
-		return Settings{}, fmt.Errorf("the index has %d bytes of memory, but it needs %d", memory, MinMemory)
+		return Settings{}, fmt.Errorf("the memory limit of the index is %d bytes; it must be at least %d", memory, MinMemory)
 	}
 	cache, rowCache, filters, records := memory/2, memory/16*3, memory/16*3, 0
 	switch {

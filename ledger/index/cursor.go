@@ -18,9 +18,9 @@ type cursor struct {
 	partial bool
 }
 
-// Marks at the end of a cursor. Most cursors have none.
+// Marks at the end of an encoded cursor. Most cursors have none.
 const (
-	unfinishedMark = 1 // the rebuilding of the index has not ended
+	unfinishedMark = 1 // the index is still being rebuilt
 	partialMark    = 2 // cursor.partial
 )
 

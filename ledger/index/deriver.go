@@ -41,7 +41,7 @@ type Deferring interface {
 	BeginBatch(from uint64)
 	// Pending returns the number of pieces of pending work.
 	Pending() int
-	// FlushPending does this many pieces of the pending work. pieces is at most Pending.
+	// FlushPending does this many pieces of the pending work. pieces must not exceed Pending.
 	FlushPending(pieces int)
 }
 
@@ -59,7 +59,7 @@ func DeriverOf[D Deriver](f *Fold) (found D) {
 }
 
 // Prepared returns the event's value of type T, which Prepare sets and Derive reads. Events
-// are reused, so until Prepare sets the value, it belongs to an earlier event.
+// are reused, so the value is that of an earlier event until Prepare sets it.
 func Prepared[T any](e *Event) *T { return slotOf[T](&e.prepared) }
 
 // ViewState returns the view's value of type T, in which queries cache what they have read. It
@@ -77,7 +77,7 @@ func slotOf[T any](places *[]any) *T {
 	return place
 }
 
-// addDerivers makes the derivers of all families.
+// addDerivers creates the derivers of all families.
 func (f *Fold) addDerivers(families []Family) {
 	for _, family := range families {
 		d := family.New(f)

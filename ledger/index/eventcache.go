@@ -7,7 +7,7 @@ import (
 	"github.com/VictoriaMetrics/fastcache"
 )
 
-// eventCache caches the encodings that families make of recent events, for all ledgers. Its
+// eventCache caches the encodings of recent events that families make, for all ledgers. Its
 // memory is outside the Go heap, except on Windows. It is safe for concurrent use. A nil
 // eventCache caches nothing.
 type eventCache struct{ cache *fastcache.Cache }
@@ -63,8 +63,8 @@ func (c EventCache) Find(dst []byte, seq uint64) (encoded []byte, found bool) {
 }
 
 // Keep caches the encoding of an event. If the system has no memory left, the process ends:
-// the cache panics while it holds its locks, and after a recovered panic all other users would
-// block forever.
+// the cache panics while it holds its locks, so recovering from the panic would leave all
+// other users blocked forever.
 func (c EventCache) Keep(seq uint64, encoded []byte) {
 	defer func() {
 		if failed := recover(); failed != nil {

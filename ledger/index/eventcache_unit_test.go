@@ -27,5 +27,5 @@ func TestEventCacheIsBounded(t *testing.T) {
 	_, ok := EventCache{k, 1}.Find(nil, count-1)
 	require.True(t, ok)
 	_, ok = EventCache{k, 2}.Find(nil, count-1)
-	require.False(t, ok, "a cache is for one log")
+	require.False(t, ok, "logs do not share cached events")
 }

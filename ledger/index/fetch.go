@@ -21,11 +21,12 @@ type Fetch func(ctx context.Context, ledger string) iter.Seq2[*Part, error]
 // far behind the log. If that fails, it folds the events. Call FetchFrom before Follow.
 func (s *Store) FetchFrom(fetch Fetch) { s.source = fetch }
 
-// ErrSnapshot: another server's index snapshot cannot be used.
+// ErrSnapshot means that another server's index snapshot cannot be used.
 var ErrSnapshot = errors.New("index: the snapshot cannot be used")
 
-// An index that lacks 1/fetchShare of the log's events is fetched. One that lacks fewer is
-// folded, because a snapshot has all rows, also those that the server has.
+// fetchShare decides whether an index is fetched. An index that lacks at least 1/fetchShare of
+// the log's events is fetched. One that lacks fewer is folded, because a snapshot transfers
+// all rows, including those that the server already has.
 const fetchShare = 4
 
 // maxRowBytes bounds the average length of the rows of one event, so that a faulty server
@@ -74,8 +75,8 @@ func (s *Store) InstallFrom(ctx context.Context, name string, log Log, fetch Fet
 	return check.size, check.digest(), nil
 }
 
-// install fetches a snapshot, checks it, and installs it. It refuses one that covers fewer
-// than least events.
+// install fetches a snapshot, checks it, and installs it. It refuses a snapshot that covers
+// fewer events than least.
 func (s *snapshotCheck) install(ctx context.Context, f *Follower, fetch Fetch, least uint64) (err error) {
 	rows, err := newInstall(f)
 	if err != nil {
@@ -101,7 +102,7 @@ func (s *snapshotCheck) install(ctx context.Context, f *Follower, fetch Fetch, l
 	case err != nil:
 		return err
 	case why != "":
-		return fmt.Errorf("%w: it is of another log: %s", ErrSnapshot, why)
+		return fmt.Errorf("%w: it belongs to another log: %s", ErrSnapshot, why)
 	case s.size < least:
 		return fmt.Errorf("%w: it has %d events, and this server's index has %d", ErrSnapshot, s.size, least)
 	}
@@ -130,7 +131,7 @@ func commitInstall(ctx context.Context, f *Follower, rows *rowstore.Install) err
 	}
 	f.store.mu.Lock()
 	defer f.store.mu.Unlock()
-	// From here on, views of the old rows cannot be opened, because those vanish.
+	// From here on, views of the old rows cannot be opened, because these rows are removed.
 	f.publish(f.store.emptySnapshot())
 	return errors.Join(rows.Commit(ctx), f.begin(ctx))
 }
@@ -139,7 +140,7 @@ func commitInstall(ctx context.Context, f *Follower, rows *rowstore.Install) err
 // cannot show that the rows follow from the events.
 type snapshotCheck struct {
 	cursor        // as stored in the rows; zero until its row was read
-	size   uint64 // of the parts
+	size   uint64 // as stated by the parts
 	bytes  uint64 // of all rows so far
 	hashes uint64 // rows that map an event_hash to its event
 	all    hash.Hash
@@ -186,7 +187,7 @@ func (s *snapshotCheck) row(row rowstore.Row) (err error) {
 			return fmt.Errorf("%w: its cursor: %w", ErrSnapshot, err)
 		}
 		if s.cursor.size != s.size || s.partial {
-			return fmt.Errorf("%w: its size is %d, but its rows are of %d events", ErrSnapshot, s.size, s.cursor.size)
+			return fmt.Errorf("%w: its size is %d, but its rows cover %d events", ErrSnapshot, s.size, s.cursor.size)
 		}
 	case d == hashDimension:
 		s.hashes++

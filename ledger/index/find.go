@@ -76,7 +76,7 @@ func FindPrefix(ctx context.Context, f *Follower, digits string, atLeast uint64)
 	return found, nil
 }
 
-// EventsWith is FindPrefix for the events below the view's size.
+// EventsWith is like FindPrefix, for the events below the view's size.
 func (v *View) EventsWith(ctx context.Context, digits string) ([]HashedEvent, error) {
 	found, err := FindPrefix(ctx, v.follower, digits, 0)
 	return slices.DeleteFunc(found, func(e HashedEvent) bool { return e.Seq >= v.Size() }), err

@@ -15,7 +15,7 @@ import (
 type Fold struct {
 	Log  Log
 	Rows rowstore.Rows
-	// state and Counters include the current batch.
+	// state and Counters already include the current batch.
 	state    cursor
 	Counters counters.Counters
 	recorded recorded
@@ -37,7 +37,7 @@ type Fold struct {
 	// every batch.
 	deferWork bool
 
-	// Touched counts the keys that derivers read without Rows.
+	// Touched counts the keys that derivers read without using Rows.
 	Touched int
 	// Cache caches the encodings of events that families make for queries.
 	Cache EventCache
@@ -57,9 +57,9 @@ var ErrBatchNotEmpty = errors.New("index: the event must begin a batch")
 var ErrUnfinished = errors.New("index: the event has more effects than a batch can take")
 
 // RequireEmptyBatch returns nil if all earlier events are stored, so that a deriver can
-// iterate over stored rows. Otherwise it returns ErrBatchNotEmpty, and the event is folded
-// again as the first of a batch. Call it before writing anything for the event. It blocks
-// while the previous batch is being stored.
+// iterate over stored rows. If not, it returns ErrBatchNotEmpty, and the event is folded again
+// as the first of a batch. Call it before writing anything for the event. It blocks while the
+// previous batch is being stored.
 func (f *Fold) RequireEmptyBatch() error {
 	if !f.Rows.Empty() {
 		return ErrBatchNotEmpty
@@ -149,7 +149,7 @@ func (f *Follower) beginBatch() {
 func (f *Follower) gather(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	ready := f.ahead(ctx)
-	defer func() { // wait until the goroutine closes ready; then all chunks are free
+	defer func() { // drain ready until the goroutine closes it; then all chunks are free
 		cancel()
 		for c := range ready {
 			f.fold.chunks <- c
@@ -166,8 +166,8 @@ func (f *Follower) gather(ctx context.Context) (more bool, err error) {
 	return f.fold.state.size > from, nil
 }
 
-// chunk folds the events of a chunk. The batch began with event from. chunk reports whether
-// the batch must end.
+// chunk folds the events of a chunk into the batch that began with event from. It reports
+// whether the batch must end.
 func (f *Fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err error) {
 	for i := range c.count {
 		err := f.event(ctx, &c.events[i])
@@ -188,7 +188,7 @@ func (f *Fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err
 	return false, nil
 }
 
-// flight is a batch that is being stored while the next one is filled.
+// flight is a batch that is being stored while the next one is being filled.
 type flight struct {
 	batch *rowstore.Batch // used by the goroutine that stores the batch
 	next  *snapshot       // published once the batch is stored

@@ -25,11 +25,11 @@ type Follower struct {
 	readerWaits chan struct{} // holds a token when a reader has started to wait
 	cancel      context.CancelFunc
 	done        chan struct{} // closed when the goroutine has ended
-	err         error         // why the goroutine ended by itself; set before done is closed
+	err         error         // the error that ended the goroutine; set before done is closed
 	limit       uint64        // number of events to fold; never changes
 	folded      time.Time     // when the last fold began; used by the goroutine
-	// cut is a size at which a batch must end, so that its parts can be read; 0 if there is
-	// none.
+	// cut is the size at which the batch must end, because a caller of ReadPart waits for the parts at
+	// that size; 0 means none.
 	cut atomic.Uint64
 
 	// Written by start and by the goroutine, also while the engine is replaced; read by all.
@@ -40,7 +40,7 @@ type Follower struct {
 	flight *flight // nil if no batch is being stored
 	// replaced is the result of Acquire at start or at the latest catchUp.
 	replaced int
-	// interrupted: the log could not be read, so that the fold may be ahead of what is stored.
+	// interrupted means that the log could not be read, so the fold may be ahead of what is stored.
 	interrupted bool
 }
 
@@ -105,11 +105,11 @@ func (f *Follower) run(ctx context.Context, err error) {
 	f.store.config.Rows.Log.Error("the index no longer follows its log: queries see no newer events until the server restarts", "ledger", f.name, "size", f.Size(), "error", err)
 }
 
-// retryPause is the time until a follower reads a log again that could not be read.
+// retryPause is how long a follower waits before it tries again to read a log that could not be read.
 const retryPause = 500 * time.Millisecond
 
-// awaitLog reports whether err says that the log cannot be read now, and perhaps later. It then
-// makes the next catchUp continue where the stored index ends, and lets that begin after retryPause.
+// awaitLog reports whether err means that the log cannot be read now but may be readable later. In
+// that case, the next catchUp continues where the stored index ends, after retryPause.
 func awaitLog(ctx context.Context, f *Follower, err error) bool {
 	if ctx.Err() != nil || !errors.Is(err, errLog) || !errors.Is(err, storage.ErrUnavailable) {
 		return false
@@ -122,9 +122,9 @@ func awaitLog(ctx context.Context, f *Follower, err error) bool {
 	return true
 }
 
-// pause waits for a Wake. Then it waits until Settings.Pause has passed since the last fold,
-// or until a reader waits. Folding after every commit would cost more than the commit itself. After an
-// interruption it only waits for a Wake, because a reader that still waits says so only once.
+// pause waits for a Wake. Then it waits until Settings.Pause has passed since the last fold, or until
+// a reader waits. Folding after every commit would cost more than the commit itself. After an
+// interruption, pause waits only for a Wake, because a waiting reader signals only once.
 func (f *Follower) pause(ctx context.Context) error {
 	select {
 	case <-f.wake:
@@ -182,7 +182,7 @@ func (f *Follower) resetFold() error {
 // cache returns the log's part of the cache of events.
 func (f *Follower) cache() EventCache { return EventCache{f.store.events, f.number} }
 
-// release frees what the derivers hold.
+// release frees the resources of the derivers.
 func (f *Follower) release() {
 	for _, d := range f.fold.derivers {
 		if d, ok := d.(Releaser); ok {
@@ -317,8 +317,8 @@ func (f *Follower) Wait(ctx context.Context, size uint64) error {
 	}
 }
 
-// Err returns why the follower has stopped by itself. It returns nil while the follower runs,
-// and after Close. The folded events can still be queried.
+// Err returns the error that stopped the follower. It returns nil while the follower runs and after
+// Close. The folded events can still be queried.
 func (f *Follower) Err() error {
 	select {
 	case <-f.done:
@@ -328,8 +328,8 @@ func (f *Follower) Err() error {
 	}
 }
 
-// Close stops the follower and waits for its goroutine. Queries are answered until the store
-// is closed.
+// Close stops the follower and waits for its goroutine. Queries are still answered until the store is
+// closed.
 func (f *Follower) Close() {
 	f.cancel()
 	<-f.done

@@ -20,7 +20,7 @@ type Log interface {
 }
 
 // errLog is wrapped by every error of the log. The log can use the same engine as the index,
-// so such an error could otherwise be taken for damage of the index.
+// so such an error could otherwise be mistaken for damage to the index.
 var errLog = errors.New("index: reading the log")
 
 // logReader wraps the errors of a log in errLog.

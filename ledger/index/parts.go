@@ -11,16 +11,18 @@ import (
 	"time"
 )
 
-// An index snapshot is all rows of a ledger's index as of one size. Another server can fetch
-// it part by part and install it, which takes less time than to fold all events. Both have the
-// same rows, because the rows follow from the events and the layout alone.
+// An index snapshot consists of all rows of a ledger's index as of one size. Another server
+// can fetch it part by part and install it, which takes less time than folding all events.
+// Both servers have the same rows, because the rows follow from the events and the layout
+// alone.
 
 // Part is a part of an index snapshot.
 type Part struct {
 	// Size is the number of events that the snapshot covers.
 	Size uint64
-	// Rows are rows in the order of their keys, each with lengths of key and value. The
-	// encoding of all rows, one after the other, is the same on all servers.
+	// Rows holds encoded rows in the order of their keys. The length of the key and of the
+	// value precede each row. The concatenation of the Rows of all parts is the same on all
+	// servers.
 	Rows []byte
 	// Next is where the next part begins. It is nil after the last part.
 	Next []byte
@@ -29,23 +31,24 @@ type Part struct {
 // Digest identifies the rows of a part.
 func (p *Part) Digest() [sha256.Size]byte { return sha256.Sum256(p.Rows) }
 
-// PartBytes is the length of Part.Rows from which a part takes no more rows. Each part except
-// the last has at least this length. Servers compare the digests of their parts, so the layout
-// must change with it.
+// PartBytes is the length at which Part.Rows is full: a part that has reached it takes no more
+// rows. Each part except the last has at least this length. Servers compare the digests of
+// their parts, so a change of PartBytes requires a change of Layout.
 const PartBytes = 4 << 20
 
 const (
 	// maxHeld bounds the number of snapshots that are read at a time. While one is held, the
-	// engine keeps rows that were replaced since.
+	// engine keeps rows that have been replaced since.
 	maxHeld = 2
 	// holdTime is how long a snapshot is kept after one of its parts was read.
 	holdTime = time.Minute
 )
 
 var (
-	// ErrPassed: the index has passed the requested size, so its rows at that size are gone.
+	// ErrPassed means that the index has passed the requested size, so its rows at that size
+	// are gone.
 	ErrPassed = errors.New("index: the rows at that size are gone")
-	// ErrHeld: too many snapshots are being read.
+	// ErrHeld means that too many snapshots are being read.
 	ErrHeld = errors.New("index: other snapshots are being read")
 )
 
@@ -63,8 +66,8 @@ type heldView struct {
 // heldViews holds the views whose parts are being read, of all ledgers.
 type heldViews struct {
 	mu     sync.Mutex  // guards the fields below; taken before the mu of a view
-	list   []*heldView // none is closed
-	closed bool        // no view can be added
+	list   []*heldView // without closed views
+	closed bool        // no further views can be added
 }
 
 func (s *heldViews) find(f *Follower, size uint64) *heldView {
@@ -78,8 +81,8 @@ func (s *heldViews) find(f *Follower, size uint64) *heldView {
 	return nil
 }
 
-// add holds a view, or closes it and returns ErrHeld. If there is no room otherwise, it closes
-// a view whose last part was read.
+// add holds a view. If there is no room, it first closes a view whose last part has been read.
+// If there is none, it closes the new view and returns ErrHeld.
 func (s *heldViews) add(f *Follower, v *View) (*heldView, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,14 +113,14 @@ func (s *heldViews) close(h *heldView) {
 	s.list = slices.DeleteFunc(s.list, func(other *heldView) bool { return other == h })
 }
 
-// remove is close for callers that do not hold s.mu.
+// remove is like close, for callers that do not hold s.mu.
 func (s *heldViews) remove(h *heldView) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.close(h)
 }
 
-// closeAll closes all views. No more can be held.
+// closeAll closes all views. After it, no view can be added.
 func (s *heldViews) closeAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,12 +130,12 @@ func (s *heldViews) closeAll() {
 	}
 }
 
-// ReadPart reads the part of the index snapshot at a size that begins at a position: Part.Next
-// of the part before, or nil for the first one. A size of 0 means the current size. If the
-// index is not yet at the size, ReadPart waits for it. The snapshot is kept for holdTime, so
-// that its other parts can be read. ReadPart returns ErrPassed if the snapshot at this size is
-// not kept, and ErrHeld if too many are. An error of ctx means that the index has not reached
-// the size. Events are folded meanwhile.
+// ReadPart reads one part of the index snapshot at a size. from is Part.Next of the previous
+// part, or nil for the first one. A size of 0 means the current size. If the index has not
+// reached the size, ReadPart waits for it. The snapshot is kept for holdTime, so that its
+// other parts can be read. ReadPart returns ErrPassed if the snapshot at this size is no
+// longer kept, and ErrHeld if too many are. An error of ctx means that the index has not
+// reached the size. Meanwhile, the index continues to fold events.
 func ReadPart(ctx context.Context, f *Follower, size uint64, from []byte) (*Part, error) {
 	p, err := f.store.held.part(ctx, f, size, from)
 	if err != nil {
@@ -172,7 +175,7 @@ func (h *heldView) read(from []byte) (*Part, error) {
 	return &Part{Size: h.size, Rows: rows, Next: last}, nil
 }
 
-// open returns the held view of a ledger at a size, and opens it if there is none.
+// open returns the held view of a ledger at a size. If there is none, it opens one.
 func (s *heldViews) open(ctx context.Context, f *Follower, size uint64) (*heldView, error) {
 	for {
 		if h := s.find(f, size); h != nil {
@@ -188,7 +191,7 @@ func (s *heldViews) open(ctx context.Context, f *Follower, size uint64) (*heldVi
 			return s.add(f, v)
 		case size > 0 && v.latest > size:
 			err = ErrPassed
-		case size > v.latest: // make a batch end there
+		case size > v.latest: // make a batch end at this size
 			f.cut.Store(size)
 		}
 		if err = errors.Join(err, v.Close()); err != nil {
@@ -217,9 +220,9 @@ func (s *snapshot) wait(ctx context.Context, f *Follower, size uint64) error {
 	}
 }
 
-// openCut holds a view of the index as it is, if it is at the size for which callers of
-// ReadPart wait. It is called in the follower's goroutine, between two batches. Without room
-// the callers get ErrPassed.
+// openCut holds a view of the current index if callers of ReadPart wait for this size. It is
+// called in the follower's goroutine, between two batches. If there is no room, the callers
+// get ErrPassed.
 func (s *heldViews) openCut(f *Follower, now *snapshot) {
 	if now.partial || !f.cut.CompareAndSwap(now.size, 0) {
 		return

@@ -9,13 +9,13 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// markedEvery is the number of events in a block. The events of a block share one mark of
-// time, and one key that has all of their times.
+// markedEvery is the number of events in a block. The events of a block share one time mark,
+// and one key that holds all their times.
 const markedEvery = 64
 
-// recorded has the times at which the events of the current block were recorded. Each time is
-// encoded as its difference to the previous one in microseconds, and the first as its
-// difference to 1970. It belongs to the follower's goroutine.
+// recorded holds the times at which the events of the current block were recorded. Each time
+// is encoded as its difference from the previous one in microseconds, and the first as its
+// difference from 1970. It belongs to the follower's goroutine.
 type recorded struct {
 	encoded []byte
 	events  uint64 // number of times

@@ -17,7 +17,7 @@ const noLimit = math.MaxUint64
 // Refold empties a ledger's part of the index, and folds the first size events of the ledger's
 // log into it. After each batch it calls progress with the number of folded events. The
 // returned follower does not run, but answers queries; it must be closed before the ledger is
-// followed again. Refold returns storage.ErrNoSpace if the disk is nearly full. If it is
+// followed again. Refold returns storage.ErrNoSpace if the disk is nearly full. If Refold is
 // interrupted, the next start begins again.
 func (s *Store) Refold(ctx context.Context, name string, log Log, size uint64, progress func(done uint64)) (*Follower, error) {
 	f, err := s.addStopped(name, log)
@@ -32,8 +32,8 @@ func (s *Store) Refold(ctx context.Context, name string, log Log, size uint64, p
 	return f, nil
 }
 
-// FollowStopped adds a follower that does not run by itself. Its views see what is stored. In
-// tests that inspect a fold in progress, FoldBatch and CatchUp fold for it.
+// FollowStopped adds a follower that does not run by itself. Its views see what is stored. It
+// is for tests that inspect a fold in progress; they call FoldBatch and CatchUp.
 func (s *Store) FollowStopped(ctx context.Context, name string, log Log) (*Follower, error) {
 	f, err := s.addStopped(name, log)
 	if err != nil {
@@ -82,7 +82,7 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 	if err := f.reset(); err != nil {
 		return err
 	}
-	// From here on, a crash must not bring the old rows back.
+	// From here on, the old rows must not reappear after a crash.
 	if err := f.store.rows.Flush(); err != nil {
 		return fmt.Errorf("emptying the index: %w", err)
 	}

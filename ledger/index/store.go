@@ -1,11 +1,11 @@
 // Package index derives from the log the rows that queries need (spec: Index and as_of). For
 // each ledger, one follower folds the ledger's events, in order, into the index. The index is
-// derived from entries alone and is never the truth: a damaged index is emptied and folded
+// derived from entries alone and is never authoritative: a damaged index is emptied and folded
 // again.
 //
 // All ledgers of a server share one embedded database. It is never synced. Each batch also
-// stores the log position that it covers, so after a crash the index is as it was at some
-// earlier position.
+// stores the log position that it covers, so after a crash the index is in the state that it
+// had at some earlier position.
 package index
 
 import (
@@ -130,11 +130,11 @@ func (s *Store) Follow(name string, log Log) (*Follower, error) {
 	return f, nil
 }
 
-// add adds a ledger's follower without running it. The caller holds mu until the follower runs
-// or it is certain that it never will.
+// add adds a ledger's follower without running it. The caller must hold mu until the follower
+// runs, or until it is certain that it never will.
 func (s *Store) add(name string, log Log) (*Follower, error) {
 	if name == "" || len(name) > maxName || !utf8.ValidString(name) {
-		return nil, fmt.Errorf("a name has 1 to %d bytes of valid UTF-8", maxName)
+		return nil, fmt.Errorf("the name of a ledger must have 1 to %d bytes of valid UTF-8", maxName)
 	}
 	if s.closed.Load() {
 		return nil, ErrClosed
@@ -184,8 +184,8 @@ func (s *Store) remove(f *Follower) bool {
 	return true
 }
 
-// Close closes all followers and the database. There must be no queries left, and no calls of
-// Part.
+// Close closes all followers and the database. All queries and calls of ReadPart must have
+// returned before.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	closed := s.closed.Swap(true)

@@ -18,7 +18,7 @@ var ErrAhead = errors.New("index: not yet folded up to that size")
 // Page selects a part of a list.
 type Page = rowstore.Page
 
-// ErrPosition: Page.After is not a position that a page of the same query returned.
+// ErrPosition means that no page of the same query returned Page.After as its position.
 var ErrPosition = rowstore.ErrPosition
 
 // ErrRebuilding means that a damaged index is being replaced by an empty one.
@@ -55,8 +55,8 @@ func (f *Follower) Latest() (*View, error) {
 	return v, nil
 }
 
-// sameRows returns ErrRebuilding if an install has replaced the rows of a published snapshot,
-// so that what was read of them since can be too little.
+// sameRows returns ErrRebuilding if an install has replaced the rows of a published snapshot.
+// In that case, anything read since may be incomplete.
 func (s *snapshot) sameRows(f *Follower) error {
 	if f.published.Load().keys != s.keys {
 		return fmt.Errorf("ledger %q: %w", f.name, ErrRebuilding)
@@ -110,7 +110,7 @@ func (v *View) Event(ctx context.Context, seq uint64) (event.Event, error) {
 	return e, err
 }
 
-// Entry is Event together with the entry, which the caller owns.
+// Entry is like Event, and also returns the entry, which the caller owns.
 func (v *View) Entry(ctx context.Context, seq uint64) ([]byte, event.Event, error) {
 	entry, err := v.Read(ctx, seq)
 	if err != nil {

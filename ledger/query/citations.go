@@ -19,8 +19,8 @@ var citationQuestions = []Question{
 	{Path: "/citation-sets/by-source/:source_id", Takes: Pages | Proofs, Ask: asking(parseSource, CitationsOfSource)},
 }
 
-// required returns the parse function of a question whose only parameter is required. what
-// describes the parameter in the error message.
+// required returns the parse function of a question whose only parameter is required. The error
+// message includes what, which describes the parameter.
 func required(name, what string) func(Parameters) (string, error) {
 	return func(p Parameters) (string, error) {
 		if !p.Has(name) {
@@ -157,8 +157,8 @@ func Source(v *View, id string) (*wire.SourceAnswer, error) {
 	return answer, err
 }
 
-// Questions about one citation set, which the path element seq names. They have no path: the
-// answer of Document is not only JSON, and the request of Retrieval has a body.
+// Questions about one citation set, which the path element seq names. They have no Path: the
+// answer to Document is not only JSON, and the request of Retrieval has a body.
 var (
 	Document  = Question{Seqs: []string{"seq"}}                // spec: Citations document
 	Retrieval = Question{Takes: Proofs, Seqs: []string{"seq"}} // spec: Pinned retrieval
@@ -174,11 +174,11 @@ func CitationSet(v *View, elements Parameters) (citations.Set, error) {
 	return set, notFound(err, "no citation set has that seq")
 }
 
-// Retrieve selects at most topK of the chunks, preferring those that the citation set cites.
-// It lists the cited chunks that it did not select: in Cut those that are in chunks, and in
-// Missing the others. Before it builds the answer, it calls hold with the length of the
-// selected chunks in bytes, and returns the error of hold. The answer can be many times longer
-// than the request, because many chunks can share one source id.
+// Retrieve selects at most topK of the chunks, preferring those that the citation set cites. Of
+// the cited chunks that it did not select, Cut lists those that are in chunks, and Missing the
+// others. Before it builds the answer, Retrieve calls hold with the length of the selected
+// chunks in bytes, and returns the error of hold. The answer can be many times longer than the
+// request, because many chunks can share one source id.
 func Retrieve(v *View, set *citations.Set, chunks []rules.Chunk, topK int, hold func(size int64) error) (*wire.PinnedRetrieval, error) {
 	held, named := make(map[string]bool), make(map[string]bool)
 	for _, c := range chunks {

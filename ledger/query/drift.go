@@ -190,7 +190,8 @@ func mismatchNote(r *wire.AttributedRecord) string {
 // groupings are the names of values by which runs are grouped.
 var groupings = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "label:<name>"}
 
-// parseTimeline parses the parameter that selects the runs. Exactly one must be given.
+// parseTimeline parses the parameter that selects the runs. The request must have exactly one
+// such parameter.
 func parseTimeline(p Parameters) (value records.Value, err error) {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		if !groups.Grouped(name) {
@@ -263,7 +264,7 @@ func (v *View) attributionTexts(pair Pair) (texts *wire.AttributionTexts, err er
 }
 
 // Reproduction is the question whether a re-run reproduced a record (spec: Causes). It has no
-// path, because its request has a body. The path element seq names the record.
+// Path, because its request has a body. The path element seq names the record.
 var Reproduction = Question{Takes: Proofs, Seqs: []string{"seq"}}
 
 // Reproduce compares the IPC record at seq with its re-run, which rerun returns.
@@ -293,7 +294,8 @@ func hashPair(recorded, rerun []byte) wire.HashPair {
 	return wire.HashPair{Recorded: index.TextOf(recorded), Rerun: index.TextOf(rerun), Match: recorded != nil && string(recorded) == string(rerun)}
 }
 
-// verdict states the result of the comparison. The text is empty or ends with a space.
+// verdict returns the result of the comparison as a sentence. It is empty or ends with a
+// space.
 func verdict(r *wire.Reproduction) string {
 	same := !slices.ContainsFunc(r.Differences, func(d wire.Difference) bool { return !drift.IsEnvironment(d.Variable) })
 	switch {

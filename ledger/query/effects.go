@@ -19,7 +19,7 @@ var effectQuestions = []Question{
 	{Path: "/drift/effects", Takes: Pages | States | Proofs | Seeds | Figures | Named, Names: []string{"variable", "a", "b"}, Ask: asking(parseEffects, Effects)},
 }
 
-// Effects lists the pairs of runs that differ in one variable only. It also counts them all.
+// Effects lists the pairs of runs that differ only in one variable, and counts all of them.
 func Effects(v *View, q effects.Query) (*wire.EffectsAnswer, error) {
 	q.Any, q.Seeded = v.Any, v.Seeded
 	totals, err := v.Totals.Of(v.Context, v.Log.Name(), v.View, q)
@@ -89,7 +89,7 @@ func parseEffects(p Parameters) (q effects.Query, err error) {
 	return q, err
 }
 
-// maxNumber limits the length of a number in a parameter, in bytes. strconv reads numbers of
+// maxNumber limits the length of a number in a parameter, in bytes. strconv parses numbers of
 // this length exactly.
 const maxNumber = 64
 

@@ -7,7 +7,7 @@ import (
 	"colophon/storage"
 )
 
-// Error says why a question has no answer. The fault is the client's, not the server's.
+// Error reports why a question has no answer. The fault is the client's, not the server's.
 type Error struct {
 	Reason Reason
 	Name   string // the parameter at fault; "" if none is
@@ -19,7 +19,7 @@ type Reason uint8
 
 // The reasons.
 const (
-	Invalid   Reason = iota // a parameter is malformed or unknown, or exceeds the log
+	Invalid   Reason = iota // a parameter is malformed, unknown, or beyond the log
 	WrongKind               // a parameter names an event of another kind
 	NotFound                // what the request names does not exist
 )
@@ -37,7 +37,7 @@ func invalid(name, format string, args ...any) error {
 	return &Error{Invalid, name, fmt.Sprintf(format, args...)}
 }
 
-// missing returns an error that says that something was not found.
+// missing returns the error for something that does not exist.
 func missing(format string, args ...any) error {
 	return &Error{Reason: NotFound, Detail: fmt.Sprintf(format, args...)}
 }

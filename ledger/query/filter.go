@@ -40,8 +40,8 @@ func (f *RecordFilter) All() bool {
 }
 
 // ParseFilter parses the parameters that select records. If a parameter has only the first
-// digits of a hash, Resolve must find the hash before the filter is used. The error is an
-// *Error. unknown is true if the error is an unknown parameter.
+// digits of a hash, call Resolve before using the filter. The error is an *Error. unknown is
+// true if the error is about an unknown parameter.
 func ParseFilter(p Parameters) (f RecordFilter, unknown bool, err error) {
 	r := &Request{Question: &Question{Names: filterNames, Values: filterValues}}
 	p = maps.Clone(p)
@@ -61,7 +61,7 @@ func ParseFilter(p Parameters) (f RecordFilter, unknown bool, err error) {
 
 var listedKinds = append(slices.Clone(record.Kinds[:]), record.ContentRedacted, record.Note)
 
-// parseFilter parses checked parameters.
+// parseFilter parses parameters that are already checked.
 func parseFilter(p Parameters) (f RecordFilter, err error) {
 	if f.Kind, err = oneOf("kind", p["kind"], "", listedKinds); err != nil {
 		return f, err

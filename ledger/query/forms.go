@@ -48,8 +48,8 @@ func choiceForm(known ...string) *form {
 	return &form{func(value string) bool { return slices.Contains(known, value) }, "one of " + strings.Join(known, ", ")}
 }
 
-// valueForms are the names of values by which records are found, except names that begin with
-// label: or stage:.
+// valueForms maps the names of values by which records are found to their formats. Names that
+// begin with label: or stage: are not in it.
 var valueForms = map[string]*form{
 	"run_id": idForm, "source_id": idForm, "producer": idForm,
 	"subject": anyForm, "project": anyForm, "model": anyForm,
@@ -64,7 +64,8 @@ var valueForms = map[string]*form{
 	"model_profile_hash": hashForm, "cache_key": hashForm,
 }
 
-// valueForm returns the format of values with that name, or nil if they do not find records.
+// valueForm returns the format of values with that name, or nil if records cannot be found by
+// that name.
 func valueForm(name string) *form {
 	switch {
 	case strings.HasPrefix(name, "label:"):

@@ -60,7 +60,7 @@ func parseGroups(p Parameters) (q GroupsQuery, err error) {
 	return q, nil
 }
 
-// checkGrouping returns an error unless runs are grouped by values with that name.
+// checkGrouping returns an error unless runs are grouped by that name.
 func checkGrouping(by string) error {
 	if !groups.Grouped(by) {
 		return invalid("by", "must be ipc_id, input, input_hash, system_prompt_hash, output_hash, model or label:<name>")
@@ -68,12 +68,12 @@ func checkGrouping(by string) error {
 	return nil
 }
 
-// ranked reports whether a ranking answers the request.
+// ranked reports whether the answer comes from a ranking.
 func ranked(p Parameters) bool { return p["sort"] != "" || impliedSort(p) != "" }
 
 // impliedSort returns the ranking that finds the requested groups without reading all other
-// groups, or "" if there is none. Rankings exist for the head only, so it also returns "" for
-// a request or a cursor at another size.
+// groups, or "" if there is none. Rankings exist for the head only, so impliedSort also
+// returns "" for a request or a cursor at another size.
 func impliedSort(p Parameters) string {
 	size, _, _ := decodeCursor(p["cursor"])
 	several := func(name string) bool {
@@ -153,8 +153,8 @@ func Group(v *View, value records.Value) (*wire.GroupAnswer, error) {
 	return answer, err
 }
 
-// noRuns returns the error for a group without runs. The error says whether the group has runs
-// in another state.
+// noRuns returns the error for a group without runs. The error mentions runs of the group in
+// other states.
 func noRuns(v *View, q groups.RunQuery) error {
 	q.Any = true
 	if _, found, err := groups.Get(v.Context, v.View, q); err != nil {

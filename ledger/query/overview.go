@@ -14,15 +14,15 @@ import (
 	"colophon/ledger/record/moment"
 )
 
-// Questions about a ledger as a whole: what its runs have, how its records turned out, and what a text can mean
-// (spec: Values; Rates; Search).
+// Questions about a ledger as a whole: which values its runs have, what became of its records, and what a text
+// can mean (spec: Values; Rates; Search).
 var overviewQuestions = []Question{
 	{Path: "/drift/values", Takes: Pages | Proofs, Names: []string{"of"}, Ask: asking(parseValuesOf, Values)},
 	{Path: "/rates", Names: []string{"since", "until", "step"}, Ask: asking(parseRates, Rates)},
 	{Path: "/search", Takes: Proofs, Names: []string{"q"}, AlwaysNamed: true, Ask: asking(parseSearch, Search)},
 }
 
-// listed are the names whose values the index lists.
+// listed contains the names whose values the index lists.
 var listed = []string{"temperature", "max_tokens", groups.LabelNames}
 
 func parseValuesOf(p Parameters) (string, error) {
@@ -55,11 +55,11 @@ func parseRates(p Parameters) (q rates.Query, err error) {
 	return q, err
 }
 
-// Rates counts records by how they turned out, in consecutive periods of one length.
+// Rates counts records by outcome, in consecutive periods of one length.
 func Rates(v *View, q rates.Query) (*wire.Rates, error) {
 	found, step, err := rates.List(v.View, q)
 	if errors.Is(err, rates.ErrTooMany) {
-		return nil, invalid("step", "the period has more than %d steps of that length; give a longer step, or a later since", rates.MaxPeriods)
+		return nil, invalid("step", "the time range has more than %d periods of that length; give a longer step, or a later since", rates.MaxPeriods)
 	}
 	if err != nil {
 		return nil, err
@@ -88,14 +88,14 @@ func parseSearch(p Parameters) (string, error) {
 	q := strings.Join(strings.Fields(p["q"]), " ")
 	switch {
 	case q == "":
-		return "", invalid("q", "is required: a hash or its first digits, a number of an event, or a text")
+		return "", invalid("q", "is required: a hash or its first digits, the number of an event, or a text")
 	case len(q) > maxQuery:
 		return "", invalid("q", "is %d bytes long, but at most %d are allowed", len(q), maxQuery)
 	}
 	return q, nil
 }
 
-// Search finds what a text can mean.
+// Search finds the possible meanings of a text.
 func Search(v *View, text string) (*wire.SearchAnswer, error) {
 	var hashes []string
 	for _, name := range slices.Sorted(maps.Keys(valueForms)) {

@@ -51,8 +51,8 @@ func (p Parameters) Choice(name, first, second string) (bool, error) {
 	return ParseChoice(name, p[name], first, second)
 }
 
-// ParseChoice parses a parameter of two values. It reports whether the value is the second. An
-// empty value means the first.
+// ParseChoice parses a parameter that has two possible values. It reports whether the value is
+// second. An empty value means first.
 func ParseChoice(name, value, first, second string) (bool, error) {
 	switch value {
 	case "", first:

@@ -22,7 +22,7 @@ type prefixed struct {
 	digits    string
 }
 
-// hashIn returns the name of the hash that a parameter holds, or "" if it holds none.
+// hashIn returns the name of the hash that a parameter contains, or "" if it contains none.
 func (q *Question) hashIn(p Parameters, parameter string) string {
 	name := parameter
 	switch {
@@ -42,8 +42,8 @@ func (q *Question) hashIn(p Parameters, parameter string) string {
 }
 
 // takePrefixes pads the first digits of hashes to whole hashes, so that the parameters can be
-// parsed before there is a view. resolve replaces them later. The hash of a chunk can lack
-// "sha256:", because tables omit it.
+// parsed before there is a view. resolve replaces the padded hashes later. The hash of a chunk
+// may lack "sha256:", because tables omit it.
 func (r *Request) takePrefixes(p Parameters) {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		hash := r.Question.hashIn(p, name)
@@ -64,7 +64,7 @@ func (r *Request) takePrefixes(p Parameters) {
 	}
 }
 
-// resolve replaces the first digits of each hash by the only hash that begins with them.
+// resolve replaces the first digits of each hash with the only hash that begins with them.
 func (r *Request) resolve(v *View) (err error) {
 	if len(r.prefixes) == 0 {
 		return nil
@@ -87,8 +87,9 @@ func (v *View) withHashes(p Parameters, prefixes []prefixed) (_ Parameters, err 
 	return p, nil
 }
 
-// Resolve replaces the first digits of hashes in a filter, as resolve does for a request. The
-// caller must use the filter with the same view. A refusal is an *Error.
+// Resolve replaces the first digits of hashes in a filter with whole hashes, as resolve does
+// for a request. The caller must use the filter with the same view. If a hash cannot be
+// resolved, the error is an *Error.
 func (f *RecordFilter) Resolve(ctx context.Context, view *index.View) error {
 	if len(f.prefixes) == 0 {
 		return nil

@@ -1,5 +1,6 @@
-// Package query answers questions about a ledger. It lists the questions, each a function from
-// parameters to a typed answer over one view, and the families of index rows that answer them.
+// Package query answers questions about a ledger. It lists the questions, each of which is a
+// function from parameters to a typed answer over one view. It also lists the families of
+// index rows that answer them.
 package query
 
 import (
@@ -41,7 +42,7 @@ func Open(c index.Config) (*index.Store, error) {
 var questions = slices.Concat(producerQuestions, groupQuestions, driftQuestions, effectQuestions, overviewQuestions,
 	runDAGQuestions, runQuestions, recordQuestions, citationQuestions, sourceQuestions, pathQuestions)
 
-// Questions returns all questions. The caller must not change them.
+// Questions returns all questions. The caller must not change the slice.
 func Questions() []Question { return questions }
 
 // Find returns the question for a percent-encoded path below the ledger's, and the elements of
@@ -50,7 +51,7 @@ func Questions() []Question { return questions }
 func Find(path string) (q *Question, elements Parameters, ok bool) {
 	for i := range questions {
 		found, matches := questions[i].match(path)
-		// A fixed element sorts after a colon.
+		// A fixed element sorts after the colon of a parameter.
 		if matches && (q == nil || questions[i].Path > q.Path) {
 			q, elements, ok = &questions[i], found, true
 		}

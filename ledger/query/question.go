@@ -23,12 +23,12 @@ type Question struct {
 	// parameter with that name.
 	Path  string
 	Takes Common
-	// Names are the question's own query parameters. None can be empty.
+	// Names lists the question's own query parameters. Their values must not be empty.
 	Names []string
-	// Values are the question's own query parameters that are values of records, such as
-	// input_hash. Each must have the form of that value, which can allow an empty one.
+	// Values lists the question's own query parameters that are values of records, such as
+	// input_hash. Each must have the format of that value, which can allow an empty value.
 	Values []string
-	// Seqs are the parameters that name events. The answer waits until the index covers these
+	// Seqs lists the parameters that name events. The answer waits until the index covers these
 	// events, so that an event can be queried as soon as it is recorded.
 	Seqs []string
 	// SecondCursor is the parameter that continues the second list of the answer, or "" if
@@ -37,12 +37,13 @@ type Question struct {
 	// AtHead reports whether the question needs rankings, which exist for the head only. Each
 	// page is then read at the head when it is requested. nil means never.
 	AtHead func(Parameters) bool
-	// AlwaysNamed means that the answer has names without being asked for them.
+	// AlwaysNamed means that the answer has names even if the request does not have the parameter
+	// names.
 	AlwaysNamed bool
-	// Refused lists parameters of similar questions that this one does not take, with reasons.
+	// Refused lists parameters that similar questions accept but this one does not, with reasons.
 	Refused map[string]string
 	// Ask parses the question's own parameters and the elements of the path. It is nil if the
-	// request has a body, since the answer then depends on that body too.
+	// request has a body, because the answer then depends on the body too.
 	Ask Ask
 }
 
@@ -89,16 +90,16 @@ func element(name string) func(Parameters) (string, error) {
 // Request is a question with its parameters.
 type Request struct {
 	Question *Question
-	// Size is the tree size of the answer; 0 means the size that the index has.
+	// Size is the tree size of the answer; 0 means the current size of the index.
 	Size uint64
 	// Needs is the number of events that the index must have folded.
 	Needs uint64
-	// Figures is true if the answer includes figures about texts for callers who may read
-	// content. The caller of Parse then sets the view's Texts.
+	// Figures is true if the request asks for figures about texts, which only callers who may
+	// read content get. The caller of Parse sets the view's Texts accordingly.
 	Figures bool
 	// Named is true if the answer includes names. The caller of Parse then sets the view's Names.
 	Named bool
-	view  View // the parameters that the view uses
+	view  View // the parameters that a view needs
 	ask   func(*View) (any, error)
 
 	parameters Parameters
@@ -141,7 +142,7 @@ func (q *Question) Parse(elements Parameters, rawQuery string, head uint64, maxP
 // ignoring them.
 func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error) {
 	given, err := url.ParseQuery(rawQuery)
-	if err != nil { // ParseQuery would otherwise skip the malformed part
+	if err != nil { // without this check, ParseQuery would skip the malformed part
 		return nil, &Error{Detail: "the query is malformed: " + err.Error()}
 	}
 	p := make(Parameters, len(elements)+len(given))
@@ -323,7 +324,7 @@ func decodeCursor(cursor string) (size uint64, position []byte, ok bool) {
 // checkSizes checks that the log covers the events that the request names, and sets Needs.
 func (r *Request) checkSizes(p Parameters, head uint64) error {
 	for _, name := range r.Question.Seqs {
-		// A text that is not a seq of the ledger is reported where it is parsed.
+		// A text that is not a seq of the ledger is reported when it is parsed.
 		if seq, err := strconv.ParseUint(p[name], 10, 64); err == nil && seq < head {
 			r.Needs = max(r.Needs, seq+1)
 		}
@@ -354,7 +355,7 @@ func (r *Request) Open(ctx context.Context, follower *index.Follower) (*View, er
 	if r.Size > 0 {
 		v.View, err = follower.View(r.Size)
 	} else if v.View, err = follower.Latest(); err == nil && v.Size() < r.Needs {
-		// While Open waited, an empty index replaced the previous one.
+		// An empty index replaced the previous one while Open waited.
 		err = errors.Join(index.ErrAhead, v.View.Close())
 	}
 	if err != nil {
@@ -363,7 +364,8 @@ func (r *Request) Open(ctx context.Context, follower *index.Follower) (*View, er
 	return &v, nil
 }
 
-// Ask answers the request. A refusal is an *Error or index.ErrPosition.
+// Ask answers the request. If the question has no answer, the error is an *Error or
+// index.ErrPosition.
 func (r *Request) Ask(v *View) (any, error) {
 	if err := r.resolve(v); err != nil {
 		return nil, err

@@ -35,7 +35,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A question refuses unknown and malformed parameters, and says what is wrong.
+// A question refuses unknown and malformed parameters, and the error explains why.
 func TestParseRefuses(t *testing.T) {
 	for of, want := range map[string]string{
 		"/producers?limit=11":               "limit: must be a number from 1 to 10",
@@ -86,7 +86,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// A request says how many events the index must cover, and at what size it is answered.
+// A request states how many events the index must cover, and the tree size of the answer.
 func TestRequestNeeds(t *testing.T) {
 	for of, want := range map[string]struct{ size, needs uint64 }{
 		"/producers":                                    {0, 1},

@@ -77,7 +77,7 @@ func Run(v *View, f RecordFilter) (*wire.Page[RecordRow], error) {
 	return recordPage(v, &f, func(row *RecordRow, r *records.Record) error { return addLinks(v, row, r) })
 }
 
-// recordPage returns a page of records. add completes each row.
+// recordPage returns a page of records. It calls add to complete each row.
 func recordPage(v *View, f *RecordFilter, add func(*RecordRow, *records.Record) error) (*wire.Page[RecordRow], error) {
 	found, next, err := f.List(v.Context, v.View, v.Page)
 	if err != nil {
@@ -109,7 +109,7 @@ func recordRow(v *View, r *records.Record) (row RecordRow, err error) {
 // base returns the path of the ledger on its server.
 func (v *View) base() string { return "/v1/ledgers/" + v.Log.Name() }
 
-// linkedEvent is the part of an event from which links are made.
+// linkedEvent is the part of an event from which links are built.
 type linkedEvent struct {
 	Record struct {
 		Content map[string]struct{} `json:"content"`
@@ -147,7 +147,7 @@ func addLinks(v *View, row *RecordRow, r *records.Record) error {
 	switch r.Kind {
 	case record.IPCRecord:
 		timeline, repetitions := "/drift/timeline?input_hash=%s", "/drift/groups/ipc_id/%s"
-		if !live { // these questions leave such a record out by default
+		if !live { // these questions leave out records that are not live by default
 			timeline, repetitions = timeline+"&state=any", repetitions+"?state=any"
 		}
 		add("timeline", timeline, hashes["input_hash"])
@@ -162,7 +162,7 @@ func addLinks(v *View, row *RecordRow, r *records.Record) error {
 		add("document", "/citation-sets/%s/document", &seq)
 		add("drift", "/citation-sets/drift?subject=%s", &subject)
 	case record.PathFingerprint:
-		// If two routes share a path_id, the later one has a longer id.
+		// If two routes share a path_id, the later route has a longer id.
 		change, err := paths.ChangeOf(v.Context, v.View, r.Seq)
 		if err != nil {
 			return err

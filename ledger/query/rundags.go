@@ -27,9 +27,9 @@ var runDAGQuestions = []Question{
 	{Path: "/run-dags/by-cache-key/:key", Takes: Proofs, Ask: asking(hash("key"), RunByCacheKey)},
 }
 
-// StageProof is the question for the proof of a stage (spec: Stage proofs). The path elements
-// seq and stage name the stage. It has no path: its answer also contains a receipt, so it is
-// not a function of the view alone. ProveStage returns the rest.
+// StageProof is the question for the proof of a stage (spec: Stage proofs). The path elements seq and
+// stage name the stage. It has no Path: its answer also contains a receipt, so it is not a function of
+// the view alone. ProveStage returns the rest of the answer.
 var StageProof = Question{Seqs: []string{"seq"}}
 
 // hash returns the parse function of a question whose only parameter is a hash.
@@ -90,9 +90,9 @@ func parseRunGroups(p Parameters) (q RunGroupsQuery, err error) {
 	return q, err
 }
 
-// recentRuns reports whether the answer lists groups of run-DAGs by their last run-DAG, so
-// that groups outside of a period are not read. That order exists for live run-DAGs at the
-// head only, so recentRuns returns false for a request or a cursor at another size.
+// recentRuns reports whether the answer lists groups of run-DAGs by their last run-DAG, so that groups
+// outside a time range are not read. That order exists for live run-DAGs at the head only, so recentRuns
+// returns false for a request or a cursor at another size.
 func recentRuns(p Parameters) bool {
 	size, _, _ := decodeCursor(p["cursor"])
 	return (p.Has("since") || p.Has("until")) && !p.Has("as_of") && p["state"] != "any" && size == headSize
@@ -186,12 +186,12 @@ func RunByCacheKey(v *View, key string) (*wire.CachedRun, error) {
 	return answer, err
 }
 
-// Lookup is the question for the latest run-DAG, and its answer, for a question. It has no
-// path, because its request has a body.
+// Lookup is the question for the latest run-DAG that answered a given question, and for its answer. It
+// has no Path, because its request has a body.
 var Lookup = Question{Takes: Proofs}
 
-// LookUp returns the latest live run-DAG of the first mode whose cache key has one. The answer
-// lacks the text.
+// LookUp tries the modes in order and returns the latest live run-DAG of the first mode whose cache key
+// has one. The result lacks the text of the answer.
 func LookUp(v *View, modes []record.Question) (*wire.Lookup, error) {
 	for _, mode := range modes {
 		run, err := RunByCacheKey(v, mode.CacheKey)
@@ -221,7 +221,7 @@ func Failures(v *View, period index.Bounds) (*wire.FailureCounts, error) {
 	return answer, err
 }
 
-// ProveStage proves that a run-DAG has a stage (spec: Run tree). The answer lacks the receipt.
+// ProveStage proves that a run-DAG has a stage (spec: Run tree). The result lacks the receipt.
 func ProveStage(v *View, p Parameters) (*wire.StageProof, error) {
 	seq, err := ParseCount("seq", p["seq"])
 	if err != nil {
@@ -247,9 +247,9 @@ func ProveStage(v *View, p Parameters) (*wire.StageProof, error) {
 // maxListedStages is the largest number of stages that an error lists. No known shape has more than ten.
 const maxListedStages = 16
 
-// StageIn proves a stage in the tree of the run-DAG at seq (spec: Run tree). It also returns
-// the stage's name, without a suffix such as #2 in stage. If there is no such stage, the error
-// lists the stages of the run-DAG.
+// StageIn proves a stage in the tree of the run-DAG at seq (spec: Run tree). It also returns the name of
+// the stage, which is stage without a suffix such as #2. If there is no such stage, the error lists the
+// stages of the run-DAG.
 func StageIn(seq uint64, stages []event.Stage, stage string) (proof rules.StageProof, name string, err error) {
 	list, names := make([]rules.Stage, len(stages)), make([]string, len(stages))
 	for i, s := range stages {

@@ -69,7 +69,8 @@ func CompareRuns(v *View, pair RunPair) (*wire.RunsComparison, error) {
 	return answer, err
 }
 
-// recordsOfRun finds the records of a run to compare. The parameter name names the run.
+// recordsOfRun finds the records of a run to compare. name is the parameter that names the
+// run.
 func recordsOfRun(v *View, name, run string) (found wire.RunRecords, err error) {
 	found = wire.RunRecords{RunID: run, More: []wire.Kind{}}
 	for _, of := range []struct {
@@ -106,7 +107,7 @@ func latestRecord(v *View, name, run string, kind record.Kind) (seq *uint64, mor
 	return seq, more, err
 }
 
-// latestSet is latestRecord for citation sets, which have no state.
+// latestSet is like latestRecord, for citation sets, which have no state.
 func latestSet(v *View, _, run string, _ record.Kind) (*uint64, bool, error) {
 	return citations.LatestOfRun(v.View, run)
 }

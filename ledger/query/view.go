@@ -28,7 +28,7 @@ type Log interface {
 	Entry(ctx context.Context, seq uint64) ([]byte, error)
 	// Redaction returns the event that redacts a record, or storage.ErrNotFound.
 	Redaction(ctx context.Context, seq uint64) (uint64, error)
-	// Prover returns a prover for the tree at the view's size and perhaps for larger ones.
+	// Prover returns a prover for the tree at the view's size, and possibly at larger sizes.
 	Prover(ctx context.Context) *proofs.Prover
 	// Checkpoint returns the signed checkpoint of a size up to the prover's.
 	Checkpoint(ctx context.Context, size uint64) ([]byte, error)
@@ -94,7 +94,7 @@ func (v *View) row(seq uint64) wire.Row {
 }
 
 // tree returns the common part of an answer: the tree size and, if proofs are requested, the
-// checkpoint of that size. It must be called last, as it returns the first error of row.
+// checkpoint of that size. It also returns the first error of row, so it must be called last.
 func (v *View) tree() (wire.View, error) {
 	tree := wire.View{AsOf: v.Size()}
 	if v.err != nil || !v.Proofs {
@@ -105,15 +105,15 @@ func (v *View) tree() (wire.View, error) {
 	return tree, err
 }
 
-// page returns one page of a list. row makes the row for each result.
+// page returns one page of a list. row builds the row for each result.
 func page[F, R any](v *View, found []F, next []byte, row func(*View, *F) R) (*wire.Page[R], error) {
 	rows := rowsOf(v, found, row)
 	tree, err := v.tree()
 	return &wire.Page[R]{View: tree, Rows: rows, Next: v.next(next)}, err
 }
 
-// runPage returns one page of a list of runs. An empty answer says what IPC records lack,
-// because that can be why it is empty.
+// runPage returns one page of a list of runs. If the list is empty, the page also names the
+// parts that IPC records lack, because they can be the reason.
 func runPage[F, R any](v *View, found []F, next []byte, row func(*View, *F) R) (*wire.RunPage[R], error) {
 	p, err := page(v, found, next, row)
 	answer := &wire.RunPage[R]{Page: *p}
@@ -123,7 +123,7 @@ func runPage[F, R any](v *View, found []F, next []byte, row func(*View, *F) R) (
 	return answer, err
 }
 
-// rowsOf makes a row for each result. The list is never nil, so that JSON shows [].
+// rowsOf builds a row for each result. The list is never nil, so that JSON shows [].
 func rowsOf[F, R any](v *View, found []F, row func(*View, *F) R) []R {
 	rows := make([]R, len(found))
 	for i := range found {

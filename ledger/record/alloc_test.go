@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAllocations counts allocations exactly, which is possible unlike for time. Under the
-// race detector sync.Pool sometimes drops its items, so the count is not checked there.
+// TestAllocations checks exact counts of allocations, which, unlike times, do not vary. Under
+// the race detector sync.Pool sometimes drops its items, so the counts are not checked there.
 func TestAllocations(t *testing.T) {
 	body := benchBodies()["typical"]
 	allocations := testing.AllocsPerRun(100, func() {
@@ -26,9 +26,9 @@ func TestAllocations(t *testing.T) {
 	require.LessOrEqual(t, allocations, 3.0)
 }
 
-// Hashing does not split texts into lists of lines or words, which would take a slice of 24
-// bytes for each. It allocates a fixed multiple of the length of a text, whatever the text
-// contains.
+// Hashing does not split texts into lists of lines or words, because each element would need a
+// slice header of 24 bytes. It allocates at most a fixed multiple of the length of a text,
+// whatever the text contains.
 func TestHashingDoesNotSplitTexts(t *testing.T) {
 	const size, most = 1 << 20, 8
 	for name, c := range map[string]struct {

@@ -20,8 +20,8 @@ func resultOf(r *Record, field string) Result {
 	return ""
 }
 
-// An answer next to claimed stages is checked against the stage that covers it. If no stage
-// covers it, a check says that it is claimed.
+// If a record has an answer next to claimed stages, the answer is checked against the stage
+// that covers it. If no stage covers it, its check has the result claimed.
 func TestAnswersAreCheckedAgainstTheirStage(t *testing.T) {
 	v := vectors[struct {
 		Build []struct {

@@ -10,7 +10,7 @@ import (
 )
 
 // axisPayloadHashes returns rules.AxisPayloadHashes of a payload. ok is false if the payload
-// does not have the form of an axis payload.
+// is not a valid axis payload.
 func (r *Record) axisPayloadHashes(o strict.Object, payload pyjson.Value, apart bool, member func(name, form []byte)) (whole, seedless Hash, ok bool) {
 	p := o.Inner("payload", payload)
 	members := p.RequiredObject("axes")

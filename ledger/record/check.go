@@ -22,19 +22,19 @@ const (
 	Inconsistent Result = "inconsistent"
 )
 
-// Check is the result for one hash. A mismatch records Claimed and Computed. Claimed is also
-// recorded if the effective hash does not show the claim.
+// Check is the result for one hash. If it is a mismatch, both Claimed and Computed are
+// recorded. Claimed is also recorded if the effective hash does not equal the claim.
 type Check struct {
 	Field  string
 	Result Result
-	// Claimed and Computed are as they stand in the receipt, or nil.
+	// Claimed and Computed are the values as they appear in the receipt, or nil.
 	Claimed, Computed []byte
 
-	pointer string // JSON pointer to the claim, if Field does not give it
+	pointer string // JSON pointer to the claim; "" if Field determines it
 }
 
 // MetricField returns the name of the field as a metric label (spec: Metrics derived from the
-// log). The label values are bounded, whatever clients send.
+// log). The set of label values is bounded, so clients cannot extend it without limit.
 func (c Check) MetricField() string {
 	if stage, ok := strings.CutPrefix(c.Field, rules.StagePrefix); ok {
 		if !rules.IsKnownStage(stage) {
@@ -51,8 +51,8 @@ func (c Check) MetricField() string {
 	return c.Field
 }
 
-// check compares a claim with the recomputed value and adds the result to Checks. Either can
-// be nil. It returns the effective hash.
+// check compares a claim with the recomputed value and adds the result to Checks. Either value
+// can be nil. check returns the effective hash.
 func (r *Record) check(name string, claimed, computed []byte) []byte {
 	switch {
 	case claimed == nil && computed == nil:
@@ -103,7 +103,7 @@ type CheckField struct {
 }
 
 func (c *CheckField) append(w *pyjson.Builder) {
-	if c.Result != Mismatch && c.Claimed == nil { // as in most checks
+	if c.Result != Mismatch && c.Claimed == nil { // true of most checks
 		w.B = pyjson.AppendString(append(w.B, `{"result":`...), []byte(c.Result))
 		w.B = append(w.B, '}')
 		return

@@ -11,10 +11,10 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// citationsPrefix begins the name of each citation's check.
+// citationsPrefix is the prefix of the name of each citation's check.
 const citationsPrefix = "citations/"
 
-// decodeCitations reads a citation set and checks each chunk hash (spec: Citation set).
+// decodeCitations decodes a citation set and checks each chunk hash (spec: Citation set).
 func (r *Record) decodeCitations(d *strict.Decoder, v pyjson.Value, pointer string) {
 	o := d.Object(v, pointer, "run_id", "subject", "citations", "timestamp", "labels", "producer")
 	r.decodeCommon(o)
@@ -53,7 +53,8 @@ func (r *Record) CitedSources() iter.Seq2[string, string] {
 	}
 }
 
-// decodeCitation reads one citation. The names of its check and its content begin with name.
+// decodeCitation decodes one citation. name is the prefix of the names of its check and of its
+// content.
 func (r *Record) decodeCitation(o strict.Object, name string) fields.Citation {
 	c := fields.Citation{SourceID: o.RequiredText("source_id", maxName), Section: o.Text("section", maxName)}
 	weight, given := o.Double("weight")

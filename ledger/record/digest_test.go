@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// All ways to post the same record give the same digest. JSON that belongs to the client
-// counts exactly as it was sent.
+// However a record is posted, its digest is the same. JSON that belongs to the client counts
+// exactly as it was sent.
 func TestDigestOfTheNormalisedRecord(t *testing.T) {
 	digest := func(kind Kind, posted string) Hash {
 		t.Helper()

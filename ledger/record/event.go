@@ -21,10 +21,10 @@ const Rules = rules.Version
 // EventVersion is the version of event bodies (spec: Event body).
 const EventVersion = 1
 
-// maxSuffix is the most that AppendSuffix appends, in bytes.
+// maxSuffix is the largest number of bytes that AppendSuffix appends.
 const maxSuffix = len(`"seq":18446744073709551615,"time":"` + moment.Layout + `","v":1}`)
 
-// Event holds the members of an event that are known before the sequencer takes it.
+// Event holds the members of an event that are known before the event reaches the sequencer.
 type Event struct {
 	Actor  string // name of the client that posted it, or "anonymous"
 	Ledger string
@@ -35,7 +35,7 @@ type Event struct {
 // ledgerName matches valid ledger names.
 var ledgerName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 
-// IsLedgerName reports whether a ledger can have the name.
+// IsLedgerName reports whether a text is a valid ledger name.
 func IsLedgerName[T string | []byte](name T) bool { return ledgerName.MatchString(string(name)) }
 
 // maxActor bounds an actor, in bytes: "oidc:", the name of an issuer of 64 bytes, a colon,
@@ -61,14 +61,15 @@ func (r *Record) AppendBody(dst []byte, e Event) []byte {
 	return appendEvent(r.writer(dst), r.Kind, e, r.checksMember, func(w *pyjson.Builder) { r.appendMembers(w, e.Key) })
 }
 
-// Body returns what AppendBody appends, in memory of r that is valid until Release or the next
-// call.
+// Body returns what AppendBody appends. The result is in memory of r that is valid until
+// Release or the next call.
 func (r *Record) Body(e Event) []byte {
 	r.body = r.AppendBody(r.body[:0], e)
 	return r.body
 }
 
-// writer returns r's own builder, which appends to dst. It keeps its memory between uses.
+// writer returns r's own builder, which appends to dst. The builder keeps its memory between
+// uses.
 func (r *Record) writer(dst []byte) *pyjson.Builder {
 	r.builder.B = dst
 	return &r.builder
@@ -97,7 +98,8 @@ func AppendSuffix(dst []byte, seq uint64, at time.Time) []byte {
 	return AppendSuffixAt(dst, seq, at.UTC().Format(moment.Layout))
 }
 
-// AppendSuffixAt is AppendSuffix for a time in the form of moment.Layout.
+// AppendSuffixAt is like AppendSuffix, for a time that is already in the format of
+// moment.Layout.
 func AppendSuffixAt[T string | []byte](dst []byte, seq uint64, at T) []byte {
 	dst = append(dst, `"seq":`...)
 	dst = strconv.AppendUint(dst, seq, 10)
@@ -149,11 +151,12 @@ func (r *Record) serialise() {
 	}
 }
 
-// ChecksJSON returns the checks as they stand in the event and in its receipt: a canonical JSON
-// object with one member for each checked field. It is valid until Release.
+// ChecksJSON returns the checks as they appear in the event and in its receipt: a canonical
+// JSON object with one member for each checked field. It is valid until Release.
 func (r *Record) ChecksJSON() []byte { return r.checksJSON }
 
-// HashesJSON returns the effective hashes in the same way.
+// HashesJSON returns the effective hashes as they appear in the event and in its receipt. It is
+// valid until Release.
 func (r *Record) HashesJSON() []byte { return r.hashesJSON }
 
 func (r *Record) checksMember(w *pyjson.Builder) { w.Raw("checks", r.checksJSON) }
@@ -163,9 +166,9 @@ func (c *Check) append(w *pyjson.Builder) {
 	field.append(w)
 }
 
-// eventText returns the text if an event can contain it: it is short and valid UTF-8.
-// Otherwise it returns nil. The hashes cover the text in WTF-8, and the content keeps it as it
-// was sent.
+// eventText returns the text if an event can contain it, which requires that it is short and
+// valid UTF-8. If not, it returns nil. The hashes cover the text in WTF-8, and the content
+// keeps it as it was sent.
 func eventText(text []byte) []byte {
 	if len(text) > maxName || pyjson.HasLoneSurrogate(text) {
 		return nil
@@ -186,8 +189,8 @@ func (r *Record) AppendComputed(dst []byte) []byte {
 	return w.B
 }
 
-// AppendFields appends the body of an event that was decoded, up to the members that
-// AppendSuffixAt appends.
+// AppendFields appends the body of a decoded event, up to the members that AppendSuffixAt
+// appends.
 func AppendFields(w *pyjson.Builder, kind Kind, e Event, checks []NamedCheck, f fields.Fields, c *fields.Common) []byte {
 	appendChecks := func(w *pyjson.Builder) {
 		w.Name("checks")

@@ -15,8 +15,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// FuzzRecord checks that every input is accepted or refused. An accepted one makes a canonical
-// event body, which is the same each time.
+// FuzzRecord checks that every input is either refused or makes a canonical event body, which
+// is the same each time.
 func FuzzRecord(f *testing.F) {
 	for i, body := range []string{goodIPC, goodDAG, goodSet, goodPath, `{"reject_inputs":{}}`, `{"dag":{"root":"` + zeros + `","nodes":[]}}`,
 		`{"producer":{"id":"p","seq":7},` + goodSet[1:]} {
@@ -47,7 +47,8 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzLine checks that a line of a batch is a record, a verb, or an error.
+// FuzzLine checks that a line of a batch decodes to a record or a verb, or is refused with an
+// error.
 func FuzzLine(f *testing.F) {
 	f.Add([]byte(`{"kind":"ipc_record","record":` + goodIPC + `,"idempotency_key":"k"}`))
 	f.Add([]byte(`{"kind":null}`))

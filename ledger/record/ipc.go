@@ -12,8 +12,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// IncompleteOf lists what an IPC record lacks (spec: Receipts) as canonical JSON, as in its
-// receipt. It returns nil if the record lacks nothing or is of another kind.
+// IncompleteOf lists the parts that an IPC record lacks (spec: Receipts) as canonical JSON, as
+// in its receipt. It returns nil if the record lacks nothing or is of another kind.
 func IncompleteOf(r *Record) []byte {
 	f, ok := r.fields.(*fields.IPC)
 	if !ok {
@@ -38,7 +38,8 @@ type ipc struct {
 	seedInPayload bool
 }
 
-// ipcHints say where to put what other APIs have beside the messages.
+// ipcHints maps members that other APIs have next to the messages to advice on where to put
+// them.
 var ipcHints = func() map[string]string {
 	hints := make(map[string]string)
 	add := func(hint string, names ...string) {
@@ -61,7 +62,8 @@ var ipcHints = func() map[string]string {
 	return hints
 }()
 
-// payloadForm says what a payload must be, and how to write one that is something else.
+// payloadForm describes what a payload must be. If v is another value, it also says how to
+// write that value as a payload.
 func payloadForm(v pyjson.Value) string {
 	switch v.Kind() {
 	case pyjson.Array:
@@ -72,7 +74,7 @@ func payloadForm(v pyjson.Value) string {
 	return "an object"
 }
 
-// decodeIPC reads an IPC record, recomputes its hashes (spec: IPC hashes) and checks them.
+// decodeIPC decodes an IPC record, recomputes its hashes (spec: IPC hashes) and checks them.
 func (r *Record) decodeIPC(d *strict.Decoder, v pyjson.Value, pointer string) {
 	d.Hints = ipcHints
 	o := d.Object(v, pointer, "run_id", "payload", "input_hash", "payload_schema", "system_prompt",
@@ -103,7 +105,7 @@ func (r *Record) decodeIPC(d *strict.Decoder, v pyjson.Value, pointer string) {
 }
 
 // identify computes and checks ipc_id and ipc_id_advanced. If the record is incomplete, both
-// are null, and only the check shows the claim (spec: IPC hashes).
+// are null, and only the checks contain the claims (spec: IPC hashes).
 func (p *ipc) identify(complete bool, id, advanced, input, prompt []byte) {
 	r := p.r
 	var computed, computedAdvanced []byte
@@ -131,7 +133,7 @@ func (r *Record) checkChain(name string, claimed, computed []byte, complete bool
 	if complete || claimed == nil {
 		return effective
 	}
-	r.Checks[len(r.Checks)-1].Claimed = claimed // only the check shows the claim
+	r.Checks[len(r.Checks)-1].Claimed = claimed // no effective hash contains the claim
 	return nil
 }
 
@@ -142,7 +144,7 @@ func (p *ipc) decodeTemperature(o strict.Object) {
 	}
 }
 
-// decodeSeed reads the record's seed, or else the payload's.
+// decodeSeed decodes the record's seed or, if it has none, the payload's.
 func (p *ipc) decodeSeed(o strict.Object) {
 	payload := o.Member("payload")
 	if p.Seed = p.r.readInteger(o, "seed", false); p.Seed != nil || o.Member("seed").Given() {
@@ -162,8 +164,9 @@ func (p *ipc) decodeSeed(o strict.Object) {
 	}
 }
 
-// AppendPayloadSeed appends the seed that a record without its own takes from its payload, in
-// decimal. It appends nothing if the payload has none. schema is the record's payload_schema.
+// AppendPayloadSeed appends the payload's seed, in decimal, which a record without its own
+// seed uses. It appends nothing if the payload has none. schema is the record's
+// payload_schema.
 func AppendPayloadSeed(dst []byte, payload pyjson.Value, schema string) []byte {
 	seed := payload.Member("seed")
 	if schema == rules.AxisPayload && seed.Kind() == pyjson.Float {
@@ -182,7 +185,7 @@ func (p *ipc) decodeEnvironment(o strict.Object) {
 	p.OllamaBuildHash, p.ModelDigest, p.HostPlatform = e.Text("ollama_build_hash", maxName), e.Text("model_digest", maxName), e.Text("host_platform", maxName)
 }
 
-// inputHash returns the hash of the payload in spaced canonical JSON, or nil without a
+// inputHash returns the hash of the payload in spaced canonical JSON, or nil if there is no
 // payload. It also sets the seedless hash.
 func (p *ipc) inputHash(o strict.Object) []byte {
 	r := p.r
@@ -231,7 +234,7 @@ func (r *Record) normalisedHash(o strict.Object, name string, rule func(dst, tex
 	return r.hex(digest)
 }
 
-// decodeUsage reads usage. No hash covers it.
+// decodeUsage decodes usage. No hash covers it.
 func (p *ipc) decodeUsage(o strict.Object) {
 	usage := o.Typed("usage", pyjson.Object, "an object")
 	o.CheckUTF8("usage", usage)

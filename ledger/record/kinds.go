@@ -9,7 +9,7 @@ import (
 // Kind names a kind of event (spec: Event body).
 type Kind string
 
-// The kinds that services post.
+// The kinds of records that services post.
 const (
 	IPCRecord       Kind = "ipc_record"
 	RunDAG          Kind = "run_dag"
@@ -17,7 +17,7 @@ const (
 	PathFingerprint Kind = "path_fingerprint"
 )
 
-// The kinds that the ledger writes itself.
+// The kinds of events that the ledger writes itself.
 const (
 	LedgerCreated Kind = "ledger_created"
 	RecordRefused Kind = "record_refused"
@@ -35,7 +35,7 @@ const (
 	Note               Kind = "note"
 )
 
-// Kinds lists the kinds that services post.
+// Kinds lists the kinds of records that services post.
 var Kinds = [...]Kind{IPCRecord, RunDAG, CitationSet, PathFingerprint}
 
 // EventKinds lists the kinds of all events. The state files of audits name a kind by its index, so
@@ -48,12 +48,12 @@ var EventKinds = [...]Kind{
 // KeyedDigest returns a hash of a kind and a record digest. Two requests under one idempotency
 // key are the same if their KeyedDigests are equal (spec: Record digest; Idempotency).
 func KeyedDigest(kind Kind, digest Hash) Hash {
-	var room [64]byte // for the longest kind
+	var room [64]byte // enough for the longest kind
 	return sha256.Sum256(append(append(append(room[:0], kind...), 0), digest[:]...))
 }
 
-// RunKey returns the digest of the idempotency key of a record that has a run_id and no key of
-// its own (spec: Idempotency).
+// RunKey returns the digest of the idempotency key of a record that has a run_id and no key of its
+// own (spec: Idempotency).
 func RunKey[T string | []byte](kind Kind, runID T) Hash {
 	var usual [256]byte
 	b := append(append(append(usual[:0], "run_id\x00"...), kind...), 0)

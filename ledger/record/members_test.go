@@ -16,8 +16,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// For each payload member except the run's seed, an event has a digest under the ledger's
-// secret, within bounds (spec: Payload members).
+// An event has a digest, under the ledger's secret and within bounds, for each payload member
+// except the run's seed (spec: Payload members).
 func TestPayloadMembers(t *testing.T) {
 	const axes = `"axes":{"mood":{"label":" calm","score":1}},"policy_hash":"p","world_id":"w","note":"dropped"`
 	axesForms := map[string]string{"/axes": `{"mood": {"label": "calm", "score": 1.0}}`, "/policy_hash": `"p"`, "/world_id": `"w"`}
@@ -35,7 +35,7 @@ func TestPayloadMembers(t *testing.T) {
 	longest, tooLong := strings.Repeat("~", members.MaxName), strings.Repeat("~", members.MaxName+1)
 	for name, c := range map[string]struct {
 		members string
-		forms   map[string]string // nil: null
+		forms   map[string]string // nil means that the digests are null
 	}{
 		"several":                  {`"payload":{"z":[1,0.50],"seed":7,"a":{"seed":7}}`, map[string]string{"/a": `{"seed": 7}`, "/z": "[1, 0.5]"}},
 		"none":                     {`"payload":{}`, map[string]string{}},
@@ -105,7 +105,7 @@ func digestsIn(t *testing.T, r *Record) members.Digests {
 	return d.Root().Member("record").Member("payload_members").Raw()
 }
 
-// An event's payload members must have exactly one form.
+// There is exactly one valid encoding of an event's payload members.
 func TestFormOfPayloadMembers(t *testing.T) {
 	const digest = `"00112233445566778899aabbccddeeff"`
 	for _, good := range []string{`null`, `{}`, `{"/a":` + digest + `}`, `{"/a":` + digest + `,"/b":` + digest + `}`, `{"/":` + digest + `}`} {

@@ -27,7 +27,7 @@ func AppendLedgerCreated(dst []byte, e Event, origin, verifierKey string, secret
 	})
 }
 
-// Refusal is the reason why the ledger refused a record that it could read (spec: Refusals;
+// Refusal is the reason why the ledger refused a record that it could decode (spec: Refusals;
 // Idempotency).
 type Refusal string
 
@@ -37,8 +37,8 @@ const (
 	RefusedKey      Refusal = "idempotency_key_conflict"
 )
 
-// maxRefusedBytes limits the failed checks that a refusal lists, so that the event always fits
-// an entry. The member mismatches has the number of all failed checks.
+// maxRefusedBytes limits the length of the failed checks that a refusal lists, so that the
+// event always fits an entry. The member mismatches is the number of all failed checks.
 const maxRefusedBytes = 32 << 10
 
 // AppendRefusal appends the body of the event that logs a refusal: the record's digest and the
@@ -62,7 +62,7 @@ func (r *Record) AppendRefusal(dst []byte, e Event, why Refusal, first uint64) [
 	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, checks, func(w *pyjson.Builder) { refused.Append(w, &common) })
 }
 
-// RefusalFields are the fields of a record_refused event. For RefusedKey, FirstSeq is the
+// RefusalFields holds the fields of a record_refused event. For RefusedKey, FirstSeq is the
 // event that holds the idempotency key.
 type RefusalFields struct {
 	Kind       Kind

@@ -71,8 +71,8 @@ func sha(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// The text of a stage is hashed as it is. If the stage is made from JSON, the text also counts
-// as JSON.
+// The text of a stage is hashed as it is. If the stage is computed from JSON, the text also
+// counts as JSON.
 func TestTextsOfStages(t *testing.T) {
 	spaced := []byte(`{"a": 1}`)
 	for _, stage := range []string{"answer", "raw_answer", "render", "unknown"} {

@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// decodePath reads a path fingerprint and checks its identifiers (spec: Path fingerprint).
+// decodePath decodes a path fingerprint and checks its identifiers (spec: Path fingerprint).
 func (r *Record) decodePath(d *strict.Decoder, v pyjson.Value, pointer string) {
 	o := d.Object(v, pointer, "run_id", "project", "build", "branch", "base", "route", "content", "path_id", "content_fingerprint",
 		"raw_content_fingerprint", "hash_version", "timestamp", "labels", "producer")
@@ -45,7 +45,7 @@ func (r *Record) decodePath(d *strict.Decoder, v pyjson.Value, pointer string) {
 
 var fingerprintVersion = []byte(rules.FingerprintVersion)
 
-// readBuild reads the build of a path, its branch, and its base (spec: Path fingerprint).
+// readBuild decodes the build of a path, its branch, and its base (spec: Path fingerprint).
 func readBuild(o strict.Object, p *fields.Path) {
 	p.Build, p.Branch, p.Base = o.Text("build", maxName), o.Text("branch", maxName), o.Text("base", maxName)
 	if p.Build == nil {
@@ -59,7 +59,7 @@ func readBuild(o strict.Object, p *fields.Path) {
 	}
 }
 
-// readRoute reads a required list of texts of at most maxName bytes each.
+// readRoute decodes a required list of texts of at most maxName bytes each.
 func readRoute(o strict.Object, name string) [][]byte {
 	if !o.Member(name).Given() {
 		o.Missing(name)
@@ -87,7 +87,7 @@ func readRoute(o strict.Object, name string) [][]byte {
 	return route
 }
 
-// readPathID reads a claimed path_id and returns its number of digits: 8, or 16 if another
+// readPathID decodes a claimed path_id and returns its number of digits: 8, or 16 if another
 // route has the same first 8 digits (spec: Path id collisions).
 func readPathID(o strict.Object, name string) (claimed []byte, digits int) {
 	text, given := o.WTF(name)

@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// A preflight payload of another generation is hashed as it is in every place that can hold
-// one, and the event names its generation.
+// A preflight payload of another generation is hashed as it is, wherever the record contains
+// it, and the event names its generation.
 func TestPreflightOfOtherGenerations(t *testing.T) {
 	for payload, want := range map[string]struct{ generation, form string }{
 		`{"question_state":{"a": 1},"quantifier":"ALL","policy_state":null}`: {"legacy", `{"policy_state":null,"quantifier":"ALL","question_state":{"a":1}}`},
@@ -45,5 +45,5 @@ func TestPreflightOfOtherGenerations(t *testing.T) {
 		require.Contains(t, inHex(StageHashes("preflight", "", []byte(payload))), hash)
 	}
 	r := parse(t, RunDAG, []byte(`{"dag":{"root":"`+zeros+`","nodes":[{"stage":"preflight","hash":"`+zeros+`"}],"preflight_payload":{"quantifier":"ALL"}}}`))
-	require.Equal(t, Mismatch, resultOf(r, "stage:preflight"), "a wrong hash is found too")
+	require.Equal(t, Mismatch, resultOf(r, "stage:preflight"), "a wrong hash is detected")
 }

@@ -6,8 +6,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// Question is the hash of a question in one mode. In a lookup it also has the resulting cache
-// key.
+// Question holds the hash of a question in one mode. In a lookup it also holds the resulting
+// cache key.
 type Question struct {
 	Mode, Hash, CacheKey string
 }

@@ -10,8 +10,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// readInteger reads an integer of any size in plain decimal, or nil if it is not given. If
-// count is true, the integer must not be negative.
+// readInteger decodes an integer of any size in plain decimal, or returns nil if it is not
+// given. If count is true, the integer must not be negative.
 func (r *Record) readInteger(o strict.Object, name string, count bool) []byte {
 	v := o.Member(name)
 	if !v.Given() {
@@ -37,7 +37,7 @@ func (r *Record) readCount(o strict.Object, name string) []byte {
 	return r.readInteger(o, name, true)
 }
 
-// readTimestamp reads an RFC 3339 time and returns it as it was sent, or nil if it is not
+// readTimestamp decodes an RFC 3339 time and returns it as it was sent, or nil if it is not
 // given.
 func readTimestamp(o strict.Object, name string) []byte {
 	text := o.Text(name, fields.MaxTimestamp)
@@ -51,9 +51,9 @@ func readTimestamp(o strict.Object, name string) []byte {
 	return text
 }
 
-// fitsEntry refuses a list that is too long for one event. bytes is the least that an element
-// takes in the event. The check comes before decoding, since a decoded element can take many
-// times its length in the request.
+// fitsEntry refuses a list that is too long for one event. bytes is the minimum that an
+// element takes in the event. The check comes before the elements are decoded, since a decoded
+// element can take many times its length in the request.
 func fitsEntry(o strict.Object, name string, list pyjson.Value, bytes int, advice string) bool {
 	most := fields.MaxEntry / bytes
 	if list.Len() <= most {
@@ -63,7 +63,7 @@ func fitsEntry(o strict.Object, name string, list pyjson.Value, bytes int, advic
 	return false
 }
 
-// Bounds with the names that decoding uses.
+// Limits of package fields, under the names that the decoders use.
 const (
 	maxName   = fields.MaxName
 	maxStage  = fields.MaxShort
@@ -74,7 +74,7 @@ const (
 // hexadecimal digits.
 func IsDigest(text []byte) bool { return rules.IsDigest(text) }
 
-// readProducer reads a producer. If it is given, it must have both members.
+// readProducer decodes a producer. If it is given, it must have both members.
 func (r *Record) readProducer(o strict.Object, name string) fields.Producer {
 	v := o.Member(name)
 	if !v.Given() {

@@ -1,9 +1,10 @@
-// Package record turns what a service posts into what the ledger stores. It decodes a record
-// strictly, recomputes every hash (spec: Hashes), compares each claim with the recomputed hash
-// (spec: Checks), and writes the event body up to the members that only the sequencer knows
-// (spec: Event body).
+// Package record turns a record that a service posts into an event that the ledger stores. It
+// decodes the record strictly, recomputes every hash (spec: Hashes), compares each claim with
+// the recomputed hash (spec: Checks), and writes the event body up to the members that only the
+// sequencer knows (spec: Event body).
 //
-// Each kind has one file, which decodes its requests. Package fields holds what its event says.
+// Each kind has one file, which decodes its requests. Package fields defines the contents of
+// its events.
 //
 // The package does no I/O and reads no clock.
 package record
@@ -53,7 +54,7 @@ type Record struct {
 	document *pyjson.Document
 	decoder  strict.Decoder
 	builder  pyjson.Builder
-	ipc      ipc // an IPC record
+	ipc      ipc // the fields of an IPC record
 	scratch  []byte
 	members  []byte // memory of ipc.Members
 	body     []byte // body of the event
@@ -74,7 +75,7 @@ type Limits struct {
 	Members *members.Secret
 }
 
-// For returns the limits for records of a ledger with that secret, which can be nil.
+// For returns l with the secret of payload members of a ledger, which can be nil.
 func (l Limits) For(members *members.Secret) Limits {
 	l.Members = members
 	return l
@@ -83,7 +84,7 @@ func (l Limits) For(members *members.Secret) Limits {
 // DefaultLimits returns the limits of a server that does not set its own.
 func DefaultLimits() Limits { return Limits{Labels: 32, LabelBytes: 128, Values: 1_000_000} }
 
-// NoLimits returns the limits for records that a server accepted before.
+// NoLimits returns the limits for records that a server has already accepted.
 func NoLimits() Limits {
 	return Limits{Labels: math.MaxInt, LabelBytes: math.MaxInt, Values: math.MaxInt}
 }
@@ -111,7 +112,7 @@ type Line struct {
 	// Exactly one of Record, Verb, and Validation is set.
 	Record     *Record
 	Verb       *Verb
-	Validation *PathValidation // a verb whose path's record must be looked up
+	Validation *PathValidation // a path validation; the path's latest record must still be looked up
 	// Key is the line's idempotency_key, or empty.
 	Key string
 }
@@ -122,8 +123,8 @@ const MaxKey = 1024
 // ParseLine decodes a line within the default limits. The error is a *strict.Error.
 func ParseLine(line []byte) (Line, error) { return DefaultLimits().ParseLine(line) }
 
-// ParseLine decodes `{"kind", "record", "idempotency_key"?}`. The record of a verb also says
-// what it is about: record_seq or, for a validation, project and path_id. The error is a
+// ParseLine decodes `{"kind", "record", "idempotency_key"?}`. The record of a verb also names
+// its target: record_seq or, for a validation, project and path_id. The error is a
 // *strict.Error.
 func (l Limits) ParseLine(line []byte) (Line, error) {
 	r := records.Get().(*Record)
@@ -174,12 +175,12 @@ func (r *Record) decodeLine() (verb Kind, key string, err error) {
 	return "", key, r.decode(kind, o.Member("record"), "/record")
 }
 
-// Release returns the record's memory to a pool. Afterwards neither the record nor anything
-// taken from it may be used.
+// Release returns the record's memory to a pool. After Release, the record and everything
+// obtained from it must not be used.
 func (r *Record) Release() {
 	r.document.Reset()
 	document, scratch, arena, body, members := r.document, r.scratch[:0], r.arena[:0], r.body[:0], r.members[:0]
-	clear(r.Contents) // they refer to the request
+	clear(r.Contents) // they alias the request
 	checks, contents, named, w := r.Checks[:0], r.Contents[:0], r.common.Contents[:0], r.builder
 	w.B = nil
 	*r = Record{document: document}
@@ -190,10 +191,10 @@ func (r *Record) Release() {
 	records.Put(r)
 }
 
-// maxPooled limits the buffers that a released record keeps, in bytes.
+// maxPooled limits the size of the buffers that a released record keeps, in bytes.
 const maxPooled = 1 << 20
 
-// decode fills r from v, which stands at pointer in the request.
+// decode fills r from v, which is at pointer in the request.
 func (r *Record) decode(kind Kind, v pyjson.Value, pointer string) error {
 	d := &r.decoder
 	r.Kind, r.pointer = kind, pointer
@@ -226,7 +227,7 @@ func (r *Record) decode(kind Kind, v pyjson.Value, pointer string) error {
 	return nil
 }
 
-// decodeCommon reads the members that every kind has.
+// decodeCommon decodes the members that every kind has.
 func (r *Record) decodeCommon(o strict.Object) {
 	c := &r.common
 	c.RunID = o.Identifier("run_id", maxName)
@@ -236,8 +237,8 @@ func (r *Record) decodeCommon(o strict.Object) {
 	c.Producer = r.readProducer(o, "producer")
 }
 
-// appendNormalised appends the normalised record. If whole is false, v is an object with known
-// members inside the record.
+// appendNormalised appends the normalised record. If whole is false, v is not the record but an
+// object with known members inside it.
 func (r *Record) appendNormalised(dst []byte, v pyjson.Value, whole bool) []byte {
 	dst = append(dst, '{')
 	start := len(dst)
@@ -252,7 +253,7 @@ func (r *Record) appendNormalised(dst []byte, v pyjson.Value, whole bool) []byte
 		}
 		dst = append(append(append(dst, '"'), text...), '"', ':') // known names need no escapes
 		if !whole {
-			quote := value.Kind() == pyjson.Integer && rules.IsVersion(string(text)) // it counts as its text
+			quote := value.Kind() == pyjson.Integer && rules.IsVersion(string(text)) // an integer version counts as its decimal text
 			if quote {
 				dst = append(dst, '"')
 			}

@@ -27,10 +27,10 @@ func ParseRedaction(seq uint64, body []byte) (*Verb, error) {
 	return parseVerb(ContentRedacted, f, body, func(o strict.Object) { f.Reason = readReason(o, "reason") }, "reason")
 }
 
-// Selection says which records a bulk request applies to (spec: Redactions; States).
+// Selection selects the records to which a bulk request applies (spec: Redactions; States).
 type Selection struct {
-	// Filter selects records by query parameters and their values. It is nil if Seqs selects
-	// them. Exactly one of the two is set.
+	// Filter maps query parameters that select records to their values. Exactly one of Filter and
+	// Seqs is not nil.
 	Filter map[string]string
 	Seqs   []uint64 // in any order, each once
 	DryRun bool
@@ -54,8 +54,8 @@ func readSelection(o strict.Object) Selection {
 	return s
 }
 
-// RedactionRequest asks to erase the content of many records, or asks what that would do
-// (spec: Redactions).
+// RedactionRequest is a request to erase the content of many records or, in a dry run, to report
+// what that would erase (spec: Redactions).
 type RedactionRequest struct {
 	Reason string
 	Selection
@@ -73,8 +73,8 @@ func ParseRedactionRequest(body []byte) (r *RedactionRequest, err error) {
 // maxFilters limits the parameters of a filter, as for those of a URL.
 const maxFilters = 64
 
-// readFilter reads an object with at least one parameter. Its values are strings and numbers
-// in plain decimal.
+// readFilter decodes an object with at least one parameter. Its values are strings, or numbers in
+// plain decimal.
 func readFilter(o strict.Object, name string) map[string]string {
 	v := o.Typed(name, pyjson.Object, "an object")
 	if !v.Given() {
@@ -107,7 +107,7 @@ func readFilter(o strict.Object, name string) map[string]string {
 	return values
 }
 
-// readSeqs reads a list of event numbers.
+// readSeqs decodes a list of event numbers.
 func readSeqs(o strict.Object, name string) []uint64 {
 	list := o.Array(name)
 	if !list.Given() {

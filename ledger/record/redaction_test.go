@@ -104,7 +104,7 @@ func FuzzSeqList(f *testing.F) {
 		if err != nil {
 			return
 		}
-		require.Equal(t, string(d.Root().AppendCanonical(nil, pyjson.Compact)), string(l.AppendJSON(nil)), "one list has one form")
+		require.Equal(t, string(d.Root().AppendCanonical(nil, pyjson.Compact)), string(l.AppendJSON(nil)), "each list has one encoding")
 		again := new(seqs.List)
 		for seq := range l.All() {
 			require.True(t, again.Add(seq))

@@ -23,7 +23,7 @@ type runDAG struct {
 
 	nodes      []node
 	dimensions []dimension // dimensions of the cache key, in the order in which the key joins them
-	evidence   [][]byte    // the ids of the evidence: computed ones, and claimed ones that differ
+	evidence   [][]byte    // evidence ids: the computed ones, and claimed ones that differ from them
 	roots      [][]byte    // roots of the documents in its sources
 	cited      [][]byte    // evidence ids that its lattice cites
 }
@@ -42,8 +42,8 @@ func (r *Record) RunShape() (shape, failureStage []byte) {
 	return shape, pyjson.AppendString(nil, f.FailureStage)
 }
 
-// decodeRunDAG reads a run-DAG, recomputes all that its content determines (spec: Run-DAG),
-// and checks it stage by stage.
+// decodeRunDAG decodes a run-DAG, recomputes everything that its content determines (spec:
+// Run-DAG), and checks it stage by stage.
 func (r *Record) decodeRunDAG(d *strict.Decoder, v pyjson.Value, pointer string) {
 	o := d.Object(v, pointer, "run_id", "dag", "inputs", "reject_inputs", "question", "question_mode",
 		"answer_text", "messages", "policy", "verifier_policy", "source_roots", "evidence", "cache_dimensions",
@@ -79,7 +79,7 @@ func (r *Record) decodeRunDAG(d *strict.Decoder, v pyjson.Value, pointer string)
 	g.finish(claimed, claimedRoot, dimensions, cacheKey)
 }
 
-// decodeDAG reads the DAG that the service built.
+// decodeDAG decodes the DAG that the service built.
 func (g *runDAG) decodeDAG(o strict.Object) (nodes []node, root []byte) {
 	v := o.Member("dag")
 	if !v.Given() {
@@ -170,8 +170,8 @@ type baseClaim struct {
 	repeated []byte // the dimension of the same name, unless hash comes from there
 }
 
-// claimOf returns the claim in inputs or reject_inputs, or else the hash of the claimed stage,
-// or else the cache dimension.
+// claimOf returns the claim of a base hash. It looks first in inputs or reject_inputs, then at
+// the hash of the claimed stage, and then at the cache dimension.
 func claimOf(name string, stage []byte, arguments, dimensions strict.Object) baseClaim {
 	dimension := dimensions.Hash(name)
 	if claim := arguments.Hash(name); claim != nil {
@@ -191,8 +191,8 @@ func (g *runDAG) checkRepeated(name string, claimed, effective []byte, fromConte
 	g.r.check("cache_dimensions."+name, claimed, effective)
 }
 
-// preflightHash returns the hash of the payload in inputs or reject_inputs, or else in the
-// DAG. If both have a payload, a check compares them.
+// preflightHash returns the hash of the payload in inputs or reject_inputs or, if they have
+// none, in the DAG. If both have a payload, a check compares them.
 func (g *runDAG) preflightHash(o, arguments strict.Object) []byte {
 	computed := g.r.preflightHash(arguments)
 	dag := o.Inner("dag", o.Member("dag"))
@@ -289,7 +289,7 @@ func (g *runDAG) evidenceMapRoot(o strict.Object) []byte {
 	return g.r.hex(rules.EvidenceMapRoot(ids))
 }
 
-// evidencePrefix begins the names of the checks of evidence.
+// evidencePrefix is the prefix of the names of the checks of evidence.
 const evidencePrefix = "evidence/"
 
 // evidenceID returns the id of element i of the evidence. It checks the claims of the element:
@@ -323,8 +323,8 @@ func (g *runDAG) evidenceID(o strict.Object, v pyjson.Value, i int) []byte {
 	return id
 }
 
-// found returns the distinct texts of the lists that pass is, sorted. It returns nil if there
-// are more than fields.MaxFound.
+// found returns the distinct texts of the lists for which is returns true, sorted. It returns
+// nil if there are more than fields.MaxFound.
 func found(is func([]byte) bool, lists ...[][]byte) [][]byte {
 	all := slices.DeleteFunc(slices.Concat(lists...), func(text []byte) bool { return !is(text) })
 	slices.SortFunc(all, bytes.Compare)

@@ -64,8 +64,8 @@ func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
 	g.checkLattice(in.Member("parsed_lattice"))
 }
 
-// answerText returns the answer_text of inputs or reject_inputs, or else of the record. If
-// both are given, they must be equal.
+// answerText returns the answer_text of inputs or reject_inputs or, if they have none, of the
+// record. If both are given, they must be equal.
 func answerText(o strict.Object, record strict.Object, text []byte, given bool) ([]byte, bool) {
 	own, hasOwn := o.WTF("answer_text")
 	if hasOwn && given && string(own) != string(text) {
@@ -77,7 +77,7 @@ func answerText(o strict.Object, record strict.Object, text []byte, given bool) 
 	return text, given
 }
 
-// decodeLabels reads the texts that label a run. The hashes cover them in WTF-8. The event
+// decodeLabels decodes the texts that label a run. The hashes cover them in WTF-8. The event
 // contains those that are short and valid UTF-8.
 func (g *runDAG) decodeLabels(in strict.Object) {
 	g.AuditMode = eventText(in.RequiredWTF("audit_mode"))
@@ -171,7 +171,7 @@ func (g *runDAG) buildReject(o, in strict.Object, answer []byte, hasAnswer bool)
 	g.checkVerdict(rules.BrokenRejectionRules(g.AuditMode))
 }
 
-// adopt takes the claimed nodes of a run without inputs. It recomputes each node whose content
+// adopt uses the claimed nodes of a run without inputs. It recomputes each node whose content
 // is in the record.
 func (g *runDAG) adopt(claimed []node, answer []byte, hasAnswer bool) {
 	seen := make(map[string]bool, len(claimed))
@@ -238,7 +238,7 @@ func (r *Record) preflightHash(o strict.Object) []byte {
 	return r.hex(rules.PreflightHash(v))
 }
 
-// decodeDimensions reads cache_dimensions. It returns an empty object if they are not given.
+// decodeDimensions decodes cache_dimensions. It returns an empty object if they are not given.
 func (g *runDAG) decodeDimensions(o strict.Object) strict.Object {
 	v := o.Member("cache_dimensions")
 	if !v.Given() {
@@ -249,8 +249,8 @@ func (g *runDAG) decodeDimensions(o strict.Object) strict.Object {
 	return dims
 }
 
-// readDimensions reads the dimensions. All are required except the last and the one named
-// optional. An optional dimension that is missing keeps its position.
+// readDimensions decodes the dimensions. All are required except the last one and the one
+// named optional. An optional dimension that is missing keeps its position.
 func (g *runDAG) readDimensions(dims strict.Object, optional string) {
 	for i, name := range rules.Dimensions {
 		if !dims.Member(name).Given() {
@@ -274,7 +274,7 @@ func (g *runDAG) readDimensions(dims strict.Object, optional string) {
 	}
 }
 
-// version reads a version in the cache key. An integer counts as its decimal text.
+// version decodes a version in the cache key. An integer counts as its decimal text.
 func (g *runDAG) version(dims strict.Object, name string) []byte {
 	if dims.Member(name).Kind() == pyjson.Integer {
 		return g.r.readInteger(dims, name, false)

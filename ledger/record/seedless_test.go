@@ -18,7 +18,7 @@ func TestSeedlessInputHash(t *testing.T) {
 	const axesForm = `{"axes": {"mood": {"label": "calm", "score": 1.0}}, "policy_hash": "p", "world_id": "w"}`
 	for name, c := range map[string]struct {
 		members string
-		form    string // empty: there is none
+		form    string // empty means that there is no seedless hash
 	}{
 		"in the middle":                 {`"payload":{"z":[1,0.50],"seed":7,"a":{"seed":7}}`, `{"a": {"seed": 7}, "z": [1, 0.5]}`},
 		"the first":                     {`"payload":{"z":1,"seed":7}`, `{"z": 1}`},

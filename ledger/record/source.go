@@ -6,8 +6,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// ParseRegistration decodes `{"chunk_hashes"?, "title"?, "reason"?}` for a source. Its id is
-// valid UTF-8 of at most fields.MaxSourceID bytes. Without chunk_hashes, the chunks of the source are
+// ParseRegistration decodes `{"chunk_hashes"?, "title"?, "reason"?}` for a source. sourceID is valid
+// UTF-8 of at most fields.MaxSourceID bytes. Without chunk_hashes, the chunks of the source are
 // unknown; an empty list means that it has none. The error is a *strict.Error.
 func ParseRegistration(sourceID string, body []byte) (*Verb, error) {
 	f := &fields.Source{ID: []byte(sourceID)}
@@ -17,7 +17,7 @@ func ParseRegistration(sourceID string, body []byte) (*Verb, error) {
 	}, "chunk_hashes", "title", "reason")
 }
 
-// ParseRevocation decodes `{"reason"?}`, or an empty body, for a source. The id is as for
+// ParseRevocation decodes `{"reason"?}`, or an empty body, for a source. sourceID is as for
 // ParseRegistration. The error is a *strict.Error.
 func ParseRevocation(sourceID string, body []byte) (*Verb, error) {
 	if len(body) == 0 {
@@ -27,8 +27,8 @@ func ParseRevocation(sourceID string, body []byte) (*Verb, error) {
 	return parseVerb(SourceRevoked, f, body, func(o strict.Object) { f.Reason = o.Text("reason", maxReason) }, "reason")
 }
 
-// readChunkHashes reads a list of distinct chunk hashes (spec: Citation hashes). The result
-// does not alias the request.
+// readChunkHashes decodes a list of distinct chunk hashes (spec: Citation hashes). The result does
+// not alias the request.
 func readChunkHashes(o strict.Object, name string) (hashes [][]byte, given bool) {
 	list := o.Array(name)
 	if !list.Given() {

@@ -35,8 +35,8 @@ func readStateChange(o strict.Object, f *fields.StateChange) {
 	f.State, f.Reason, f.Origin = readState(o, "state"), readReason(o, "reason"), ReadOrigin(o)
 }
 
-// StateRequest asks to change the state of many records, or asks what that would do (spec:
-// States).
+// StateRequest is a request to change the state of many records or, in a dry run, to report what
+// that would change (spec: States).
 type StateRequest struct {
 	State State
 	Selection

@@ -14,17 +14,18 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// withUsage makes a good IPC record with that usage, and parses `{"usage":…}` from its event.
+// withUsage parses a good IPC record with that usage, and returns the record and `{"usage":…}`
+// from its event.
 func withUsage(t *testing.T, usage string) (*Record, pyjson.Value) {
 	t.Helper()
 	r := parse(t, IPCRecord, []byte(strings.Replace(goodIPC, `"o"`, `"o","usage":`+usage, 1)))
 	var d pyjson.Document
-	// The event is parsed as it stands in a receipt, one bracket deeper.
+	// The event is parsed as it appears in a receipt, one bracket deeper.
 	require.NoError(t, d.Parse([]byte(`{"event":`+string(AppendSuffix(r.AppendBody(nil, Event{}), 1, time.Unix(0, 0)))+`}`)))
 	return r, d.Root().Member("event").Member("record")
 }
 
-// Usage of figures only is in the event, up to each bound.
+// Usage that consists only of figures is in the event, up to each bound.
 func TestFiguresOfUsageAreInTheEvent(t *testing.T) {
 	for _, usage := range []string{
 		`{}`,
@@ -73,7 +74,7 @@ func TestOtherUsageIsContent(t *testing.T) {
 	}
 }
 
-// Hashes do not depend on usage.
+// No hash covers usage.
 func TestUsageIsInNoHash(t *testing.T) {
 	without := string(parse(t, IPCRecord, []byte(goodIPC)).HashesJSON())
 	for _, usage := range []string{`null`, `{"n":1}`, `{"n":"one"}`} {
@@ -82,14 +83,14 @@ func TestUsageIsInNoHash(t *testing.T) {
 	}
 }
 
-// usageOf makes usage of that many bytes in canonical form.
+// usageOf returns usage of that many bytes in canonical form.
 func usageOf(size int) string {
 	const empty = `{"a":[]}`
 	digits := size - len(empty)
 	return `{"a":[` + strings.Repeat("1,", (digits-1)/2) + strings.Repeat("1", digits-(digits-1)/2*2) + `]}`
 }
 
-// nested makes usage with that many nested brackets.
+// nested returns usage with that many nested brackets.
 func nested(brackets int) string {
 	return `{"a":` + strings.Repeat("[", brackets-1) + strings.Repeat("]", brackets-1) + `}`
 }

@@ -35,7 +35,7 @@ func (r *ValidationRequest) read(o strict.Object) {
 	r.ContentFingerprint, r.Origin = o.Fingerprint("content_fingerprint"), ReadOrigin(o)
 }
 
-// PathValidation is a line of a batch that asks for the validation of one path.
+// PathValidation is a line of a batch that requests the validation of one path.
 type PathValidation struct {
 	Project, PathID string
 	ValidationRequest
@@ -49,8 +49,8 @@ func parseValidationLine(line []byte) (*PathValidation, error) {
 	}, append([]string{"project", "path_id"}, validationNames...)...)
 }
 
-// Of returns the verb that validates one path. It takes the fingerprint and the build from
-// path, unless the request names them.
+// Of returns the verb that validates one path. Unless the request names the fingerprint and
+// the build, they come from path.
 func (r *ValidationRequest) Of(path CurrentPath) *Verb {
 	f := &fields.Validation{Project: []byte(path.Project), PathID: []byte(path.PathID), RecordSeq: path.RecordSeq,
 		Validated: r.Validated, Reason: r.Reason, Origin: r.Origin,

@@ -29,7 +29,7 @@ func TestBadInputIsReported(t *testing.T) {
 	for _, c := range []struct {
 		kind      Kind
 		good      string
-		from, to  string // the part that changes, and its new form
+		from, to  string // the part that changes, and its replacement
 		malformed bool
 		pointer   string
 	}{
@@ -187,8 +187,8 @@ func TestLargeSetIsRefused(t *testing.T) {
 	require.NoError(t, CheckSize(r.AppendRefusal(nil, Event{Actor: "a", Ledger: "l"}, RefusedMismatch, 0)))
 }
 
-// A list that cannot fit one event is refused before its elements are decoded. A list that
-// fits is not.
+// A list that is too long for one event is refused before its elements are decoded. A list
+// that fits is accepted.
 func TestListsThatFitNoEvent(t *testing.T) {
 	zero := strings.Repeat("0", 64)
 	list := func(element string, n int) string {
@@ -237,7 +237,8 @@ func TestIncompleteChainIsNoRun(t *testing.T) {
 	}
 }
 
-// If the seed or the environment is missing, the hash that needs it is the claimed one.
+// If the seed or the environment is missing, the effective hash that needs it is the claimed
+// one.
 func TestClaimsOfACompleteChainStand(t *testing.T) {
 	body := strings.Replace(goodIPC, `{"seed":1}`, `{}`, 1)
 	r := parse(t, IPCRecord, []byte(`{"ipc_id":"`+zeros+`","ipc_id_advanced":"`+zeros+`",`+body[1:]))
@@ -266,7 +267,7 @@ func TestRepeatedStages(t *testing.T) {
 	require.NoError(t, d.Parse(AppendSuffix(r.AppendBody(nil, Event{}), 1, time.Unix(0, 0))))
 }
 
-// The answer of a rejected run can be given outside of reject_inputs.
+// The answer of a rejected run can be given outside reject_inputs.
 func TestAnswerOfARejectedRun(t *testing.T) {
 	const arguments = `"question_hash":"` + zeros + `","preflight_hash":"` + zeros + `","rejection_reason":"r"`
 	within := parse(t, RunDAG, []byte(`{"reject_inputs":{`+arguments+`,"answer_text":"Sorry."}}`))

@@ -135,7 +135,7 @@ func TestVectorsRunDAG(t *testing.T) {
 				if len(c.Field) > len(rules.StagePrefix) && c.Field[:len(rules.StagePrefix)] == rules.StagePrefix {
 					want := Match
 					if given[strings.TrimPrefix(c.Field, rules.StagePrefix)] {
-						want = Claimed // the arguments have a hash but not its content
+						want = Claimed // the arguments contain a hash but not its content
 					}
 					require.Equal(t, want, c.Result, c.Field)
 					stages++
@@ -266,7 +266,7 @@ func TestVectorsRunDAGParts(t *testing.T) {
 	}
 }
 
-// rows returns pinned chunks in the form of their JSON.
+// rows returns pinned chunks as JSON, in the format of the vectors.
 func rows(chunks []rules.Chunk) []byte {
 	w := &pyjson.Builder{B: []byte("[")}
 	for i, c := range chunks {

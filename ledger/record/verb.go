@@ -16,7 +16,7 @@ type Verb struct {
 	// requests are the same if their kind and digest are equal (spec: Record digest;
 	// Idempotency). The event contains everything that Digest covers.
 	Digest Hash
-	// RecordSeq is the record that a verb in a batch is about.
+	// RecordSeq is the record that a verb in a batch changes or describes.
 	RecordSeq uint64
 
 	fields fields.Verb
@@ -36,8 +36,8 @@ func parseVerb(kind Kind, f fields.Verb, body []byte, read func(o strict.Object)
 }
 
 // parseRequest decodes a request, which is the whole text or one member of it. The request is
-// an object with known members only. What read takes from it stays valid. The error is a
-// *strict.Error.
+// an object with known members only. Values that read obtains from the request stay valid. The
+// error is a *strict.Error.
 func parseRequest(text []byte, member string, read func(o strict.Object), known ...string) error {
 	var document pyjson.Document
 	if err := document.ParseWithin(bytes.Clone(text), DefaultLimits().Values); err != nil {
@@ -114,7 +114,7 @@ func (v *Verb) AppendRefusal(dst []byte, e Event, first uint64) []byte {
 
 var originNames = []string{"original_actor", "timestamp"}
 
-// ReadOrigin reads the members original_actor and timestamp.
+// ReadOrigin decodes the members original_actor and timestamp.
 func ReadOrigin(o strict.Object) fields.Origin {
 	return fields.Origin{OriginalActor: o.Identifier("original_actor", maxName), Timestamp: readTimestamp(o, "timestamp")}
 }

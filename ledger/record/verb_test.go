@@ -61,7 +61,7 @@ func TestVerbEvents(t *testing.T) {
 	for _, c := range []struct {
 		kind           Kind
 		target, body   string
-		asked, present string // what the digest covers; what the event's record contains
+		asked, present string // asked is what the digest covers, present what the event's record contains
 	}{
 		{RecordStateChanged, "1234", `{"state":"stale","reason":"the model was\n withdrawn"}`,
 			`{"reason":"the model was\n withdrawn","record_seq":4,"state":"stale"}`,
@@ -121,8 +121,8 @@ func TestPathWithoutFingerprint(t *testing.T) {
 	require.Contains(t, string(v.AppendBody(nil, Event{})), `"content_fingerprint":null,`)
 }
 
-// Two requests are the same if they ask for the same change of the same target, however they
-// are spelled and whatever the ledger's state is.
+// Two requests are the same if they request the same change of the same target, however they
+// are written and whatever the ledger's state is.
 func TestDigestsOfVerbs(t *testing.T) {
 	v := verb(t, RecordStateChanged, "1", goodVerbs[RecordStateChanged])
 	require.Equal(t, v.Digest, verb(t, RecordStateChanged, "1", "{ \"reason\" : \"\\u0072\",\n\"state\":\"stale\"}").Digest)
@@ -267,7 +267,7 @@ func TestKindsWithAState(t *testing.T) {
 	require.ElementsMatch(t, []Kind{IPCRecord, RunDAG}, with)
 }
 
-// The event contains everything that the request asks for. The request's digest can be
+// The event contains everything that the request contains. The request's digest can be
 // computed from the event.
 func TestVerbDigestFollowsFromTheEvent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -361,7 +361,7 @@ func randomRequest(t *rapid.T, kind Kind) string {
 	return string(b.B)
 }
 
-// A line of a batch has the same effect as a request of its own.
+// A line of a batch has the same effect as a separate request.
 func TestVerbsAreLines(t *testing.T) {
 	for kind, body := range map[Kind]string{
 		RecordStateChanged: `"state":"stale","reason":"so","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"`,
@@ -435,8 +435,7 @@ func TestStateRequests(t *testing.T) {
 	}
 }
 
-// FuzzVerb checks that every input is accepted or refused. An accepted one makes a canonical
-// event body.
+// FuzzVerb checks that every input is either refused or makes a canonical event body.
 func FuzzVerb(f *testing.F) {
 	for i, kind := range verbKinds {
 		f.Add(uint8(i), "s#4/é", []byte(goodVerbs[kind]))

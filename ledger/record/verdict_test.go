@@ -22,7 +22,7 @@ func verdictOf(r *Record) (broken []string) {
 	return broken
 }
 
-// A verdict that no run can have is accepted, and a check names each rule that it breaks.
+// A verdict that no run can have is accepted, but a check names each rule that it breaks.
 func TestImpossibleVerdictsAreInconsistent(t *testing.T) {
 	run := func(mode string, sources, quotes, verified int, more string) string {
 		return fmt.Sprintf(`{"inputs":{"question_hash":"%[1]s","context_root":"%[1]s","conversation_hash":"%[1]s","answer_text":"a","audit_mode":%[2]q,"verifier_method":"v","n_quotes":%[3]d,`+
@@ -43,7 +43,7 @@ func TestImpossibleVerdictsAreInconsistent(t *testing.T) {
 		run("UNGROUNDED", 1, 10, 9, "") + "}":                                           nil,
 		strings.TrimSuffix(run("STRICT", 1, 3, 3, lattice(`"`+id+`"`)), "}") + evidence: nil,
 		strings.TrimSuffix(run("STRICT", 1, 3, 3, lattice(`"`+id+`","Edeadbeef"`)), "}") + evidence:                               {"lattice_without_evidence inconsistent"},
-		run("STRICT", 1, 3, 3, lattice(`"Edeadbeef"`)) + "}":                                                                      nil, // there is no evidence to compare with
+		run("STRICT", 1, 3, 3, lattice(`"Edeadbeef"`)) + "}":                                                                      nil, // there is no evidence to compare the lattice with
 		`{"reject_inputs":{"question_hash":"` + zeros + `","preflight_payload":{},"rejection_reason":"r","audit_mode":"STRICT"}}`: {"strict_rejected inconsistent"},
 		`{"reject_inputs":{"question_hash":"` + zeros + `","preflight_payload":{},"rejection_reason":"r"}}`:                       nil,
 	} {

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An integer that is a version counts as its decimal text: in the cache key, in the event, and
-// in the digest.
+// An integer version counts as its decimal text: in the cache key, in the event, and in the
+// digest.
 func TestIntegersAsVersions(t *testing.T) {
 	body := func(version string) *Record {
 		dimensions := ""
@@ -28,7 +28,7 @@ func TestIntegersAsVersions(t *testing.T) {
 }
 
 // Fingerprints under a hash_version that the ledger does not compute are claims, even if the
-// content is given, and no claim is wrong.
+// content is given. Such claims never count as wrong.
 func TestOtherHashVersions(t *testing.T) {
 	r := parse(t, PathFingerprint, []byte(`{"project":"p","route":["Start"],"path_id":"a6122a65","content":"A door.","hash_version":"adr-005",`+
 		`"content_fingerprint":"0123456789abcdef","raw_content_fingerprint":"`+zeros+`"}`))

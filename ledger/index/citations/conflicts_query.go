@@ -102,7 +102,7 @@ func conflictAt(v *index.View, chunkHash string, below uint64) (Conflict, error)
 	return c, nil
 }
 
-// add adds the new sources of one set.
+// add adds the sources that one set added to the chunk.
 func (c *Conflict) add(r rowstore.Version) error {
 	var count uint64
 	values := rowstore.ValueReader{Rest: r.Value}
@@ -118,9 +118,9 @@ func (c *Conflict) add(r rowstore.Version) error {
 	return nil
 }
 
-// ConflictsOf returns the chunks that the citation set at seq and earlier sets cite under
-// several sources, in the order of the set. It returns storage.ErrNotFound if the event is of
-// another kind.
+// ConflictsOf returns the chunks that both the citation set at seq and earlier sets cite,
+// under several sources, in the order of the set. It returns storage.ErrNotFound if the event
+// is of another kind.
 func ConflictsOf(ctx context.Context, v *index.View, seq uint64) ([]Conflict, error) {
 	set, err := Get(ctx, v, seq)
 	if err != nil {

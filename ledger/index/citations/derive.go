@@ -111,7 +111,7 @@ func (f *deriver) citesUnregistered(set *event.CitationSet) bool {
 	return false
 }
 
-// newSources collects the chunks to which a set adds sources, together with these sources.
+// newSources collects the sources that a set adds, by chunk.
 type newSources struct {
 	fold      *deriver
 	seq       uint64
@@ -121,7 +121,7 @@ type newSources struct {
 }
 
 // newChunk is the new version of a chunk in chunkSources: the number of its sources, and the
-// ids of those that the event adds.
+// ids of the sources that the event adds.
 type newChunk struct {
 	sources uint64
 	ids     []byte

@@ -67,8 +67,8 @@ type LostChunk struct {
 	Registration uint64 // the event that registered the source
 }
 
-// LostChunks returns the chunks that a set cites but that their sources no longer have, each
-// once, in the order of the set.
+// LostChunks returns the chunks that a set cites but that the current registrations of their
+// sources no longer list. Each chunk appears once, in the order of the set.
 func LostChunks(v *index.View, set *Set) (lost []LostChunk, err error) {
 	sources, seen := make(map[string]Source), make(map[pair]bool)
 	for _, c := range set.Citations {
@@ -105,8 +105,9 @@ type Reregistration struct {
 	A, B     uint64 // the registrations as of the two sets
 }
 
-// Reregistrations returns the sources that either set cites and whose registered chunks differ
-// between the two sets. It leaves out a source that has no list of chunks as of either set.
+// Reregistrations returns the sources that either set cites and whose registered chunks
+// changed between the two sets. It leaves out a source that had no list of chunks at the time
+// of either set.
 func Reregistrations(v *index.View, a, b *Set) (changed []Reregistration, err error) {
 	seen := make(map[string]bool)
 	for _, set := range []*Set{a, b} {
@@ -133,7 +134,7 @@ func Reregistrations(v *index.View, a, b *Set) (changed []Reregistration, err er
 }
 
 // listBelow returns the registration of a source before event below, and the identity of the
-// chunks that it lists. seq is 0 if there is no such list.
+// list of its chunks. seq is 0 if there is no such list.
 func listBelow(v *index.View, source rowstore.Identity, below uint64) (seq uint64, list rowstore.Identity, err error) {
 	seq, value, found, err := v.NewestBelow(sourceStates, source[:], below)
 	if err != nil || !found {

@@ -13,10 +13,10 @@ const (
 	// conflictList: the seq (8, inverted) of the set that added a second source to a chunk,
 	// and a number (4) that distinguishes chunks of one set.
 	conflictList rowstore.Dimension = 0x30
-	// supersessions: a source, the seq (8, inverted) of the event that superseded chunks of
-	// it, and a number (4) that distinguishes the chunks.
+	// supersessions: a source, the seq (8, inverted) of the event that superseded some of its
+	// chunks, and a number (4) that distinguishes the chunks.
 	supersessions rowstore.Dimension = 0x31
-	// freshChunks: a source and a chunk that fresh sets cite.
+	// freshChunks: a source and a chunk of it that fresh sets cite.
 	freshChunks rowstore.Dimension = 0x32
 
 	// sourceStates: a source; its last registration or revocation.

@@ -70,8 +70,8 @@ func (f *deriver) sourceState(source rowstore.Identity) (s sourceState, seq uint
 	return s, seq, found
 }
 
-// unlisted reports whether the current registration of a source has a list that lacks the
-// chunk.
+// unlisted reports whether the current registration of a source lists chunks, but not this
+// one.
 func (f *deriver) unlisted(source, chunk rowstore.Identity) bool {
 	state, registration, found := f.sourceState(source)
 	if !found || state.listed == 0 {

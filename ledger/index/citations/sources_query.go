@@ -72,8 +72,8 @@ func readSource(ctx context.Context, v *index.View, s Source) (SourceDetail, eve
 	return SourceDetail{Source: s, Time: e.Time, Title: index.TextOf(decoded.Title), Reason: index.TextOf(decoded.Reason)}, decoded, nil
 }
 
-// Sources returns the sources that are or were registered, without their chunks. The latest
-// first registration comes first.
+// Sources returns the sources that are or were registered, without their chunks. The source
+// that was first registered most recently comes first.
 func Sources(ctx context.Context, v *index.View, page index.Page) ([]SourceDetail, []byte, error) {
 	return rowstore.FillBackwards(v.Reader, sourceList, listRow, page, func(r rowstore.Version) (*SourceDetail, error) {
 		s, _, err := SourceByID(v, string(r.Value))

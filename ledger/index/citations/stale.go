@@ -14,9 +14,9 @@ import (
 
 // A set that cites a chunk of a source becomes stale when the chunk is superseded later. That
 // happens if a later set cites the source at the same place without the chunk, or if the
-// source is registered with a list that lacks the chunk. A set that cites a chunk which the
-// current list lacks is stale at once. A later set that cites the chunk again is fresh until
-// the chunk is superseded again.
+// source is registered with a list that lacks the chunk. A set is stale at once if it cites a
+// chunk that the current list lacks. A later set that cites the chunk again is fresh until the
+// chunk is superseded again.
 
 // Ways in which a chunk of a source is superseded.
 const (
@@ -65,9 +65,9 @@ func (s *superseding) supersede(p pair, how, to uint64) {
 	f.Counters.Add(counters.SeriesOf(counters.StaleChunksTotal), 1)
 }
 
-// supersedeUnlisted supersedes the chunks of a source that sets cite but the list lacks, as
-// many as fit into the batch. It returns ErrUnfinished if some are left. All earlier events,
-// and the earlier parts of this one, must be stored.
+// supersedeUnlisted supersedes the chunks of a source that sets cite but the list lacks. It
+// stops when the batch is full, and then returns ErrUnfinished. All earlier events, and the
+// earlier parts of this one, must be stored.
 func (f *deriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed map[rowstore.Identity]bool) (err error) {
 	s := superseding{fold: f, seq: seq}
 	if s.n, err = f.supersededCount(source, seq); err != nil {
@@ -138,7 +138,7 @@ func (s *superseding) updatePlaces(set *event.CitationSet) {
 }
 
 // replace writes the sorted chunks at a place of a source, and supersedes the chunks that were
-// there before and no longer are.
+// there before and are not there any more.
 func (s *superseding) replace(place, source rowstore.Identity, chunks []byte) {
 	f := s.fold
 	_, value, found := f.Rows.Newest(places, place[:])

@@ -60,8 +60,9 @@ func Stale(ctx context.Context, v *index.View, source string, page index.Page) (
 	return rows, nil, nil
 }
 
-// appendStale appends the citations before event below that one supersession made stale, up to
-// the budget. If next is not 0, the budget was spent, and citations before event next remain.
+// appendStale appends the citations before event below that one supersession made stale, until
+// the budget is spent. If next is not 0, the budget is spent and citations before event next
+// remain.
 func appendStale(ctx context.Context, v *index.View, rows []StaleCitation, source string, by uint64, one *supersession, below uint64, b *rowstore.Budget) (_ []StaleCitation, next uint64, err error) {
 	id := rowstore.Identify([]byte(sourceChunkName), []byte(source), one.chunk)
 	for r, err := range v.Descend(records.Postings, id[:], below) {

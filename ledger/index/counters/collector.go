@@ -10,7 +10,7 @@ type collector struct {
 
 // NewCollector returns a collector of the metrics that are derived from the log (spec: Metrics
 // derived from the log). At each scrape it calls followers, which returns one follower for
-// each ledger. All values of a ledger are as of one size, which is exported too.
+// each ledger. All values of a ledger are as of one tree size, which is also exported.
 func NewCollector[S Source](followers func() []S) prometheus.Collector {
 	c := &collector{
 		sources: func(yield func(Source) bool) {

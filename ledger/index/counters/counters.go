@@ -8,7 +8,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Counters are the counters of one ledger during a fold. They belong to the follower's
+// Counters holds the counters of one ledger during a fold. It belongs to the follower's
 // goroutine.
 type Counters struct {
 	Readings
@@ -27,7 +27,7 @@ type counter struct {
 }
 
 // Readings are the values of all counters at one tree size, in the order of their first use.
-// Readings that Published returned never change.
+// The Readings that Published returns never change.
 type Readings struct {
 	series []Series
 	values []uint64
@@ -61,7 +61,7 @@ func (c *Counters) place(s Series) int {
 	return at
 }
 
-// setAt sets the counter at a position.
+// setAt sets the counter at a position to n.
 func (c *Counters) setAt(at int, n uint64) {
 	c.values[at] = n
 	if !c.own[at].changed {
@@ -90,7 +90,7 @@ func (c *Counters) Add(s Series, n uint64) {
 	c.setAt(at, c.values[at]+n)
 }
 
-// Set sets a counter.
+// Set sets a counter to n.
 func (c *Counters) Set(s Series, n uint64) { c.setAt(c.place(s), n) }
 
 // Write adds the changed counters to the batch.

@@ -91,13 +91,13 @@ type Series struct {
 	Labels [maxLabels]string
 }
 
-// Counts are the counters of one ledger. Label values come from fixed sets, whatever clients
-// send.
+// Counts are the counters of one ledger. Label values come from fixed sets, so clients cannot
+// add to them.
 type Counts map[Series]uint64
 
-// NewCounts returns the counters of an empty log. Series with known labels begin with 0, so
-// that a rate shows their first increment. Series with known labels are those of records, of
-// refusals, of metrics without labels, and those in begin.
+// NewCounts returns the counters of an empty log. Counters whose labels are known in advance
+// begin with 0, so that a rate shows their first increment. These are the counters of records,
+// of refusals, of metrics without labels, and those in begin.
 func NewCounts(begin []Series) Counts {
 	c := make(Counts)
 	for _, kind := range record.Kinds {
@@ -136,7 +136,7 @@ type pending struct {
 	events uint64 // number of events to be counted
 }
 
-// CountEvent counts an event by its kind and checks. It can hold the event back until
+// CountEvent counts an event by its kind and checks. The counters can lack the event until
 // FlushPending is called.
 func (c *Counters) CountEvent(e *event.Event) {
 	if e.Kind == c.pending.kind && bytes.Equal(e.Checks.Raw(), c.pending.checks) {
@@ -178,7 +178,7 @@ func brokenRule(name, check pyjson.Value) (rule []byte, broken bool) {
 	return rule, broken && string(check.Member("result").Text()) == string(record.Inconsistent)
 }
 
-// FlushPending adds to the counters the events that CountEvent has held back.
+// FlushPending adds the events that CountEvent has not yet counted to the counters.
 func (c *Counters) FlushPending() {
 	a := &c.pending
 	if a.events == 0 {

@@ -9,9 +9,9 @@ import (
 
 const maxTotals = 256
 
-// Cache keeps the totals of queries, each at the size of its latest request.
-// Counting them costs as much as reading all pages. The totals at one size never change. The
-// zero Cache is empty; a nil *Cache keeps nothing. It is safe for concurrent use.
+// Cache caches the totals of queries, each at the size of its latest request. Counting them costs as
+// much as reading all pages. The totals at one size never change. The zero Cache is empty; a nil
+// *Cache caches nothing. It is safe for concurrent use.
 type Cache struct {
 	mu   sync.Mutex // guards the fields below; held briefly
 	kept map[totalsKey]Totals
@@ -23,8 +23,8 @@ type totalsKey struct {
 	query  Query
 }
 
-// Of returns the totals of a query of a ledger. If totals at a size close to the view's are cached, it
-// continues from them. A nil Cache counts them all.
+// Of returns the totals of a query of a ledger. If the cache has totals at a size close to the view's,
+// Of counts only the difference. A nil Cache counts everything.
 func (c *Cache) Of(ctx context.Context, ledger string, v *index.View, query Query) (Totals, error) {
 	if c == nil {
 		return Count(ctx, v, query, nil)
@@ -51,7 +51,7 @@ func (c *Cache) find(key totalsKey) *Totals {
 	return nil
 }
 
-// keep caches totals. If the cache is full, it evicts the oldest.
+// keep caches totals. If the cache is full, keep evicts the oldest.
 func (c *Cache) keep(key totalsKey, totals Totals) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -35,12 +35,12 @@ func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 
 // writeConditions adds the first run of a combination to the lists of its temperature,
 // max_tokens, and seed, and of its payload members. For all other variables, the versions of
-// groups contain this list.
+// groups contain such a list.
 func (f *deriver) writeConditions(seq uint64, ipc *event.IPC) {
 	for at, variable := range [...]struct {
 		name   string
 		value  []byte
-		listed bool // there are few different values, so the index lists them
+		listed bool // only few values are possible, so the index always lists them
 	}{{temperatureName, ipc.Temperature, true}, {maxTokensName, ipc.MaxTokens, true}, {seedName, ipc.Seed, false}} {
 		if variable.value == nil || !f.groups.IsFirst(inputIn(variable.name)) {
 			continue

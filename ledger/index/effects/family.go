@@ -15,8 +15,8 @@ const (
 	// conditions: identity of a variable and its value; one empty version for each combination
 	// with that value, written by its first run.
 	conditions rowstore.Dimension = 0x83
-	// memberConditions: the same for a payload member, which is identified by its digest. The
-	// digest covers the member's pointer.
+	// memberConditions: the same for a payload member. The digest of the member, which covers
+	// its pointer, identifies it.
 	memberConditions rowstore.Dimension = 0x86
 )
 
@@ -41,5 +41,5 @@ func memberID(digest []byte) (id rowstore.Identity) {
 	return id
 }
 
-// This does not compile unless a digest of a payload member is as long as an identity.
+// This fails to compile unless a digest of a payload member is as long as an identity.
 var _ [members.DigestBytes]byte = rowstore.Identity{}

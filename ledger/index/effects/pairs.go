@@ -14,15 +14,15 @@ import (
 	"colophon/ledger/record"
 )
 
-// matched is two combinations that differ in one variable only: the first has A, the second B.
+// matched is two combinations that differ only in the variable: the first has A, the second B.
 type matched struct {
 	view         *index.View
 	combinations combinations
 	any          bool // runs of any state, not only live ones
-	none         bool // there are no pairs, or the walk has already met them at the other combination
+	none         bool // there are no pairs, or the walk has already yielded them at the other combination
 }
 
-// combinations are a combination with A, and the combination with B that differs from it in
+// combinations holds a combination with A, and the combination with B that differs from it in
 // nothing else.
 type combinations [2]rowstore.Identity
 
@@ -42,7 +42,7 @@ func (e *walk) pair(ctx context.Context, at position) (matched, error) {
 	return p, err
 }
 
-// first returns the first run of the combination of value number of, which is 0 or 1.
+// first returns the first run of one of the two combinations. of is 0 or 1.
 func (p *matched) first(of int) (seq uint64, found bool, err error) {
 	for version, err := range p.view.Ascend(groups.Combinations, p.combinations[of][:], 0) {
 		return version.Seq, err == nil, err
@@ -50,7 +50,7 @@ func (p *matched) first(of int) (seq uint64, found bool, err error) {
 	return 0, false, nil
 }
 
-// ids returns the combinations that a run would have with each of the two values.
+// ids returns the two combinations that a run would have with A and with B.
 func (e *walk) ids(ipc event.IPC) (ids combinations) {
 	by := inputIn(e.query.Variable)
 	var without rowstore.Identity // stays zero for a label, which is not part of the run
@@ -68,7 +68,7 @@ func (e *walk) ids(ipc event.IPC) (ids combinations) {
 	return ids
 }
 
-// pairOf returns a pair of combinations, either of which may have no runs.
+// pairOf returns the pair of two combinations, each of which may have no runs.
 func (e *walk) pairOf(ids combinations) matched {
 	return matched{view: e.view, combinations: ids, any: e.query.Any}
 }
@@ -76,8 +76,8 @@ func (e *walk) pairOf(ids combinations) matched {
 // ofLabel reports whether the variable is a label.
 func (e *walk) ofLabel() bool { return strings.HasPrefix(e.query.Variable, records.LabelPrefix) }
 
-// inputIn says how combinations compare the input when this variable differs. The seed is part
-// of input_hash if the payload has it.
+// inputIn returns how combinations compare the input when this variable differs. input_hash
+// covers the seed if the payload contains it.
 func inputIn(variable string) groups.By {
 	switch {
 	case variable == seedName || variable == records.Input:
@@ -114,8 +114,8 @@ func (e *walk) setValue(r *event.IPC, value []byte) {
 	*fieldOf(r, e.query.Variable) = value
 }
 
-// fieldOf returns a pointer to the variable in a run. If the variable is the input, the run
-// must not have a seedless hash.
+// fieldOf returns a pointer to the variable's field in a run. If the variable is the input,
+// the run must not have a seedless hash.
 func fieldOf(r *event.IPC, variable string) *[]byte {
 	switch variable {
 	case records.Input, records.InputHash:
@@ -183,7 +183,7 @@ func (p *matched) walk(from *[2]uint64) iter.Seq2[paired, error] {
 
 // side is the walk over one of the two combinations.
 type side struct {
-	from   uint64 // the seq at which the walk continues; earlier versions have been read
+	from   uint64 // seq at which the walk continues; earlier versions have been read
 	seq    uint64 // the run that waits for its partner, if ready is set
 	output uint64
 	ready  bool

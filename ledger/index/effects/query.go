@@ -36,8 +36,8 @@ type Query struct {
 	Seeded bool // only runs with a seed
 }
 
-// Pair is two runs that differ in the variable only. If one is the k-th run of its
-// combination, so is the other.
+// Pair is two runs that differ only in the variable. If one is the k-th run of its combination,
+// so is the other.
 type Pair struct {
 	A, B    records.IPCRecord
 	Changed bool // whether the outputs differ
@@ -83,11 +83,11 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Pai
 	return rows, nil, nil
 }
 
-// walk visits the combinations with either value, newest first, by their first runs. It takes
-// one combination with A and one with B in turn. For each, it yields the pairs with the only
-// combination that can be its partner, unless it has already visited that partner. When the
-// walk reaches the end of the shorter list, it has therefore yielded all pairs, and it need
-// not know which list is shorter.
+// walk visits the combinations with either value, newest first, by their first runs. It
+// alternates between combinations with A and with B. For each, it yields the pairs with the only
+// combination that can be its partner, unless it has already visited that partner. When the walk
+// reaches the end of the shorter list, it has therefore yielded all pairs, and it need not know
+// which list is shorter.
 type walk struct {
 	view  *index.View
 	query Query

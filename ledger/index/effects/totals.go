@@ -18,10 +18,10 @@ type Totals struct {
 	AsOf                      uint64
 }
 
-// Count counts all pairs. It reads about as many keys as List does for all pages together, but
-// no events. known is the totals of the same query at another size, or nil. If there are fewer
-// events between the two sizes than combinations, Count reads only the combinations that these
-// events touch, at both sizes, and adds the difference.
+// Count counts all pairs. It reads about as many keys as List reads for all pages together,
+// but no events. known is the totals of the same query at another size, or nil. If the events
+// between the two sizes are fewer than the combinations, Count reads only the combinations
+// that these events touch, at both sizes, and adds the difference.
 func Count(ctx context.Context, v *index.View, q Query, known *Totals) (Totals, error) {
 	e, at, err := newWalk(v, q)
 	if err != nil {
@@ -111,16 +111,16 @@ func (e *walk) touched(ctx context.Context, from, to uint64) (map[combinations]b
 			ipc := decoded.IPC()
 			e.touch(touched, &ipc, e.hasValue(&decoded, &ipc))
 		case record.RecordStateChanged:
-			// A record is not found in three cases: it is not a run; it does not exist, so the
-			// fold ignores it too; or its seq is not below the view's size, so its own event
-			// is between the two sizes.
+			// A record is not found in three cases. It may not be a run. It may not exist;
+			// then the fold ignores it too. Or its seq is not below the view's size; then its
+			// own event is between the two sizes.
 			run, err := records.ReadIPCRecord(ctx, e.view, decoded.StateChange().RecordSeq)
 			if err != nil && !errors.Is(err, storage.ErrNotFound) {
 				return nil, err
 			}
 			if err == nil {
-				// The labels of the run are not available here. Combinations that turn out not
-				// to have the label do no harm.
+				// The labels of the run are not available here. It does no harm to add
+				// combinations that do not have the label.
 				e.touch(touched, &run.IPC, e.ofLabel() || e.isValue(e.valueOf(&run.IPC)))
 			}
 		}
@@ -152,7 +152,7 @@ func (e *walk) isValue(value []byte) bool {
 	return string(value) == e.query.A || string(value) == e.query.B
 }
 
-// countThese counts the pairs of these combinations at the size t.AsOf.
+// countThese counts the pairs of the given combinations at the size t.AsOf.
 func (e *walk) countThese(ctx context.Context, these map[combinations]bool, t *Totals) error {
 	view := e.view
 	defer view.SetSize(view.Size())

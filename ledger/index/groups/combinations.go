@@ -15,15 +15,15 @@ type By int
 const (
 	ByInputHash By = iota // by input_hash
 	ByInput               // by the variable input, which does not cover the seed
-	ByMembers             // by the digests of the payload's members; only for runs that have some
+	ByMembers             // by the digests of the payload's members; only for runs that have such digests
 	byCount
 )
 
 var combinationNames = [byCount][]byte{ByInputHash: []byte("input_hash"), ByInput: []byte("input"), ByMembers: []byte("members")}
 
 // Combination returns the identity of a run's values of the six variables, or zero if by does
-// not apply to the run. An absent value counts as empty; a value that is present is never
-// empty. The model is always present.
+// not apply to the run. An absent value counts as empty; this is unambiguous, because a value
+// that is present is never empty. The model is always present.
 func Combination(ipc *event.IPC, by By) rowstore.Identity {
 	of := ipc.InputHash
 	var digests [members.MaxMembers * members.DigestBytes]byte

@@ -71,7 +71,7 @@ func (r *groupRuns) before(seq uint64) (uint64, error) {
 }
 
 // after returns the first run of any state after an event, or 0 if there is none. Changes of
-// state also write versions. To skip them quickly, after searches in doubling steps.
+// state also write versions. To skip them quickly, after doubles its search step each time.
 func (r *groupRuns) after(seq uint64) (uint64, error) {
 	next, found, err := r.following(seq)
 	if err != nil || !found {
@@ -106,7 +106,8 @@ func (r *groupRuns) after(seq uint64) (uint64, error) {
 
 func (r *groupRuns) following(seq uint64) (next rowstore.Version, found bool, err error) {
 	key := rowstore.AppendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)
-	// The version is in the version run that contains the seq, or begins the next one.
+	// The version is in the version run that contains the seq, or it begins the next version
+	// run.
 	for valid := r.versions.SeekOrLast(key); valid; valid = r.versions.Prev() {
 		*r.touched++
 		for one, err := range r.versions.Versions() {
@@ -135,7 +136,7 @@ func (r *groupRuns) rangeAt(run uint64) (found deadRange, ok bool, err error) {
 	return deadRange{binary.BigEndian.Uint64(r.ranges.Key()[len(r.rangesOf):]), last}, true, nil
 }
 
-// neighbours returns the live runs before and after a range.
+// neighbours returns the live runs just before and after a range.
 func (r *groupRuns) neighbours(around deadRange) (before, after neighbour, err error) {
 	for _, side := range [...]struct {
 		find func(uint64) (uint64, error)
@@ -158,8 +159,8 @@ func (r *groupRuns) neighbours(around deadRange) (before, after neighbour, err e
 	return before, after, nil
 }
 
-// extendDeadRange adds a run to the dead runs, joins it with the adjacent ranges, and returns
-// the joined range.
+// extendDeadRange adds a run to the dead runs, merges it with the adjacent ranges, and returns
+// the merged range.
 func (f *Deriver) extendDeadRange(runs *groupRuns, id rowstore.Identity, run uint64) (deadRange, error) {
 	whole := deadRange{run, run}
 	before, err := runs.before(run)
@@ -191,7 +192,7 @@ func (f *Deriver) extendDeadRange(runs *groupRuns, id rowstore.Identity, run uin
 	return whole, nil
 }
 
-// splitDeadRange removes a run from its dead range, and returns the previous range.
+// splitDeadRange removes a run from its dead range, and returns the range as it was before.
 func (f *Deriver) splitDeadRange(runs *groupRuns, id rowstore.Identity, run uint64) (deadRange, error) {
 	whole, found, err := runs.rangeAt(run)
 	if err != nil {

@@ -19,7 +19,7 @@ type run struct {
 	output uint64
 	// repeats is true if an earlier run of the ledger has that output.
 	repeats bool
-	// first says, for each By, whether this is the first run of its combination.
+	// first says, for each value of By, whether this is the first run of its combination.
 	first [byCount]bool
 	// firstWith lists the groups of labels for which the run is the first of its combination
 	// with that label.
@@ -41,7 +41,7 @@ type Deriver struct {
 	current *run
 	// cause is the cause of the current run, or "" if there is no earlier live run with its input.
 	cause drift.Cause
-	// loads lists dimensions whose rows are identities and belong in the filter.
+	// loads lists the dimensions whose rows are identities that the filter must contain.
 	loads []rowstore.Dimension
 
 	// Scratch memory.
@@ -133,9 +133,8 @@ func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) (err erro
 	return f.Rows.Err
 }
 
-// otherEvidence reports whether a new run and the previous live run with the same input both
-// have a citation set, and whether these sets differ. It reads the previous run only if the
-// new run has a set.
+// otherEvidence reports whether a new run and the previous live run with the same input both have a citation
+// set, and whether these sets differ. It reads the previous run only if the new run has a set.
 func otherEvidence(ctx context.Context, f *Deriver, e *index.Event, input rowstore.Identity) (bool, error) {
 	own, found := f.evidence.NewestEvidence(e.RunID())
 	if !found {

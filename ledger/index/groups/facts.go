@@ -23,8 +23,8 @@ const (
 )
 
 // The first byte of encoded facts says how the run states its input. Runs in one group of an
-// input have equal inputs. There is one exception: two runs are in one group although only one
-// of them has the seed in its payload, and the other has only input_hash.
+// input have equal inputs, with one exception: one run may have the seed in its payload, while
+// the other has only input_hash.
 const (
 	onlyHash byte = iota
 	payload
@@ -55,7 +55,7 @@ func appendFacts(dst []byte, ipc *event.IPC) []byte {
 	return dst
 }
 
-// DecodeFacts returns a run that can stand for the encoded run in comparisons within the group
+// DecodeFacts returns a run that can replace the encoded run in comparisons within the group
 // of its input. It has no output, and aliases encoded.
 func DecodeFacts(encoded []byte) event.IPC {
 	var ipc event.IPC

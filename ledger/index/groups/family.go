@@ -3,8 +3,8 @@
 //
 // Deriver.Derive does nothing, because versions of groups are postings, which records.Deriver
 // writes. For each record, records.Deriver calls Deriver.Begin, and then Deriver.Group for
-// each value that forms a group. For a change of state it calls Deriver.StateChanged. Rankings
-// are written later, by Deriver.FlushPending.
+// each value that forms a group. For a change of state it calls Deriver.StateChanged.
+// Deriver.FlushPending writes the rankings later.
 package groups
 
 import (
@@ -15,8 +15,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Dimensions of groups. A family here is the identity of a name by which runs are grouped. The
-// counts of a group are in the postings of its value.
+// Dimensions of groups. In these comments, a family is the identity of a name by which runs
+// are grouped. The counts of a group are in the postings of its value.
 const (
 	// rankings: a family, the number of a ranking, a score (8), and the seq (8, inverted) of
 	// the group's first run.
@@ -34,9 +34,9 @@ const (
 	// outputLevels: a group and a number of live runs (8); how many outputs of the group have
 	// that number of live runs.
 	outputLevels rowstore.Dimension = 0x84
-	// Combinations: a combination, alone or together with a label; one version for each run
-	// with it: the run's output, as the distance to the first run of the ledger with that
-	// output.
+	// Combinations: a combination, alone or together with a label; one version for each run of
+	// the combination. Its value is the run's output, as the distance to the first run of the
+	// ledger with that output.
 	Combinations rowstore.Dimension = 0x85
 )
 

@@ -5,10 +5,10 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Filter returns the filter of the groups that have runs, of combinations, of the rows that
-// AlsoLoad adds, and, if filterHasOutputs is set, of rows of outputs. It is loaded from the
-// index at its first use, before anything is folded. Most outputs and seeds are new, and the
-// filter saves their lookup.
+// Filter returns the filter of the groups that have runs, of combinations, and of the rows
+// that AlsoLoad adds. If filterHasOutputs is set, it also contains the rows of outputs. It is
+// loaded from the index when it is first used, before anything is folded. Most outputs and
+// seeds are new, and the filter saves their lookup.
 func (f *Deriver) Filter() *bloom.Filter {
 	if f.runs.filter == nil {
 		f.runs.filter = bloom.New(bloom.Within(f.FilterBytes))

@@ -13,7 +13,8 @@ import (
 // outputCount is the number of runs of a group that have one output.
 type outputCount struct{ live, all uint64 }
 
-// onlyOne is the count of an output without a row, which only one run of the ledger has.
+// onlyOne is the count of an output that only one run of the ledger has. Such an output has no
+// row.
 var onlyOne = outputCount{1, 1}
 
 func (c outputCount) append(dst []byte) []byte {

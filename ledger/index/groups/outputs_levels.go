@@ -10,8 +10,8 @@ import (
 )
 
 // When a run with the commonest output of its group stops being live, the group must know how
-// many other outputs are as common. From the first such event on, the group has levels: for
-// each n from 2, how many of its outputs have n live runs.
+// many other outputs are as common. From the first such event on, the group has levels. For
+// each n from 2, a level counts the outputs of the group that have n live runs.
 
 // levelRow is the row for one number of live runs in a group.
 type levelRow [len(rowstore.Identity{}) + rowstore.SeqBytes]byte
@@ -51,9 +51,9 @@ func (f *Deriver) moveOutput(g *Version, id rowstore.Identity, from, to uint64) 
 	}
 }
 
-// tied returns how many outputs have live as their number of live runs, not counting the
-// output except, which had that number before the event. live must be two or more. If the
-// group has no levels, tied counts all outputs once to write them.
+// tied returns how many outputs of a group have live live runs. It does not count the output
+// except, which had that number before the event. live must be two or more. If the group has
+// no levels yet, tied counts all outputs once to write them.
 func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, except, live uint64) (uint64, error) {
 	if g.flags&isMarked == 0 {
 		levels, err := f.countLevels(ctx, id, except)
@@ -61,7 +61,7 @@ func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, ex
 			return 0, err
 		}
 		if live > 2 {
-			levels[live-1]++ // counts the output except as it is after the event
+			levels[live-1]++ // also counts the output except, in its state after the event
 		}
 		for n, outputs := range levels {
 			f.putLevel(g.seq, id, n, outputs)

@@ -105,8 +105,8 @@ type outputCounts struct {
 	repeats uint64
 }
 
-// of returns how many runs of the group have an output. It must be called once for each
-// output.
+// of returns the number of runs of the group that have an output. It must be called once for
+// each output.
 func (c *outputCounts) of(output uint64) (outputCount, error) {
 	switch {
 	case c.by == records.OutputHash:

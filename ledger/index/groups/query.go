@@ -21,7 +21,7 @@ type Group struct {
 	Commonest   uint64
 	Flips       uint64  // runs whose output differs from that of the previous run
 	Entropy     float64 // entropy of the outputs, in bits
-	First, Last Moment  // runs
+	First, Last Moment  // the first and the last run
 }
 
 // Moment is an event and the time when it was recorded.
@@ -39,6 +39,7 @@ type Query struct {
 	index.Bounds        // limits the time of a group's last run
 }
 
+// Grouped reports whether by is a valid Query.By: one of the four hashes of a run, input,
 // Grouped reports whether by is a valid Query.By: one of the four hashes of a run, input,
 // model, or "label:" followed by the name of a label.
 func Grouped(by string) bool { return records.IsGrouped(by) && by != records.LabelPrefix }
@@ -73,7 +74,8 @@ func Newest(v *index.View, id rowstore.Identity) (Version, error) {
 	return NewestBelow(v, id, v.Size())
 }
 
-// NewestBelow is Newest at a smaller size. The facts are valid until the next row is read.
+// NewestBelow is like Newest, at a smaller size. The facts are valid until the next row is
+// read.
 func NewestBelow(v *index.View, id rowstore.Identity, size uint64) (Version, error) {
 	seq, value, found, err := v.NewestBelow(records.Postings, id[:], size)
 	if err != nil || !found {
@@ -121,7 +123,7 @@ func appendGroup(ctx context.Context, v *index.View, rows []Group, id rowstore.I
 	return appendKnown(ctx, v, rows, &g, q)
 }
 
-// appendKnown is appendGroup for a version that was already read.
+// appendKnown is like appendGroup, for a version that was already read.
 func appendKnown(ctx context.Context, v *index.View, rows []Group, g *Version, q *choice) ([]Group, error) {
 	t := q.of(g)
 	if t == nil {
@@ -205,7 +207,7 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Gro
 	return rows, nil, nil
 }
 
-// FirstRuns yields, for each group by a name, its first run of any state, newest first.
+// FirstRuns yields the first run, of any state, of each group that a name forms, newest first.
 func FirstRuns(v *index.View, by string) iter.Seq2[uint64, error] {
 	family := rowstore.Identify([]byte(by))
 	return rowstore.Seqs(v.Descend(families, family[:], v.Size()))

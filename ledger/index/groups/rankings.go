@@ -10,11 +10,11 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Ranking is an order of groups that is stored for the head only. The values are stored, so
-// they must not change.
+// Ranking is an order of groups that the index stores for the head only. The numbers of
+// rankings are stored, so they must not change.
 type Ranking byte
 
-// The rankings. They contain only groups of several runs. Lists append the other groups.
+// The rankings contain only groups of several runs. Lists append the other groups.
 const (
 	// RankedRecent orders groups with several runs of any state by their last live run; the
 	// latest comes first.
@@ -62,7 +62,7 @@ type runsFold struct {
 	changed []change
 	since   uint64
 	filter  *bloom.Filter // nil until its first use
-	// filterHasOutputs is true if the filter covers rows of outputs. This is so only if there
+	// filterHasOutputs is true if the filter covers rows of outputs. That requires that there
 	// was no group when the fold began, because an existing index can have too many rows to
 	// load.
 	filterHasOutputs bool
@@ -75,8 +75,8 @@ type change struct {
 	before scores
 }
 
-// changes notes the scores of a group before the first change after its last ranking. A new
-// group is noted when its second run joins; before that it is in no ranking.
+// changes records a group's scores before its first change since it was last ranked. A new
+// group is recorded when its second run joins, because until then it is in no ranking.
 func (r *runsFold) changes(p records.Posting, g *Version, joins bool) {
 	switch {
 	case g.All.Runs == 0:

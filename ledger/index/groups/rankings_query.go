@@ -18,7 +18,7 @@ var ErrNotRanked = errors.New("index: rankings exist only for live runs at the l
 // the other groups of several runs, by number of runs; then the groups of one run, by first
 // run of any state, newest first. It returns ErrNotRanked unless the view is the latest and
 // the query counts live runs only. A page can have fewer rows than its limit, or none, if few
-// groups match the query. Between two pages, groups can move.
+// groups match the query. Groups can move between the requests for two pages.
 func ListRanked(ctx context.Context, v *index.View, r Ranking, q Query, p index.Page) (rows []Group, next []byte, err error) {
 	if !v.IsLatest() || q.Any {
 		return nil, nil, ErrNotRanked
@@ -48,11 +48,11 @@ func ListRanked(ctx context.Context, v *index.View, r Ranking, q Query, p index.
 	return w.rows, nil, nil
 }
 
-// singles stands for the list of all groups where a Ranking names a list.
+// singles denotes the list of all groups where a Ranking identifies a list.
 const singles = rankingCount
 
-// lists returns the lists that together contain all groups of a query, in order. A group that
-// is in several lists belongs to the first.
+// lists returns, in order, the lists that together contain all groups of a query. A group that
+// is in several lists belongs to the first of them.
 func (q *Query) lists(r Ranking) []Ranking {
 	lists := []Ranking{r}
 	if q.MinOutputs < 2 && r != RankedRuns { // several outputs imply a flip
@@ -117,7 +117,7 @@ func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byt
 	return nil, it.Error()
 }
 
-// members does for the list of all groups what list does for a ranking.
+// members is like list, for the list of all groups instead of a ranking.
 func (w *rankedWalk) members(ctx context.Context, at int, after []byte) (next []byte, err error) {
 	family, below := rowstore.Identify([]byte(w.choice.By)), w.view.Size()
 	if len(after) > 0 {
@@ -202,8 +202,8 @@ type recent struct {
 	family      rowstore.Identity
 	ranked      *rowstore.Iterator // groups of several runs
 	rankedBytes int                // length of a key before the score
-	// members walks all groups by first run, below membersBelow. membersBelow is 0 at the end,
-	// and if the query selects only groups of several runs.
+	// members walks all groups by first run, below membersBelow. membersBelow is 0 at the end
+	// of the walk, or if the query selects only groups of several runs.
 	members      *rowstore.Descent
 	membersBelow uint64
 }
@@ -211,7 +211,7 @@ type recent struct {
 func newRecent(v *index.View, q *choice, below uint64) (*recent, error) {
 	keys, family := v.Keys, rowstore.Identify([]byte(q.By))
 	prefix := rankingKey(keys, nil, family, RankedRecent)
-	lower := rowstore.AppendVersion(bytes.Clone(prefix), max(below, 1)-1) // the score is the last run as a version
+	lower := rowstore.AppendVersion(bytes.Clone(prefix), max(below, 1)-1) // the last run, encoded as a version, is the score
 	ranked, err := v.Iterate(lower, rowstore.UpperBound(prefix, rowstore.SeqBytes+rowstore.VersionBytes))
 	if err != nil {
 		return nil, err
@@ -224,7 +224,7 @@ func newRecent(v *index.View, q *choice, below uint64) (*recent, error) {
 }
 
 // next returns the next group and its last live run, newest first. The identity is zero if the
-// walk meets the group at another position.
+// group appears at another position of the walk.
 func (r *recent) next() (seq uint64, id rowstore.Identity, ok bool, err error) {
 	var rankedSeq uint64 // event 0 is never a run
 	if r.ranked.Valid() {

@@ -137,7 +137,8 @@ func differ(a, b neighbour) uint64 {
 	return 0
 }
 
-// insert adds a run between its neighbours. same is the number of other runs with its output.
+// insert adds a run between its neighbours. same is the number of other runs with the run's
+// output.
 func (t *Tally) insert(seq, output uint64, before, after neighbour, same uint64) {
 	own := neighbour{seq, output, true}
 	t.flips = t.flips - differ(before, after) + differ(before, own) + differ(own, after)
@@ -150,7 +151,7 @@ func (t *Tally) insert(seq, output uint64, before, after neighbour, same uint64)
 	}
 }
 
-// remove removes a run between its neighbours. same and others are as in leave.
+// remove removes a run between its neighbours. same and others are as in Tally.leave.
 func (t *Tally) remove(output uint64, before, after neighbour, same uint64, others func() (uint64, error)) error {
 	own := neighbour{0, output, true}
 	t.flips = t.flips + differ(before, after) - differ(before, own) - differ(own, after)

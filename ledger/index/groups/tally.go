@@ -34,7 +34,7 @@ func weight(n uint64) uint64 {
 }
 
 // entropy returns the entropy of the outputs in bits: the sum of -c/n·log₂(c/n) over all
-// outputs, where c is the number of runs with the output and n that of all runs.
+// outputs, where c is the number of runs with the output and n the number of all runs.
 func (t *Tally) entropy() float64 {
 	if t.outputs < 2 {
 		return 0
@@ -43,7 +43,7 @@ func (t *Tally) entropy() float64 {
 	return max(0, math.Log2(n)-float64(t.spread)/weightUnit/n)
 }
 
-// add adds a run after all other runs. same is the number of other runs with its output.
+// add adds a run after all other runs. same is the number of other runs with the run's output.
 func (t *Tally) add(seq, output, same uint64) {
 	if t.Runs == 0 {
 		t.first = seq
@@ -54,7 +54,7 @@ func (t *Tally) add(seq, output, same uint64) {
 	t.join(same)
 }
 
-// join counts a run. same is the number of other runs with its output.
+// join counts a run. same is the number of other runs with the run's output.
 func (t *Tally) join(same uint64) {
 	t.Runs++
 	if same == 0 {
@@ -70,8 +70,8 @@ func (t *Tally) join(same uint64) {
 }
 
 // leave removes a run from the counts. same is the number of runs with its output, including
-// itself. others returns how many other outputs have that number of runs; leave calls it only
-// if tied is unknown.
+// the run itself. others returns how many other outputs have that number of runs; leave calls
+// it only if tied is unknown.
 func (t *Tally) leave(same uint64, others func() (uint64, error)) error {
 	t.Runs--
 	if same == 1 {
@@ -91,7 +91,7 @@ func (t *Tally) leave(same uint64, others func() (uint64, error)) error {
 	if t.tied--; t.tied > 0 {
 		return nil
 	}
-	// The run's output now has one run less, but still as many as any other output.
+	// The run's output now has one fewer run, but still at least as many as any other output.
 	t.commonest--
 	if t.commonest == 1 {
 		t.tied = t.outputs

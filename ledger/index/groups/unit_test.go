@@ -113,13 +113,13 @@ func TestFactsCompareAsTheirTexts(t *testing.T) {
 	})
 }
 
-// drawnFacts is a random run and the decoded form of its facts.
+// drawnFacts is a random run together with its facts after encoding and decoding.
 type drawnFacts struct {
 	event.IPC
 	decoded event.IPC
 }
 
-// index.Settings assumes that a group that waits to be ranked takes this much memory.
+// index.Settings assumes that each group waiting to be ranked takes this much memory.
 func TestChangesAreSmall(t *testing.T) {
 	require.LessOrEqual(t, int(unsafe.Sizeof(change{})), 72)
 }

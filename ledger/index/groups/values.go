@@ -9,9 +9,9 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// values: the identity of a name; one version for each run that brings a new value of the name: the
-// new values, each with its length before it. The names are LabelNames, and those for which NoteValue
-// is called.
+// values: the identity of a name; one version for each run that adds a new value of the name. The
+// version holds the new values, each preceded by its length. The names are LabelNames and those that
+// are passed to NoteValue.
 const values rowstore.Dimension = 0x87
 
 // LabelNames is the name under which Values lists the names of the labels that runs have.
@@ -21,15 +21,15 @@ const LabelNames = "label"
 func NoteValue(f *Deriver, name string, seq uint64, value []byte) {
 	id := rowstore.Identify([]byte(name))
 	f.value = f.value[:0]
-	if at, listed, found := f.Rows.Newest(values, id[:]); found && at == seq { // an event can bring several labels
+	if at, listed, found := f.Rows.Newest(values, id[:]); found && at == seq { // one event can add several labels
 		f.value = append(f.value, listed...)
 	}
 	f.value = append(binary.AppendUvarint(f.value, uint64(len(value))), value...)
 	f.Rows.Put(values, id[:], seq, f.value)
 }
 
-// noteLabel adds the name of a label to LabelNames if no earlier run has that label. p is the value of
-// the label.
+// noteLabel adds the name of a label to LabelNames if no earlier run has that label. p is the posting
+// of the label's value.
 func noteLabel(f *Deriver, e *index.Event, p records.Posting) {
 	if _, _, known := f.Rows.Newest(families, p.Family[:]); known {
 		return
@@ -48,7 +48,7 @@ type Value struct {
 	Text string
 }
 
-// Values lists the values that runs of any state have for a name of NoteValue, newest first.
+// Values lists the values, of runs in any state, that NoteValue has added for a name, newest first.
 func Values(v *index.View, name string, p index.Page) (rows []Value, next []byte, err error) {
 	below, skip := v.Size(), uint64(0)
 	if p.After != nil {
@@ -83,8 +83,8 @@ func Values(v *index.View, name string, p index.Page) (rows []Value, next []byte
 	return rows, nil, nil
 }
 
-// decodeValuePosition decodes the position of a page: the versions that it begins below, and how many
-// values of the first of them to skip.
+// decodeValuePosition decodes the position of a page. The page begins with the versions below below,
+// and skips the first skip values of the first of them.
 func decodeValuePosition(after []byte, size uint64) (below, skip uint64, err error) {
 	if len(after) != 2*rowstore.SeqBytes {
 		return 0, 0, index.ErrPosition

@@ -63,7 +63,7 @@ func (g *Version) LastCondition() uint64 {
 	return g.ConditionBefore
 }
 
-// follow makes g the version of a later event, without changing the counts.
+// follow turns g into the version of a later event, without changing the counts.
 func (g *Version) follow(seq uint64, flags byte) {
 	g.outputBefore, g.ConditionBefore = g.lastOutput(), g.LastCondition()
 	g.seq, g.flags, g.Output = seq, flags|g.flags&isMarked, 0
@@ -114,7 +114,8 @@ func (g *Version) appendTally(dst []byte, t *Tally) []byte {
 	if t.Runs == 0 {
 		return dst
 	}
-	// Groups of many runs usually have almost as many outputs, so these differences are small.
+	// In a group of many runs, usually almost every run has its own output, so these
+	// differences are small.
 	for _, n := range [...]uint64{t.Runs - t.outputs, t.commonest, t.outputs - t.tied, t.Runs - t.flips, t.spread, g.seq - t.first, g.seq - t.Last} {
 		dst = binary.AppendUvarint(dst, n)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // experiment returns the body of the n-th event in a series of experiments. Each experiment
-// runs 400 inputs three times through three models, one of which always gives the same output.
+// runs 400 inputs three times on three models, one of which always returns the same output.
 func experiment(t tester, n int) string {
 	t.Helper()
 	const inputs, models, repeats = 400, 3, 3

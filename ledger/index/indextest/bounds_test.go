@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/index"
 )
 
-// markEvents is the number of events that share a mark of time.
+// markEvents is the number of events that share a time mark.
 const markEvents = 64
 
 // firstSince returns the first event that was recorded at a time or later.
@@ -21,7 +21,7 @@ func firstSince(v *index.View, at time.Time) (uint64, error) {
 	return from, err
 }
 
-// The first event at or after a time takes only a few reads to find, as of any size, even if many
+// Finding the first event at or after a time takes only a few reads, as of any size, even if many
 // events share that time.
 func TestRecordedFrom(t *testing.T) {
 	const events = 5*markEvents + 40

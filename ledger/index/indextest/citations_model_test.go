@@ -17,7 +17,7 @@ import (
 	"colophon/ledger/index/citations"
 )
 
-// citationEvent is an event about citations or sources, as encoding/json reads it.
+// citationEvent is an event about citations or sources, as encoding/json decodes it.
 type citationEvent struct {
 	seq    uint64
 	Kind   string
@@ -111,7 +111,7 @@ func naiveConflicts(events []citationEvent) []citations.Conflict {
 	return list
 }
 
-// naiveSources returns the sources by their first registration.
+// naiveSources returns the sources in the order of their first registrations.
 func naiveSources(events []citationEvent) []citations.SourceDetail {
 	var list []citations.SourceDetail
 	for _, e := range events {
@@ -167,7 +167,7 @@ func naivePairs(s *citations.Set) map[naivePair]bool {
 	return pairs
 }
 
-// naiveLost returns the chunks that a set cites and that its sources do not list after these
+// naiveLost returns the chunks that a set cites but that its sources do not list after these
 // events.
 func naiveLost(events []citationEvent, set *citations.Set) (lost []citations.LostChunk) {
 	for i, c := range set.Citations {
@@ -204,8 +204,8 @@ func naiveReregistered(events []citationEvent, a, b *citations.Set) (changed []c
 // naivePair is a source and a chunk.
 type naivePair struct{ source, chunk string }
 
-// naiveStaleness finds stale citations by walking over the events, and for each event back
-// over the earlier ones.
+// naiveStaleness finds stale citations. It walks over the events and, for each event, back
+// over all earlier events.
 type naiveStaleness struct {
 	events []citationEvent
 	from   map[naivePair]uint64 // sets before this event are already superseded
@@ -233,7 +233,7 @@ func naiveStale(events []citationEvent) *naiveStaleness {
 	return n
 }
 
-// cited returns the distinct pairs that the events before an event cite.
+// cited returns the distinct pairs that the events before one event cite.
 func (n *naiveStaleness) cited(before int) []naivePair {
 	var pairs []naivePair
 	for _, e := range n.events[:before] {
@@ -305,8 +305,8 @@ func (n *naiveStaleness) supersede(p naivePair, how string, by, below uint64) {
 	}
 }
 
-// inOrder sorts stale citations as Stale does, except that the chunks of one event are sorted
-// by hash.
+// inOrder sorts stale citations in the order of Stale, except that the chunks of one event are
+// sorted by hash.
 func inOrder(list []citations.StaleCitation) []citations.StaleCitation {
 	slices.SortFunc(list, func(a, b citations.StaleCitation) int {
 		return cmp.Or(cmp.Compare(b.SupersededBy, a.SupersededBy), strings.Compare(a.ChunkHash, b.ChunkHash), cmp.Compare(b.Seq, a.Seq))
@@ -355,7 +355,7 @@ func citationSet(subject string, citations ...string) string {
 	return citationSetOf(`"r"`, subject, citations...)
 }
 
-// citationSetOf is citationSet with a run_id, which is JSON.
+// citationSetOf is like citationSet, with a run_id, which is JSON.
 func citationSetOf(run, subject string, citations ...string) string {
 	return foreign("citation_set", "{}", fmt.Sprintf(`{"citations":[%s],"run_id":%s,"subject":%q}`, strings.Join(citations, ","), run, subject))
 }

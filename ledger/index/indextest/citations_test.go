@@ -142,7 +142,7 @@ func requireStale(t *rapid.T, want, got []citations.StaleCitation) {
 	require.Equal(t, inOrder(want), inOrder(got))
 }
 
-// requireDerived checks what is derived for each set at its own position.
+// requireDerived checks the facts that are derived for each set from the events up to it.
 func requireDerived(t *rapid.T, v *index.View, events []citationEvent) {
 	for i, e := range events {
 		seq := uint64(i)
@@ -218,7 +218,7 @@ func TestRecitedChunksAreStale(t *testing.T) {
 }
 
 // A registration with a list supersedes the cited chunks that the list lacks. Sets that cite
-// such a chunk later are stale at once, until a registration without a list.
+// such a chunk later are stale at once, until the source is registered without a list.
 func TestUnlistedChunksAreStale(t *testing.T) {
 	one, two := chunkOf("one"), chunkOf("two")
 	list := fmt.Sprintf(`,"chunk_hashes":[%q]`, two)
@@ -246,8 +246,8 @@ func TestUnlistedChunksAreStale(t *testing.T) {
 	require.Empty(t, unregistered(7))
 }
 
-// An event that supersedes more chunks than a batch takes is stored in parts. No view sees any
-// part before the last one is stored, and an interrupted fold continues.
+// An event that supersedes more chunks than fit into a batch is stored in parts. No view sees
+// any part before the last one is stored, and an interrupted fold continues.
 func TestAnEventIsStoredInParts(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
@@ -288,7 +288,7 @@ func TestAnEventIsStoredInParts(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// The cost of registering a source again depends on its list and on the citations since the
+// The cost of registering a source again depends on its list and on the citations since its
 // previous registration, but not on earlier citations.
 func TestRegistrationsCostWhatIsNew(t *testing.T) {
 	var bodies []string
@@ -305,8 +305,8 @@ func TestRegistrationsCostWhatIsNew(t *testing.T) {
 	require.LessOrEqual(t, f.Fold().Touched-before, 100*3)
 }
 
-// A row costs no more than in a small ledger, even if many sets cite one source and chunk, and
-// one chunk has many sources.
+// A row costs no more than in a small ledger, even if many sets cite the same chunk of one
+// source, or one chunk has many sources.
 func TestCitationsAreReadWithFewKeys(t *testing.T) {
 	var bodies []string
 	for n := range 300 {

@@ -14,7 +14,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// exposed returns the samples and the comments of a scrape of one collector.
+// exposed returns the samples and the comments from one scrape of a collector.
 func exposed(t *testing.T, c prometheus.Collector) (samples, comments string) {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()

@@ -23,7 +23,8 @@ func distinct(t tester, n int) string {
 		"temperature":0.7,"max_tokens":256}`, n, n, n))
 }
 
-// distinctBatches returns that many bodies, in batches as a ledger commits them.
+// distinctBatches returns the bodies of events events, in batches of each, as a ledger commits
+// them.
 func distinctBatches(t tester, events, each int) [][]string {
 	t.Helper()
 	var batches [][]string
@@ -53,7 +54,8 @@ type indexCost struct {
 	flushed, compacted, left, keys uint64  // bytes, and keys
 }
 
-// add adds the cost of an index that is about to be closed, after its compactions have ended.
+// add adds the cost of an index that is about to be closed. It first waits until the
+// compactions have ended.
 func (c *indexCost) add(t tester, s *index.Store, events int) {
 	t.Helper()
 	require.NoError(t, s.Rows().DB().Flush())
@@ -98,7 +100,7 @@ func BenchmarkFoldDistinct(b *testing.B) {
 	benchmarkFold(b, log, events)
 }
 
-// benchmarkFold builds the index of a log with that many events.
+// benchmarkFold builds the index of a log that has events events.
 func benchmarkFold(b *testing.B, log *journal, events int) {
 	b.Helper()
 	var cost indexCost

@@ -68,7 +68,7 @@ func TestFieldLabels(t *testing.T) {
 	}
 }
 
-// The mismatches of the tampered real input are exactly the known ones.
+// The mismatches in the tampered real input are exactly the expected ones.
 func TestRealInputTampered(t *testing.T) {
 	data := filepath.Join("..", "..", "..", "..", "shared", "data")
 	b, err := os.ReadFile(filepath.Join(data, "generations-tampered.expected.json"))
@@ -116,7 +116,7 @@ func TestRealInputTampered(t *testing.T) {
 	}
 	require.Equal(t, want, got)
 
-	// Lists of records with a mismatch contain exactly these records.
+	// The lists of records with a mismatch contain exactly these records.
 	v, err := f.Latest()
 	require.NoError(t, err)
 	listed := func(name, text string) (runs []string) {

@@ -11,7 +11,7 @@ import (
 )
 
 // After a power failure at any moment of a fold, the cursor matches the contents, and the
-// continued fold gives the same index as an uninterrupted one.
+// continued fold produces the same index as an uninterrupted one.
 func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 	bodies := append(randomBodies(0, 200), plains(t, 0, 100)...)
 	log := newJournal(t, "default")

@@ -52,8 +52,8 @@ func documentedDimensions(t *testing.T) map[rowstore.Dimension]bool {
 	return all
 }
 
-// The random ledgers for crash tests and model tests have every kind of event, every kind of
-// row, and every name by which records are found.
+// The random ledgers for crash tests and model tests contain every kind of event, every kind
+// of row, and every name by which records are found.
 func TestRandomLedgersHaveEverything(t *testing.T) {
 	kinds, dimensions, postings := make(map[record.Kind]bool), make(map[rowstore.Dimension]bool), make(map[string]bool)
 	for seed := range 12 {

@@ -12,8 +12,9 @@ import (
 	"colophon/ledger/record/members"
 )
 
-// Totals are computed from the totals of an earlier or later size. The events between the
-// sizes include changes of state whose target is not a run, or is at or above the view's size.
+// Totals are computed from the totals at an earlier or later size. The events between the two
+// sizes include changes of state whose target is not a run, or is at or beyond the view's
+// size.
 func TestEffectTotalsIgnoreInvalidStateChanges(t *testing.T) {
 	limited := func(model, output string, tokens int) string {
 		return posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":%d,`+
@@ -52,8 +53,8 @@ func TestEffectTotalsIgnoreInvalidStateChanges(t *testing.T) {
 	}
 }
 
-// The same holds for the totals of labels, with changes of state of runs with the label and
-// without it.
+// The totals of labels are computed in the same way. The events include changes of state of
+// runs with the label and without it.
 func TestEffectTotalsOfLabels(t *testing.T) {
 	labelled := func(label, output string, tokens int) string {
 		return posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":%d,`+
@@ -99,8 +100,8 @@ func TestEffectTotalsOfLabels(t *testing.T) {
 	}
 }
 
-// The effect of a payload member shows in runs that have equal values of everything else,
-// including all other members. A run's seed is not a member, even if the payload contains it.
+// The effect of a payload member is found in pairs of runs that are otherwise equal, including
+// all other members. A run's seed is not a member, even if the payload contains it.
 func TestEffectsOfPayloadMembers(t *testing.T) {
 	run := func(payload, seed, output string) string {
 		return posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":%s,%s"system_prompt":"kind","max_tokens":9,"temperature":0.7,"model":"m","output":%q}`, payload, seed, output))

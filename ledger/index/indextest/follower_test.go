@@ -47,7 +47,7 @@ func TestFollowMisused(t *testing.T) {
 	require.ErrorIs(t, err, index.ErrClosed)
 }
 
-// After a restore, the store can have another log under the same name.
+// After a restore, the store can have a different log under the same name.
 func TestForeignLogIsRebuilt(t *testing.T) {
 	mine, neighbour := newJournal(t, "default"), newJournal(t, "defaults")
 	mine.append(plains(t, 0, 30)...)
@@ -90,7 +90,7 @@ func TestDamagedCursorIsRebuilt(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// An event that cannot be read ends the fold there, and does nothing else.
+// An event that cannot be read ends the fold at that event, and has no other effect.
 func TestUnreadableEvent(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 12)...)
@@ -168,7 +168,7 @@ func (u unreadable) Entries(ctx context.Context, from uint64) iter.Seq2[storage.
 	return u.Reader.Entries(ctx, from)
 }
 
-// An error of the log does not discard the log's index.
+// If the log returns an error, the log's index is not discarded.
 func TestUnreadableLog(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 12)...)
@@ -216,7 +216,7 @@ func TestBatchesAreBounded(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, f.Wait(t.Context(), 7))
 		require.NoError(t, s.Close())
-		// Whether the follower read again at the end depends on when it was closed.
+		// Whether the follower read once more at the end depends on when it was closed.
 		read := slices.DeleteFunc(w.from, func(from uint64) bool { return from == log.head.Size })
 		require.Equal(t, bounds.from, read)
 	}
@@ -245,8 +245,8 @@ func TestWaitEnds(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Writers, Wake, Wait, and readers run at once. Wait always returns, and the event that it
-// waited for can be read.
+// Writers, Wake, Wait, and readers run at once. Wait always returns, and the event for which
+// it waited can then be read.
 func TestWaitersAndWakers(t *testing.T) {
 	const events, waiters = 400, 8
 	c := testConfig(vfs.NewMem())

@@ -15,7 +15,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// knownLabels returns the possible values of the counters' labels, except names of fields.
+// knownLabels returns the possible values of the counters' labels, except for names of fields.
 func knownLabels() map[string]bool {
 	known := map[string]bool{"": true, counters.Other: true}
 	for _, k := range record.Kinds {

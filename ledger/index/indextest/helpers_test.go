@@ -76,12 +76,13 @@ type journal struct {
 	head     storage.Head
 	entries  [][]byte
 	hashes   []storage.Hash // event_hash of each entry
-	counted  [][]string     // the counters that each entry increments, by the naive model
+	counted  [][]string     // for each entry, the counters that it increments according to the naive model
 	// sameTime is the number of events that share a microsecond; 0 means 1.
 	sameTime uint64
-	// forgetful means that the journal keeps no entries for checks; only the store has them.
+	// forgetful means that the journal keeps no entries to check against; only the store has
+	// them.
 	forgetful bool
-	index     *index.Store // the index that folded the journal; may be nil
+	index     *index.Store // the index that folds the journal; may be nil
 }
 
 func newJournal(t tester, name string) *journal {
@@ -115,8 +116,8 @@ func (j *journal) append(bodies ...string) {
 	j.head = next.Head
 }
 
-// check compares a follower with the naive model of the log's first Size events. The follower
-// can be running.
+// check compares a follower with the naive model of the log up to the follower's Size. The
+// follower can be running.
 func (j *journal) check(f *index.Follower) {
 	j.t.Helper()
 	counted, size := f.Counted()
@@ -157,7 +158,7 @@ func dump(t tester, s *index.Store) []string {
 	return all
 }
 
-// requireSame fails unless two dumps are equal. It shows the first difference.
+// requireSame fails unless two dumps are equal. It reports the first difference.
 func requireSame(t tester, want, got []string) {
 	t.Helper()
 	for i := range min(len(want), len(got)) {
@@ -166,7 +167,7 @@ func requireSame(t tester, want, got []string) {
 	require.Len(t, got, len(want))
 }
 
-// refold returns the dump of an index that folded the log at once, without interruption.
+// refold returns the dump of an index that folds the whole log without interruption.
 func (j *journal) refold() []string {
 	j.t.Helper()
 	s := openTest(j.t, testConfig(vfs.NewMem()))
@@ -196,7 +197,7 @@ func requireEvents(t tester, s *index.Store, events uint64) {
 var poster = record.Event{Actor: "tester", Ledger: "default"}
 
 // ledgerLimits are the limits for records of a ledger with a secret of payload members. The
-// secret is always the same, so that the layout is too.
+// secret never changes, so that the rows do not change either.
 var ledgerLimits = record.DefaultLimits().For(new(members.Secret))
 
 // posted returns the body of the event for a posted record.
@@ -224,7 +225,7 @@ func foreign(kind, checks, detail string) string {
 	return fmt.Sprintf(`{"actor":"tester","checks":%s,"kind":%q,"ledger":"default","record":%s,"rules":1,`, checks, kind, detail)
 }
 
-// plain returns the body of the n-th of many different events.
+// plain returns the body of the n-th of many distinct events.
 func plain(t tester, n int) string {
 	t.Helper()
 	return posted(t, record.IPCRecord, fmt.Sprintf(

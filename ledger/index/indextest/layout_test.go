@@ -15,9 +15,9 @@ import (
 	"colophon/ledger/record"
 )
 
-// layoutDigests are digests of all keys and values in the indexes of fixed logs. They change
-// when the index stores something else, and then the number of the layout must change. They
-// also change with the contents of events, because hashes of events are among the values.
+// layoutDigests holds digests of all keys and values in the indexes of fixed logs. They change
+// when the format of the index changes, and then the number of the layout must change too.
+// They also change with the contents of events, because hashes of events are among the values.
 var layoutDigests = map[string]string{
 	"random 0": "35242fa181f32324", "random 1": "483e54b69a8690dc", "random 2": "8e327965c8fee8bb", "random 3": "0627dd9c2f067bf7",
 	"citation-sets": "b45bbd2231e444c2", "generations": "1469a2c1249ff39a", "run-dags": "74ad02145b425b23", "story-paths": "d3488898a64207f0",
@@ -28,7 +28,7 @@ func digestOf(lines []string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// The index of random ledgers with every kind of event has this layout.
+// The indexes of random ledgers with every kind of event have the expected digests.
 func TestLayoutOfRandomLedgers(t *testing.T) {
 	for seed, name := range [...]string{"random 0", "random 1", "random 2", "random 3"} {
 		j := newJournal(t, "default")
@@ -37,7 +37,7 @@ func TestLayoutOfRandomLedgers(t *testing.T) {
 	}
 }
 
-// The index of real records has this layout.
+// The index of real records has the expected digest.
 func TestLayoutOfRealInput(t *testing.T) {
 	for _, name := range [...]string{"citation-sets", "generations", "run-dags", "story-paths"} {
 		j := newJournal(t, "default")

@@ -33,7 +33,7 @@ func (d damagedLog) Entries(ctx context.Context, from uint64) iter.Seq2[storage.
 	}
 }
 
-// Damage of the log is not damage of the log's index: the index still answers and is not
+// Damage to the log is not damage to the log's index: the index still answers and is not
 // discarded.
 func TestDamageOfTheLog(t *testing.T) {
 	log := newJournal(t, "default")

@@ -32,7 +32,7 @@ func latestFile(t *testing.T, files vfs.FS, pattern string) (name string, text [
 	return name, text
 }
 
-// An index is rebuilt if one bit of its manifest has changed. Otherwise the engine would
+// An index is rebuilt if one bit of its manifest has changed. If it were not, the engine would
 // continue from the state before the changed record, with sequence numbers that are already
 // used, and old writes would hide new ones.
 func TestOneBitOfTheManifest(t *testing.T) {

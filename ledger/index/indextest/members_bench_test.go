@@ -10,8 +10,8 @@ import (
 )
 
 // BenchmarkFoldMembers builds the index of records whose payloads have a few members: one that is
-// always new, one with many values, and the rest with few. One run is of a ledger whose events have
-// digests of the members, the other of one whose events have none.
+// always new, one with many values, and others with few values. One run uses a ledger whose events
+// have digests of the members, and the other a ledger whose events have none.
 func BenchmarkFoldMembers(b *testing.B) {
 	const events = 200_000
 	for _, digests := range []bool{false, true} {

@@ -74,7 +74,7 @@ func naiveField(name string) string {
 		"cache_dimensions.verifier_policy_hash")
 }
 
-// named returns the counters that are not 0, in the form of countNaively and only for its
+// named returns the counters that are not 0, in the format of countNaively and only for its
 // metrics.
 func named(c counters.Counts) map[string]uint64 {
 	counted := make(map[string]uint64)
@@ -118,7 +118,8 @@ func drawDAG(t *rapid.T) string {
 	return fmt.Sprintf(`{"dag":{"root":%q,"nodes":[%s]},"question":"why?"%s}`, digits.Draw(t, "root"), strings.Join(nodes, ","), few(t, "answer", "", `,"answer_text":"because"`))
 }
 
-// drawInputs draws a run for the ledger to build, with a possible or an impossible verdict.
+// drawInputs draws inputs from which the ledger builds a run, with a possible or an impossible
+// verdict.
 func drawInputs(t *rapid.T) string {
 	return fmt.Sprintf(`{"question":"why?","messages":[],"inputs":{"answer_text":"because","audit_mode":%q,"verifier_method":%q,"n_quotes":%d,"n_verified":%d,"sources":[%s],
 		"parsed_lattice":[{"evidence_ids":[%q]}]},"evidence":[{"chunk_root":%q,"start":0,"end":1,"evidence_id":%q}]}`,
@@ -146,7 +147,7 @@ var drawRecord = map[record.Kind]func(*rapid.T) string{
 	record.IPCRecord: drawIPC, record.RunDAG: drawDAG, record.CitationSet: drawCitations, record.PathFingerprint: drawPath,
 }
 
-// drawBody draws the body of any event, including one from a later version.
+// drawBody draws the body of an arbitrary event. The event can be one of a later version.
 func drawBody(t *rapid.T) string {
 	kind := rapid.SampledFrom(record.Kinds[:]).Draw(t, "kind")
 	switch rapid.IntRange(0, 9).Draw(t, "event") {
@@ -164,7 +165,7 @@ func drawBody(t *rapid.T) string {
 }
 
 // After any series of commits, restarts, and power failures, and with any batches, the index
-// agrees with the naive model, and key by key with one uninterrupted fold.
+// agrees with the naive model. Key by key, it equals the index of one uninterrupted fold.
 func TestFoldEqualsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		files := vfs.NewCrashableMem()

@@ -17,7 +17,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// The lists of values are those of the runs below the size, the latest new one first.
+// The lists of values contain those of the runs below the size. The value that was new most
+// recently comes first.
 func TestValuesEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
@@ -50,7 +51,7 @@ func TestValuesEqualModel(t *testing.T) {
 	})
 }
 
-// naiveRate counts the events from one seq up to but not including another.
+// naiveRate counts the events from one seq up to, but not including, another.
 func (u *runsUnderTest) naiveRate(from, below uint64) rates.Rate {
 	rate := rates.Rate{From: from, Below: below, Drift: make(map[drift.Cause]uint64)}
 	for seq := from; seq < below; seq++ {

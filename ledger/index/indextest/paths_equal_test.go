@@ -32,7 +32,7 @@ var (
 		"19be8e52", "none"})
 )
 
-// drawPathEvent draws the body of an event, usually about paths, that comes after size events.
+// drawPathEvent draws the body of an event, usually about paths, that can follow size events.
 func drawPathEvent(t *rapid.T, size uint64) string {
 	project := drawProject.Draw(t, "project")
 	switch rapid.IntRange(0, 9).Draw(t, "event") {
@@ -57,7 +57,7 @@ func drawPathEvent(t *rapid.T, size uint64) string {
 	content := drawDigits.Draw(t, "content")
 	if version := drawVersion.Draw(t, "version"); version != "" {
 		more += fmt.Sprintf(`"hash_version":%q,`, version)
-		if content == "null" { // a version that the ledger does not compute needs a fingerprint
+		if content == "null" { // a hash_version that the ledger does not compute needs a fingerprint
 			content = `"0000000000000003"`
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// naiveProject is a project computed by walking over events (spec: Path categories; Path
-// validation; Path id collisions; Builds).
+// naiveProject is a project that is computed by walking over all events (spec: Path categories;
+// Path validation; Path id collisions; Builds).
 type naiveProject struct {
 	name   string
 	first  uint64
@@ -50,13 +50,13 @@ type naiveVersion struct {
 	of        *naiveVersion // the record that a validation is about
 	validated bool          // set for a validation
 	build     *naiveBuild   // build of a record; nil if it has none
-	compared  *naiveVersion // the record that it is compared with
+	compared  *naiveVersion // the record with which it is compared
 	repeated  *naiveVersion // the previous record in its build, if it has the same content
 	digest    string        // digest of the content of a record; empty if it had none
 }
 
-// compare returns the category of a record compared with another of its path, and whether only
-// links changed.
+// compare returns the category of a record compared with another record of its path, and
+// whether only links changed.
 func (v *naiveVersion) compare(with *naiveVersion) (category paths.Category, linksChanged bool) {
 	switch {
 	case with == nil:
@@ -72,7 +72,7 @@ func (v *naiveVersion) compare(with *naiveVersion) (category paths.Category, lin
 	return paths.Modified, false
 }
 
-// knownSame reports whether a record is known to have the content of another.
+// knownSame reports whether a record is known to have the same content as another record.
 func (v *naiveVersion) knownSame(other *naiveVersion) bool {
 	category, _ := v.compare(other)
 	return category == paths.Unchanged && (v.ContentFingerprint != "" || v.digest != "")
@@ -331,7 +331,7 @@ func orEmpty(text *string) string {
 
 const atHead = 1 << 62
 
-// current returns the paths of a project, or of a build, that a filter selects.
+// current returns the paths that a filter selects in a project or in one of its builds.
 func (p *naiveProject) current(f paths.Filter) []paths.Row {
 	of := anyBuild
 	if f.Build != nil {
@@ -348,8 +348,8 @@ func (p *naiveProject) current(f paths.Filter) []paths.Row {
 	return rows
 }
 
-// newestFirst returns the paths with a record for which of returns true, by their first such
-// record, newest first.
+// newestFirst returns the paths that have a record for which of returns true, in the order of
+// their first such records, newest first.
 func (p *naiveProject) newestFirst(of func(v *naiveVersion) bool) []*naivePath {
 	var all []*naivePath
 	first := func(path *naivePath) int { return slices.IndexFunc(path.records, of) }
@@ -450,8 +450,8 @@ func (p *naiveProject) compare(a, b *naiveBuild, category paths.Category) []path
 					d.Renamed = append(d.Renamed, paths.Rename{PathID: other.id, Seq: v.Seq, Route: v.Route})
 				}
 			}
-			// The newest record with the content comes first; all later records of this path
-			// in the build have that content too.
+			// The newest record with the content comes first. All later records of this path in
+			// the build have that content too.
 			slices.SortFunc(d.Renamed, func(a, b paths.Rename) int { return int(b.Seq) - int(a.Seq) })
 		}
 		if category == "" || category == d.Category {

@@ -32,7 +32,7 @@ func fingerprint(t tester, project, build, route, content, raw string) string {
 	return fingerprintOf(t, project, build, "", route, content, raw)
 }
 
-// fingerprintOf is fingerprint with more members. A comma follows each.
+// fingerprintOf is like fingerprint, with more members. A comma follows each of them.
 func fingerprintOf(t tester, project, build, more, route, content, raw string) string {
 	t.Helper()
 	return posted(t, record.PathFingerprint, fmt.Sprintf(
@@ -70,7 +70,7 @@ func foldBodies(t *testing.T, bodies ...string) (*index.Follower, *journal) {
 	return f, log
 }
 
-// viewOf returns a view that is closed with the test.
+// viewOf returns a view that is closed when the test ends.
 func viewOf(t *testing.T, f *index.Follower, size uint64) *index.View {
 	t.Helper()
 	v, err := f.View(size)
@@ -79,7 +79,8 @@ func viewOf(t *testing.T, f *index.Follower, size uint64) *index.View {
 	return v
 }
 
-// pages returns all pages of an answer. It fails if a page is longer than the limit.
+// pages returns the rows of all pages of an answer. It fails if a page is longer than the
+// limit.
 func pages[R any](t tester, limit int, query func(index.Page) ([]R, []byte, error)) []R {
 	t.Helper()
 	var all []R
@@ -97,8 +98,8 @@ func pages[R any](t tester, limit int, query func(index.Page) ([]R, []byte, erro
 }
 
 // Without branches, a build is compared with the previous build, and a record without a build
-// is compared with the path's latest record. Unchanged records inherit validation; others
-// reset it, unless they repeat a record of their build.
+// is compared with the path's latest record. Unchanged records inherit validation. Other
+// records reset it, unless they repeat a record of their build.
 func TestPathsAreComparedWithTheirBase(t *testing.T) {
 	const id = "a6122a65" // path_id of the route "Start"
 	route := `["Start"]`
@@ -108,10 +109,10 @@ func TestPathsAreComparedWithTheirBase(t *testing.T) {
 		fingerprint(t, "p", `"2"`, route, `"00000001"`, `"0000000b"`),  // 3: links only
 		fingerprint(t, "q", `"2"`, route, `"00000001"`, `"0000000b"`),  // 4: another project
 		fingerprint(t, "p", `null`, route, `"00000002"`, `"0000000b"`), // 5
-		validation(t, "p", id, "00000001", true),                       // 6: of an earlier content
+		validation(t, "p", id, "00000001", true),                       // 6: for an earlier content
 		fingerprint(t, "p", `"3"`, route, `null`, `null`),              // 7: null is a value
 		validation(t, "p", id, "", true),                               // 8
-		fingerprint(t, "p", `"3"`, route, `null`, `"0000000c"`),        // 9
+		fingerprint(t, "p", `"3"`, route, `null`, `"0000000c"`),        // 9: only the links differ
 		validation(t, "p", id, "", false),                              // 10
 		validation(t, "p", "a6122a66", "", true),                       // 11: no such path
 	)
@@ -146,8 +147,8 @@ func TestPathsAreComparedWithTheirBase(t *testing.T) {
 	}
 }
 
-// main is validated, a pull request changes the text, and main continues with its own text.
-// The pull request does not change the validation of main.
+// Build main is validated, a pull request changes the text, and main continues with its own
+// text. The pull request does not change the validation of main.
 func TestPullRequestLeavesMainValidated(t *testing.T) {
 	const id = "a6122a65" // path_id of the route "Start"
 	route := `["Start"]`
@@ -160,10 +161,10 @@ func TestPullRequestLeavesMainValidated(t *testing.T) {
 	f, log := foldBodies(t,
 		record("main1", `"branch":"main",`, "00000001"),                // 1
 		record("main2", `"branch":"main",`, "00000001"),                // 2
-		validate("main1", "00000001", 1, true),                         // 3: reaches main2
+		validate("main1", "00000001", 1, true),                         // 3: also applies to main2
 		record("pr7", `"branch":"pr-7","base":"main2",`, "00000002"),   // 4
 		record("main3", `"branch":"main",`, "00000001"),                // 5
-		validate("pr7", "00000002", 4, true),                           // 6: does not reach main
+		validate("pr7", "00000002", 4, true),                           // 6: does not apply to main
 		record("pr7", `"branch":"pr-7",`, "00000002"),                  // 7: the build repeats its record
 		record("main4", `"branch":"main",`, "00000002"),                // 8: the text of the pull request
 		record("main5", `"branch":"main",`, "00000001"),                // 9: text that was validated before
@@ -172,7 +173,7 @@ func TestPullRequestLeavesMainValidated(t *testing.T) {
 		record("first", `"base":"unknown",`, "00000001"),               // 12
 		validate("main3", "00000002", 5, true),                         // 13: main3 has another content
 		validate("nowhere", "00000001", 5, true),                       // 14
-		validate("main1", "00000001", 1, false),                        // 15: also ends that of main2 and main3
+		validate("main1", "00000001", 1, false),                        // 15: also ends the validation of main2 and main3
 	)
 	change := func(category paths.Category, validated bool, before uint64) paths.Change {
 		return paths.Change{PathID: id, Category: category, Validated: validated, ValidatedBefore: before}
@@ -267,8 +268,8 @@ func TestHashVersionChanges(t *testing.T) {
 	require.Equal(t, paths.Incomparable, differences[0].Category)
 }
 
-// If two routes have the same path_id, the later one gets more digits. It is found by these,
-// and by the path_id in its event.
+// If two routes have the same path_id, the later one gets more digits. The path is found by
+// these digits and by the path_id in its event.
 func TestPathIDsCollide(t *testing.T) {
 	f, log := foldBodies(t,
 		fingerprint(t, "p", `null`, colliding1, `null`, `null`),                  // 1
@@ -298,7 +299,7 @@ func TestPathIDsCollide(t *testing.T) {
 }
 
 // The paths that are gone from a build are those of the previous build that it lacks, even if
-// records of the previous build come late.
+// records of the previous build arrive late.
 func TestBuildsKeepAndLose(t *testing.T) {
 	a, b, c := `["a"]`, `["b"]`, `["c"]`
 	record := func(build, route string) string { return fingerprint(t, "p", build, route, `null`, `null`) }

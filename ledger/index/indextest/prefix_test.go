@@ -12,8 +12,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// The first digits find the same hashes in a log that is read in full, and by the index. What takes
-// too much is refused, before any event is read if the index shows it.
+// A search by first digits finds the same hashes in a log that is read in full and in the index. A
+// search that would take too much is refused. If the index shows this, no event is read.
 func TestHashesAreFoundByFirstDigits(t *testing.T) {
 	hash := func(first string) string { return first + strings.Repeat("0", 64-len(first)) }
 	chunk := "sha256:" + hash("cccccccc")
@@ -60,7 +60,7 @@ func TestHashesAreFoundByFirstDigits(t *testing.T) {
 	for _, c := range []struct {
 		name, digits string
 		bounds       prefix.Bounds
-		keys         int // number of keys whose reads show it
+		keys         int // number of keys whose reads show that the search is too large
 	}{
 		{"root", "bbbbbbbb", small, 0},
 		{"output_hash", "bbbbbbbb", prefix.Bounds{Events: 3, Bytes: 1 << 20}, 4},

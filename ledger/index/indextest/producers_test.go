@@ -24,7 +24,7 @@ func produced(id string, number uint64) string {
 	return foreign("ipc_record", "{}", fmt.Sprintf(`{"producer":{"id":%q,"seq":%d}}`, id, number))
 }
 
-// delivery has what a producer has delivered, with its gaps and duplicates.
+// delivery holds the numbers that a producer has delivered, with its gaps and duplicates.
 type delivery struct {
 	producers.Producer
 	gaps       []producers.Gap
@@ -114,7 +114,7 @@ func (d *delivery) count(numbers map[uint64]uint64) {
 
 func drawNumber(t *rapid.T) uint64 {
 	switch few(t, "how far", "near", "near", "near", "block", "far", "farthest") {
-	case "block": // about the ends of blocks and of blocks of blocks
+	case "block": // near the ends of blocks and of blocks of blocks
 		around := rapid.SampledFrom([]uint64{255, 256, 511, 65535, 65536, 1 << 24}).Draw(t, "end")
 		return around + rapid.Uint64Range(0, 2).Draw(t, "beyond")
 	case "far":
@@ -171,8 +171,8 @@ func addTo(a, b uint64) uint64 {
 	return a + b
 }
 
-// Reads stay few if a million numbers are missing in one gap, if none is missing, and if the
-// gap is filled in reverse.
+// The number of reads stays small if a million numbers are missing in one gap, if none is
+// missing, and if the gap is filled in reverse order.
 func TestGapsAreReadWithFewKeys(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
@@ -216,8 +216,8 @@ func TestGapsAreReadWithFewKeys(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// One record can skip nearly 2^63 numbers. Three such records overflow a counter; the sum is
-// correct again once the numbers are delivered.
+// One record can skip nearly 2^63 numbers. Three such records overflow a 64-bit counter; the
+// sum is correct again once the numbers are delivered.
 func TestMissingNumbersDoNotOverflow(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
@@ -231,7 +231,7 @@ func TestMissingNumbersDoNotOverflow(t *testing.T) {
 		log.append(produced(fmt.Sprint("p", i), math.MaxInt64))
 		require.Equal(t, want, gauge())
 	}
-	// The part that overflowed survives a restart too.
+	// The upper half of the sum survives a restart too.
 	require.NoError(t, s.Rows().DB().Flush())
 	f.Close()
 	f = follow(t, s, log)

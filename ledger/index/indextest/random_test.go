@@ -14,7 +14,7 @@ import (
 // This file draws random events of every kind. Values come from small sets, so that they
 // repeat.
 
-// few draws one of a few texts.
+// few draws one text from a small set.
 func few(t *rapid.T, name string, texts ...string) string {
 	return rapid.SampledFrom(texts).Draw(t, name)
 }
@@ -27,7 +27,7 @@ func optional(t *rapid.T, name, members string) string {
 	return members + ","
 }
 
-// drawCommon draws members that records of all kinds share.
+// drawCommon draws members that records of all kinds have in common.
 func drawCommon(t *rapid.T) string {
 	return optional(t, "run_id", fmt.Sprintf(`"run_id":%q`, few(t, "run", "r1", "r2"))) +
 		optional(t, "labels", fmt.Sprintf(`"labels":{"step":%q,"where":"here"}`, few(t, "step", "a", "b"))) +
@@ -74,7 +74,7 @@ func drawAnyDAG(t *rapid.T) string {
 		optional(t, "evidence", fmt.Sprintf(`"evidence":[{"chunk_root":%q,"start":0,"end":9}]`, drawDigest(t, "chunk root"))) + run + "}"
 }
 
-// drawRunInputs draws the inputs of a run-DAG that say how it ended. Some verdicts are
+// drawRunInputs draws the inputs of a run-DAG that determine its outcome. Some verdicts are
 // impossible.
 func drawRunInputs(t *rapid.T) string {
 	return fmt.Sprintf(`"inputs":{"context_root":%q,"conversation_hash":%q,"answer_text":%q,"audit_mode":%q,"verifier_method":%q,`+
@@ -168,8 +168,8 @@ func drawBuilds(t *rapid.T, size uint64) (bodies []string) {
 	return bodies
 }
 
-// drawEvent draws any event, including one from a later version, that can come after size
-// events.
+// drawEvent draws an arbitrary event that can follow size events. The event can be one of a
+// later version.
 func drawEvent(t *rapid.T, size uint64) string {
 	switch few(t, "event", "ipc", "ipc", "ipc", "dag", "dag", "citations", "citations", "path", "path", "path", "verb", "verb", "verb", "other") {
 	case "ipc":
@@ -195,7 +195,7 @@ func (j *journal) drawEvents(t *rapid.T, most int) {
 	j.append(drawMore(t, bodies, j.head.Size, rapid.IntRange(1, most).Draw(t, "events"))...)
 }
 
-// drawMore appends random events to bodies, which come after size events. The last request can
+// drawMore appends random events to bodies, which follow size events. The last request can
 // exceed the number of events.
 func drawMore(t *rapid.T, bodies []string, size uint64, events int) []string {
 	for events += len(bodies); len(bodies) < events; {
@@ -212,7 +212,8 @@ func drawMore(t *rapid.T, bodies []string, size uint64, events int) []string {
 	return bodies
 }
 
-// randomBodies returns the events of a random ledger. The same arguments give the same events.
+// randomBodies returns the events of a random ledger. The same arguments produce the same
+// events.
 func randomBodies(seed, events int) []string {
 	return rapid.Custom(func(t *rapid.T) []string {
 		return drawMore(t, []string{string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil))}, 0, events)

@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// garble replaces all rows of groups by values that no fold writes.
+// garble replaces all rows of groups with values that no fold writes.
 func garble(t *testing.T, s *index.Store) {
 	t.Helper()
 	first := testKeys.Key(nil, records.Postings)
@@ -25,8 +25,9 @@ func garble(t *testing.T, s *index.Store) {
 	require.NoError(t, it.Close())
 }
 
-// When a follower finds damage, the whole index is rebuilt, including other ledgers. The
-// rebuild waits until existing views are closed. Meanwhile no view can be opened.
+// When a follower finds damage, the whole index is rebuilt, including the rows of other
+// ledgers. The rebuild waits until existing views are closed. During that time no view can be
+// opened.
 func TestDamagedIndexIsRebuilt(t *testing.T) {
 	log, beside := newJournal(t, "default"), newJournal(t, "beside")
 	log.append(plains(t, 0, 50)...)
@@ -70,7 +71,7 @@ func TestDamagedIndexIsRebuilt(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Damage that is found a second time stops the follower, because the disk might be faulty.
+// If damage is found a second time, the follower stops, because the disk may be faulty.
 func TestSecondDamageStopsTheFollower(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 50)...)

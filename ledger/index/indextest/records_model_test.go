@@ -17,7 +17,7 @@ import (
 	"colophon/storage"
 )
 
-// listedEvent is an event as encoding/json reads it.
+// listedEvent is an event as encoding/json decodes it.
 type listedEvent struct {
 	seq    uint64
 	hash   storage.Hash

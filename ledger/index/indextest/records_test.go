@@ -21,7 +21,7 @@ type lister func(ctx context.Context, v *index.View, q records.Filter, p index.P
 
 var listers = map[bool]lister{false: records.List, true: records.ListByOccurrence}
 
-// allRecords returns all pages of a list.
+// allRecords returns the rows of all pages of a list.
 func allRecords(t tester, v *index.View, list lister, q records.Filter, limit int) []records.Record {
 	t.Helper()
 	var all []records.Record
@@ -30,8 +30,8 @@ func allRecords(t tester, v *index.View, list lister, q records.Filter, limit in
 		rows, next, err := list(context.Background(), v, q, p)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(rows), limit)
-		// A page can exceed its budget by the cost of one record, and begins with a search by
-		// time.
+		// A page can exceed its budget by the cost of one record, and by that of the search by
+		// time with which it begins.
 		require.LessOrEqual(t, v.Touched()-before, rowstore.KeysPerRow*p.Limit+2*records.MaxValues+20)
 		all = append(all, rows...)
 		if next == nil {
@@ -116,8 +116,8 @@ func TestListsEqualModel(t *testing.T) {
 	})
 }
 
-// A page reads at most twenty keys for each row of its limit, whether all events match or only
-// one in a thousand.
+// A page reads at most twenty keys for each row of its limit, whether all events match the
+// filter or only one in a thousand.
 func TestListsTouchFewKeys(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))

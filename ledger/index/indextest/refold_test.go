@@ -55,8 +55,8 @@ func (j *journal) refoldAll(s *index.Store) {
 	f.Close()
 }
 
-// Refold leaves the same index as a first fold, whatever the index contained before. It does
-// not change other ledgers.
+// Refold produces the same index as a first fold, whatever the index contained before. It does
+// not change the rows of other ledgers.
 func TestRefold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
@@ -85,7 +85,7 @@ func TestRefold(t *testing.T) {
 	})
 }
 
-// A refold that a power failure interrupts at any moment is repaired by the next one.
+// If a power failure interrupts a refold at any moment, the next refold repairs the index.
 func TestRefoldAfterPowerCuts(t *testing.T) {
 	log := newJournal(t, "default")
 	for n := range 100 { // many groups of several runs, some of which are ranked during the fold
@@ -119,14 +119,14 @@ func TestRefoldAfterPowerCuts(t *testing.T) {
 
 	whole := log.refold()
 	require.Greater(t, len(cuts), 20)
-	// Each takes as long as everything above, so try only a few dozen, from the first to the
-	// last.
+	// Each cut takes as long as everything above, so the test tries only a few dozen of them,
+	// from the first to the last.
 	for i, started := 0, false; i < len(cuts); i, started = i+1+len(cuts)/48, !started {
 		cut := cuts[i]
 		c.Rows.Files = cut.FS()
 		s := openTest(t, c)
 		if started {
-			log.catchUp(follow(t, s, log)) // like a server
+			log.catchUp(follow(t, s, log)) // as a server does
 		} else {
 			log.refoldAll(s)
 		}
@@ -135,7 +135,7 @@ func TestRefoldAfterPowerCuts(t *testing.T) {
 	}
 }
 
-// Rows that a refold has begun to replace never come back, even if none of the new index is
+// Rows that a refold has begun to replace never reappear, even if nothing of the new index is
 // stored yet.
 func TestRefoldReplacesAtOnce(t *testing.T) {
 	log := newJournal(t, "default")
@@ -226,7 +226,7 @@ func TestRefoldFails(t *testing.T) {
 	log.append(plains(t, 0, 100)...)
 	files := vfs.NewMem()
 	c := testConfig(files)
-	c.BatchEvents, c.RowCacheBytes = 8, 1<<20 // so that no batch ends earlier
+	c.BatchEvents, c.RowCacheBytes = 8, 1<<20 // prevents a batch from ending earlier
 	s := openTest(t, c)
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := s.Refold(ctx, log.name, log.store, 100, func(done uint64) {

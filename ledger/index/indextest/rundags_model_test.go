@@ -18,7 +18,7 @@ import (
 	"colophon/ledger/index/rundags"
 )
 
-// dagEvent is an event about run-DAGs, as encoding/json reads it.
+// dagEvent is an event about run-DAGs, as encoding/json decodes it.
 type dagEvent struct {
 	seq    uint64
 	Kind   string
@@ -146,8 +146,8 @@ func naiveComparison(before, after *dagEvent) (c rundags.Comparison) {
 
 func sameText(a, b *string) bool { return a == nil && b == nil || a != nil && b != nil && *a == *b }
 
-// naiveRunGroups returns the groups of run-DAGs by one hash. The group with the latest first
-// run-DAG comes first.
+// naiveRunGroups returns the groups of run-DAGs that one hash forms. The group whose first
+// run-DAG is the latest comes first.
 func naiveRunGroups(events []dagEvent, q rundags.GroupQuery) (list []rundags.Group) {
 	states := naiveRunStates(events)
 	members := make(map[string][]*dagEvent)
@@ -172,7 +172,7 @@ func naiveRunGroups(events []dagEvent, q rundags.GroupQuery) (list []rundags.Gro
 		}
 		g := rundags.Group{Value: value, Runs: uint64(len(counted)), FirstSeq: first.seq, FirstTime: first.Time, LastSeq: last.seq, LastTime: last.Time}
 		answers := make(map[string]bool)
-		var alone []dagEvent // without changes of state
+		var alone []dagEvent // events without changes of state
 		for _, e := range counted {
 			alone = append(alone, *e)
 			if answer := e.answer(); answer != "" {
@@ -272,7 +272,7 @@ var (
 	someDimensions = []string{"schema_version", "chunking_version"}
 )
 
-// drawDAGEvent draws the body of an event that can come after size events.
+// drawDAGEvent draws the body of an event that can follow size events.
 func drawDAGEvent(t *rapid.T, size uint64) string {
 	switch few(t, "event", "run", "run", "run", "state", "other") {
 	case "run":
@@ -290,8 +290,8 @@ func orNull(t *rapid.T, name string, texts ...string) string {
 	return fmt.Sprintf("%q", few(t, name, texts...))
 }
 
-// longStage is a name so long that the row of a question's latest run omits the stages, which
-// are then read from the log.
+// longStage is a name that is so long that the row of a question's latest run omits the
+// stages. They are then read from the log.
 var longStage = strings.Repeat("s", 1<<10)
 
 func drawRun(t *rapid.T) string {

@@ -48,7 +48,7 @@ func TestRunDAGsEqualModel(t *testing.T) {
 }
 
 // The lists of groups of run-DAGs agree with the naive model, with changes of state, as of any
-// size, by first and by last run-DAG.
+// size, and in the order of first and of last run-DAGs.
 func TestRunGroupsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
@@ -185,7 +185,7 @@ func requireRunCounts(t *rapid.T, counted counters.Counts, events []dagEvent) {
 }
 
 // A run-DAG is compared with the previous live one. A run-DAG that stops being live is
-// skipped, but the divergence at the time of recording stays.
+// skipped, but a divergence that was derived when the run-DAG was live stays the same.
 func TestDivergenceOfAQuestion(t *testing.T) {
 	f, _ := foldBodies(t,
 		dagBody("why", node("question", "1"), node("answer", "1")), // 1
@@ -239,7 +239,7 @@ func TestCachedRuns(t *testing.T) {
 		stateOf(3, "stale"),        // 4
 		stateOf(2, "failed"),       // 5
 		stateOf(3, "live"),         // 6
-		cachedDAG("k", `{"schema_version":"1","chunking_version":"2|3"}`), // 7: the same text, joined
+		cachedDAG("k", `{"schema_version":"1","chunking_version":"2|3"}`), // 7: other dimensions that are the same text when joined
 		stateOf(7, "quarantined"), // 8
 	)
 	for size, want := range map[uint64]struct{ seq, others uint64 }{2: {}, 3: {2, 0}, 4: {3, 1}, 5: {2, 0}, 6: {}, 7: {3, 0}, 8: {}, 9: {3, 0}} {
@@ -256,8 +256,8 @@ func TestCachedRuns(t *testing.T) {
 	}
 }
 
-// Reading the failures of a short period, or the run-DAGs for one question, costs in
-// proportion to the answer, whatever the length of the log.
+// The cost of reading the failures of a short period, or the run-DAGs for one question, is
+// proportional to the answer, whatever the length of the log.
 func TestRunsAreReadWithFewKeys(t *testing.T) {
 	var bodies []string
 	for n := range 2000 {
@@ -276,8 +276,8 @@ func TestRunsAreReadWithFewKeys(t *testing.T) {
 	require.LessOrEqual(t, v.Touched()-before, 50)
 }
 
-// A page of groups of run-DAGs costs in proportion to its rows, whatever the number of groups
-// and the age of those in a period.
+// The cost of a page of groups of run-DAGs is proportional to its rows, whatever the number of
+// groups and the age of the groups in a period.
 func TestRunGroupsAreReadWithFewKeys(t *testing.T) {
 	var bodies []string
 	for n := range 2000 {
@@ -301,8 +301,8 @@ func TestRunGroupsAreReadWithFewKeys(t *testing.T) {
 	require.LessOrEqual(t, v.Touched(), 60)
 }
 
-// A group with one run-DAG keeps its answer until a second one joins, whatever the first one's
-// state is by then.
+// A group with one run-DAG keeps its answer until a second one joins, whatever the state of
+// the first one is by then.
 func TestRunGroupWhoseFirstIsNotLive(t *testing.T) {
 	f, _ := foldBodies(t,
 		dagBody("why", node("answer", "1")),   // 1
@@ -328,8 +328,8 @@ func TestRunGroupWhoseFirstIsNotLive(t *testing.T) {
 	}
 }
 
-// The outcome of a run that has only its stages is unknown, unless the stages show that
-// preflight rejected it. A run that was built from inputs and did not fail has no failure
+// If a run-DAG has only stages, its failure stage is unknown, unless the stages show that
+// preflight rejected the run. A run that was built from inputs and did not fail has no failure
 // stage.
 func TestFailuresOfStagesAloneAreUnknown(t *testing.T) {
 	f, log := foldBodies(t,

@@ -119,8 +119,8 @@ func TestStatesOfRunsChangeInAnyOrder(t *testing.T) {
 	})
 }
 
-// However many runs of a group are dead, one more costs only a few keys: oldest first, newest
-// first, in any order, and when they become live again.
+// However many runs of a group are dead, changing the state of one more costs only a few keys:
+// oldest first, newest first, in any order, and when runs become live again.
 func TestCostOfDeadRunsIsBounded(t *testing.T) {
 	const runs, groups = 3000, 6
 	order := rand.New(rand.NewPCG(3, 3)).Perm(runs)

@@ -27,8 +27,9 @@ import (
 	"colophon/storage/pebble"
 )
 
-// longRun returns the n-th of many IPC records. Each input has about ten records, except one
-// input, which has every twentieth record. A third of the outputs repeat earlier ones.
+// longRun returns the n-th of many IPC records. Each input has about ten records, except for
+// one input, to which every twentieth record belongs. A third of the outputs repeat earlier
+// ones.
 func longRun(t tester, n, all int) string {
 	t.Helper()
 	input := int(rand.New(rand.NewPCG(uint64(n), 1)).Int64N(int64(all) / 10 * 19 / 20))
@@ -44,7 +45,7 @@ func longRun(t tester, n, all int) string {
 		"max_tokens":512,"labels":{"experiment":"e-%d"}}`, n, input, output, n%3, []string{"0.7", "0.2"}[n/20%2], n/5000))
 }
 
-// makeLongLog writes a log of that many such runs into a folder.
+// makeLongLog writes a log of runs such records into a folder.
 func makeLongLog(t *testing.T, dir string, runs int) {
 	t.Helper()
 	database, err := pebble.Open(t.Context(), pebble.Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)})
@@ -70,7 +71,7 @@ func makeLongLog(t *testing.T, dir string, runs int) {
 	require.NoError(t, database.Close())
 }
 
-// longQuery is one kind of query. It returns the number of rows of a page about a run.
+// longQuery is one kind of query. page returns the number of rows of a page about a record.
 type longQuery struct {
 	name string
 	page func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (rows int, err error)
@@ -117,12 +118,12 @@ var longQueries = []longQuery{
 	}},
 }
 
-// longPage is the size of the pages that are compared.
+// longPage is the limit of the pages that are compared.
 const longPage = 10
 
-// The cost of a query depends on its answer: with a million runs, fifty thousand of which have
+// The cost of a query depends on its answer. With a million runs, fifty thousand of which have
 // the same input, no page reads more than twenty keys per row. The test logs the times for a
-// million runs and for ten thousand, measured alternately. It does so once with the caches of
+// million runs and for ten thousand, measured alternately. It measures once with the caches of
 // a server, which hold all of the small ledger and a part of the large one, and once almost
 // without caches, so that both are read from files.
 func TestMillion(t *testing.T) {
@@ -190,7 +191,7 @@ func (s *longSide) close(t *testing.T) {
 	require.NoError(t, s.database.Close())
 }
 
-// compare queries runs at the same relative positions of both indexes.
+// compare queries runs at the same relative positions in both indexes.
 func (q longQuery) compare(t *testing.T, sides []longSide) {
 	t.Helper()
 	const rounds, questions = 5, 1000
@@ -236,8 +237,8 @@ func (q longQuery) ask(t *testing.T, side longSide, part float64) (took time.Dur
 	return took, float64(v.Touched()) / float64(rows)
 }
 
-// ratioOf returns the ratio of the last side's time to the first's in the median round, and
-// both times in that round.
+// ratioOf returns the ratio of the last side's time to the first side's time in the median
+// round, and both times in that round.
 func ratioOf(rounds [][]time.Duration) string {
 	ratio := func(r []time.Duration) float64 { return float64(r[len(r)-1]) / float64(r[0]) }
 	slices.SortFunc(rounds, func(a, b []time.Duration) int { return cmp.Compare(ratio(a), ratio(b)) })

@@ -124,7 +124,7 @@ func requireGroups(t tester, want, got []groups.Group) {
 
 var groupNames = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "label:step", "label:where", "label:none"}
 
-// runsUnderTest is a random log of runs and a view of the index of it.
+// runsUnderTest is a random log of runs, and a view of its index.
 type runsUnderTest struct {
 	*generations
 	view     *index.View
@@ -255,7 +255,7 @@ func (u *runsUnderTest) checkRun(want naiveGeneration, got questions.Run) {
 	require.Equal(u.T, record.State(u.naive.stateAt(want.seq, u.size)), got.State)
 }
 
-// checkOutputs compares the outputs of a group. all are the runs of the group of any state.
+// checkOutputs compares the outputs of a group. all are the runs of the group in any state.
 func (u *runsUnderTest) checkOutputs(q groups.RunQuery, runs, all []naiveGeneration) {
 	var want []groups.Output
 	for _, first := range all {
@@ -331,7 +331,7 @@ func (u *runsUnderTest) checkAttribution(before, after *naiveGeneration, size ui
 }
 
 // Each run is counted by its cause, compared with the previous run that was live at that time.
-// The same is derived as of any later size.
+// The same cause is derived as of any later size.
 func TestDriftEqualsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
@@ -442,7 +442,7 @@ func (n *naiveGenerations) valuesOf(name string) []string {
 	return slices.Sorted(maps.Keys(values))
 }
 
-// effects returns the pairs of runs, and whether the output changed.
+// effects returns the pairs of runs and, for each, whether the output changed.
 func (u *runsUnderTest) effects(name string, q effects.Query) map[[2]uint64]bool {
 	others := []string{"input_hash", "system_prompt", "model", "temperature", "max_tokens", "seed"}
 	if name == "seed" || name == "input" {

@@ -22,7 +22,7 @@ type generations struct {
 	naive naiveGenerations
 	// narrow means that most records differ only in model, temperature, labels, and output.
 	narrow bool
-	claims []string // ipc_ids so far, and one that is no record's
+	claims []string // the ipc_ids so far, and one that no record has
 }
 
 func newGenerations(t *rapid.T) *generations {
@@ -68,8 +68,8 @@ func payload(t tester) string {
 		few(r, "member seed", "", `,"seed":0`, `,"seed":1`) + `},`
 }
 
-// inputs returns inputs as records state them: payloads with and without a seed, and hashes of
-// such payloads.
+// inputs returns inputs in all forms that records can have: payloads with and without a seed,
+// and hashes of such payloads.
 func inputs(t tester) []string {
 	const seeded = `{"q": "why?", "seed": 0}`
 	many := `"payload":{"q":"why?","a":1`
@@ -113,7 +113,7 @@ func (g *generations) append(most int) {
 	}
 }
 
-// naiveGenerations has what a log says about IPC records, entry by entry.
+// naiveGenerations holds the facts about IPC records in a log, entry by entry.
 type naiveGenerations struct {
 	records []naiveGeneration
 	changes []naiveStateChange
@@ -271,7 +271,8 @@ func (n *naiveGenerations) group(by, value string, anyState bool, size uint64) [
 	})
 }
 
-// groupsBy returns the values of runs of any state, newest first run first.
+// groupsBy returns the values of runs of any state. The value whose first run is the newest
+// comes first.
 func (n *naiveGenerations) groupsBy(by string, size uint64) []string {
 	var values []string
 	seen := make(map[string]bool)

@@ -54,8 +54,8 @@ func TestAGroupCountsItsOutputs(t *testing.T) {
 	require.Equal(t, 1.0, g.Entropy)
 }
 
-// A run that stops being live leaves its groups as if it had never been recorded. When it
-// becomes live again, it returns to its position.
+// A run that stops being live leaves its groups as if it had never been recorded. If it
+// becomes live again, it returns to its earlier position.
 func TestARunBecomesLiveAgain(t *testing.T) {
 	f, _ := foldBodies(t,
 		runBody(t, "m", "yes", ""),     // 1
@@ -129,8 +129,8 @@ func TestDriftIsCountedByCause(t *testing.T) {
 	}
 }
 
-// Only runs whose ipc_id is the hash of their other fields take part in effects. That another
-// record claimed the ipc_id earlier makes no difference.
+// Only runs whose ipc_id is the hash of their other fields count in effects. It makes no
+// difference whether another record claimed the ipc_id earlier.
 func TestEffectsOfClaimedIDs(t *testing.T) {
 	idOf := func(model string) string {
 		f, _ := foldBodies(t, runBody(t, model, "yes", ""))
@@ -158,7 +158,7 @@ func TestEffectsOfClaimedIDs(t *testing.T) {
 		}
 		return found
 	}
-	require.Nil(t, effect(3, "m", "n"), "nothing yet shows what the claimed ipc_id stands for")
+	require.Nil(t, effect(3, "m", "n"), "nothing yet shows what the claimed ipc_id covers")
 	require.Equal(t, [][2]uint64{{2, 3}}, effect(4, "m", "n"), "a mere claim does not displace a run")
 	require.Equal(t, [][2]uint64{{2, 3}}, effect(log.head.Size, "m", "n"))
 	require.Equal(t, [][2]uint64{{3, 2}}, effect(log.head.Size, "n", "m"))
@@ -166,7 +166,7 @@ func TestEffectsOfClaimedIDs(t *testing.T) {
 	require.Nil(t, effect(log.head.Size, "o", "m"))
 }
 
-// A record that only claims an ipc_id does not change which runs are paired.
+// A record that only claims an ipc_id has no influence on which runs are paired.
 func TestEffectsSkipClaimedIDs(t *testing.T) {
 	y := posted(t, record.IPCRecord, `{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":9,"temperature":0.7,"model":"m2","output":"same"}`)
 	f, _ := foldBodies(t, y)
@@ -191,8 +191,8 @@ func TestEffectsSkipClaimedIDs(t *testing.T) {
 	require.Equal(t, [][2]uint64{{2, 3}, {5, 6}}, pairs())
 }
 
-// Groups of several runs are found among many groups of one run without reading these. A
-// ranking continues with the others.
+// Groups of several runs are found among many groups of one run without reading the latter. A
+// ranking continues with the latter.
 func TestGroupsOfSeveralRunsAmongMany(t *testing.T) {
 	var bodies []string
 	for n := range 500 {

@@ -62,7 +62,7 @@ func digestNow(t tester, f *index.Follower) [sha256.Size]byte {
 }
 
 // An index that begins with another server's snapshot has the same rows as one that folded all
-// events, also after further events. It does not change other ledgers.
+// events, even after further events. The rows of other ledgers do not change.
 func TestInstalledSnapshotIsTheFold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
@@ -111,7 +111,7 @@ func TestInstalledSnapshotIsTheFold(t *testing.T) {
 	})
 }
 
-// snapshotRows returns the rows of parts, to change them.
+// snapshotRows returns the rows of parts, so that a test can change them.
 func snapshotRows(t tester, parts []*index.Part) (rows []rowstore.Row) {
 	t.Helper()
 	for _, p := range parts {
@@ -134,7 +134,7 @@ func partOf(size uint64, rows []rowstore.Row) []*index.Part {
 	return []*index.Part{p}
 }
 
-// A snapshot that cannot belong to the log is refused, with the reason, and the events are
+// A snapshot that cannot belong to the log is refused, the log says why, and the events are
 // folded instead.
 func TestWrongSnapshotsAreRefused(t *testing.T) {
 	log, other := newJournal(t, "default"), newJournal(t, "default")
@@ -159,11 +159,11 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 		{"missing row", func(rows []rowstore.Row) []*index.Part { return partOf(60, slices.Delete(rows, hashes, hashes+1)) }, "it has the hashes of 59 events, but its size is 60"},
 		{"doubled row", func(rows []rowstore.Row) []*index.Part {
 			return partOf(60, slices.Insert(rows, hashes, rows[hashes]))
-		}, "comes twice"},
+		}, "occurs twice"},
 		{"wrong order", func(rows []rowstore.Row) []*index.Part {
 			rows[hashes], rows[hashes+1] = rows[hashes+1], rows[hashes]
 			return partOf(60, rows)
-		}, "comes after key"},
+		}, "which is larger"},
 		{"changed length", func(rows []rowstore.Row) []*index.Part {
 			rows[versioned].Key = append(rows[versioned].Key, 0)
 			return partOf(60, rows)
@@ -175,8 +175,8 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 		}, "is from event 60, which is beyond its size of 60"},
 		{"number of a ledger", func(rows []rowstore.Row) []*index.Part {
 			return partOf(60, append([]rowstore.Row{{Key: []byte{0, 'x'}}}, rows...))
-		}, "is not one of a ledger"},
-		{"wrong size", func(rows []rowstore.Row) []*index.Part { return partOf(59, rows) }, "its size is 59, but its rows are of 60 events"},
+		}, "is not a key of a ledger"},
+		{"wrong size", func(rows []rowstore.Row) []*index.Part { return partOf(59, rows) }, "its size is 59, but its rows cover 60 events"},
 		{"no size", func(rows []rowstore.Row) []*index.Part { return partOf(0, rows) }, "it covers no events"},
 		{"changing size", func(rows []rowstore.Row) []*index.Part {
 			return append(partOf(60, rows[:9]), partOf(61, rows[9:])...)
@@ -193,7 +193,7 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 		}, "its size is 60, but its rows"},
 		{"garbled", func([]rowstore.Row) []*index.Part { return []*index.Part{{Size: 60, Rows: []byte{200, 1}}} }, "cannot be decoded"},
 		{"empty key", func([]rowstore.Row) []*index.Part { return []*index.Part{{Size: 60, Rows: []byte{0, 0}}} }, "cannot be decoded"},
-		{"other log", func([]rowstore.Row) []*index.Part { return partsOf(t, fromOther, 0) }, "it is of another log: event 59"},
+		{"other log", func([]rowstore.Row) []*index.Part { return partsOf(t, fromOther, 0) }, "it belongs to another log: event 59"},
 		{"nothing", func([]rowstore.Row) []*index.Part { return nil }, "it has no cursor"},
 	} {
 		t.Run(lie.name, func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 	t.Run("larger than the log", func(t *testing.T) {
 		short := newJournal(t, "default")
 		short.append(plains(t, 0, 50)...)
-		requireRefused(t, short, sending(partOf(60, first)), "it is of another log: the index has 60 events, but the log has 50")
+		requireRefused(t, short, sending(partOf(60, first)), "it belongs to another log: the index has 60 events, but the log has 50")
 	})
 	t.Run("broken connection", func(t *testing.T) {
 		requireRefused(t, log, func(context.Context, string) iter.Seq2[*index.Part, error] {
@@ -231,8 +231,8 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 	require.NoError(t, foreign.Close())
 }
 
-// requireRefused fails unless a snapshot is refused for a reason, the events are folded, and
-// nothing of the snapshot is left.
+// requireRefused fails unless a snapshot is refused for the given reason, the events are
+// folded, and nothing of the snapshot remains.
 func requireRefused(t *testing.T, log *journal, fetch index.Fetch, want string) {
 	t.Helper()
 	files, lines := vfs.NewMem(), new(locked.Buffer)
@@ -251,8 +251,8 @@ func requireRefused(t *testing.T, log *journal, fetch index.Fetch, want string) 
 	require.NoError(t, s.Close())
 }
 
-// After a power failure at any moment of an install, the index has either its old rows or all
-// new ones, and the continued fold gives the same index as an uninterrupted one.
+// After a power failure at any moment of an install, the index has either all its old rows or
+// all the new ones. The continued fold produces the same index as an uninterrupted one.
 func TestPowerCutInTheMiddleOfAnInstall(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(randomBodies(1, 100)...)
@@ -318,7 +318,7 @@ func TestPowerCutInTheMiddleOfAnInstall(t *testing.T) {
 	}
 }
 
-// The parts of a snapshot have one size while events are folded beside.
+// The parts of a snapshot have one size even if events are folded between the requests.
 func TestSnapshotOfAGrowingLog(t *testing.T) {
 	log := newJournal(t, "default")
 	bodies := randomBodies(2, 300)
@@ -351,8 +351,8 @@ func TestSnapshotOfAGrowingLog(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// A server can be asked for its rows at a size that its log has not reached yet. Two servers
-// have the same parts then, whatever their batches are.
+// A client can request the rows at a size that the log has not reached yet. Two servers then
+// have the same parts, whatever their batches are.
 func TestSnapshotAtALaterSize(t *testing.T) {
 	log := newJournal(t, "default")
 	bodies := randomBodies(3, 100)
@@ -396,7 +396,7 @@ func TestSnapshotAtALaterSize(t *testing.T) {
 	require.NoError(t, two.Close())
 }
 
-// No part is given while rows of an event are stored that is not complete yet.
+// No part is returned while the store has rows of an event that is not complete yet.
 func TestNoSnapshotInTheMiddleOfAnEvent(t *testing.T) {
 	log := newJournal(t, "default")
 	var cited []string
@@ -427,7 +427,8 @@ func TestNoSnapshotInTheMiddleOfAnEvent(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Two snapshots can be read at a time. One that was read to the end makes room for another.
+// At most two snapshots can be read at a time. One that has been read to the end makes room
+// for another.
 func TestFewSnapshotsAtATime(t *testing.T) {
 	log := newJournal(t, "default")
 	s := openTest(t, testConfig(vfs.NewMem()))
@@ -454,7 +455,7 @@ func TestFewSnapshotsAtATime(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// An index that lacks few events is folded and not fetched.
+// An index that lacks few events folds them, and does not fetch a snapshot.
 func TestIndexThatIsNearIsNotFetched(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 100)...)
@@ -481,7 +482,7 @@ func TestIndexThatIsNearIsNotFetched(t *testing.T) {
 	}
 }
 
-// While a snapshot replaces the rows of an index that is behind, no answer lacks rows.
+// While a snapshot replaces the rows of an index, no answer lacks rows.
 func TestReadsDuringAnInstall(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 300)...)

@@ -23,7 +23,7 @@ import (
 	"colophon/ledger/query"
 )
 
-// closedIndex returns the files of a log's index, which is closed.
+// closedIndex returns the files of the index of a log, after closing it.
 func closedIndex(t *testing.T, log *journal) *vfs.MemFS {
 	t.Helper()
 	files := vfs.NewMem()
@@ -49,7 +49,8 @@ func TestOpenOnDisk(t *testing.T) {
 	}
 }
 
-// A restart continues from the cursor: it does not read the log from its beginning.
+// After a restart, a follower continues from the cursor and does not read the log from its
+// beginning.
 func TestRestartDoesNotRefold(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 50)...)
@@ -165,7 +166,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// An index that cannot be opened because of a fault outside of it is kept.
+// An index that cannot be opened because of a fault outside the index is kept.
 func TestOpenFailsWithoutDamage(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 20)...)
@@ -183,7 +184,8 @@ func TestOpenFailsWithoutDamage(t *testing.T) {
 }
 
 // requireSound opens an index twice. After the first start, every answer must be right, and
-// complete once the damage is found. After the second start, every question must be answered.
+// once damage has been found, it must be complete. After the second start, every question must
+// be answered.
 func requireSound(t *testing.T, files *vfs.MemFS, log *journal) {
 	t.Helper()
 	s := openTest(t, testConfig(files))
@@ -227,7 +229,7 @@ func overwrite(t *testing.T, files vfs.FS, path string, content []byte) {
 	require.NoError(t, file.Close())
 }
 
-// A failed write ends the process, because otherwise the engine would continue with a gap.
+// A failed write ends the process. If the process continued, the engine would have a gap.
 func TestFailedWriteEndsTheProcess(t *testing.T) {
 	var broken atomic.Bool
 	files := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {

@@ -9,10 +9,10 @@ import (
 	"colophon/storage/faulty"
 )
 
-// A fold does not sync, because events that a crash loses are folded again. Tables are synced
-// one at a time when they are written.
+// A fold does not sync, because events that a crash loses are folded again. Only tables are
+// synced, one at a time, when they are written.
 func TestFoldsDoNotSync(t *testing.T) {
-	// A pause of zero time changes nothing, but it is counted.
+	// A pause of zero length changes nothing, but it is counted.
 	syncs := faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: []string{faulty.Sync}, Count: -1})
 	c := testConfig(faulty.NewFiles(vfs.NewMem(), syncs))
 	c.Rows.MemTableBytes, c.BatchEvents = 8<<20, 10

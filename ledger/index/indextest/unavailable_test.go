@@ -14,11 +14,11 @@ import (
 	"colophon/storage"
 )
 
-// silentLog is a log whose database sometimes does not answer.
+// silentLog is a log whose database sometimes does not respond.
 type silentLog struct {
 	storage.Reader
 	away atomic.Bool
-	left atomic.Int64 // events until it is away
+	left atomic.Int64 // number of events that can be read before it becomes unavailable
 }
 
 func (l *silentLog) err() error {
@@ -59,7 +59,7 @@ func (l *silentLog) Entries(ctx context.Context, from uint64) iter.Seq2[storage.
 	}
 }
 
-// A log that cannot be read for a while does not stop its index, which continues by itself.
+// A log that cannot be read for a while does not stop its index, which continues on its own.
 func TestUnavailableLog(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 200)...)

@@ -87,7 +87,7 @@ type Build struct {
 	UnknownBase *string
 	// Numbers of records of the build by category.
 	New, Modified, Unchanged, Incomparable uint64
-	OtherBases                             uint64 // records that name another base or branch than the build's
+	OtherBases                             uint64 // records that name a base or branch other than the build's
 	Paths                                  uint64 // distinct ones
 	Gone                                   uint64 // paths of its base that the build lacks
 }
@@ -163,10 +163,10 @@ func textOf(text []byte) *string {
 	return &s
 }
 
-// GonePaths returns the paths that the base of a build has and the build lacks, each after its
-// latest record in the base, by first record there, newest first. A page can have fewer rows
-// than its limit, or none, because it ends after 20 keys for each row of the limit. It returns
-// ErrNotFound if there is no such build.
+// GonePaths returns the paths that the base of a build has and the build lacks. It shows each
+// path after its latest record in the base, in the order of first records there, newest first. A
+// page can have fewer rows than its limit, or none, because it ends after 20 keys for each row
+// of the limit. GonePaths returns ErrNotFound if there is no such build.
 func GonePaths(ctx context.Context, v *index.View, project, build string, page index.Page) ([]Row, []byte, error) {
 	number, err := buildNumberOf(v, project, build)
 	if err != nil {
@@ -177,7 +177,7 @@ func GonePaths(ctx context.Context, v *index.View, project, build string, page i
 	if err != nil {
 		return nil, nil, err
 	}
-	// Number 0 stands for no build, which has no rows.
+	// Number 0 means no build, and has no rows.
 	return r.inBuild(of.base, page, func(path rowstore.Identity, state *pathState) (*Row, error) {
 		kept, err := findState(v, path, number, v.Size())
 		if err != nil || kept != nil {

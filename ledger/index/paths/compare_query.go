@@ -18,9 +18,8 @@ type Difference struct {
 	Category     Category // category of B compared with A
 	LinksChanged bool
 	A, B         *Path // nil in the build that lacks the path
-	// Renamed lists paths that may be this path under another route: they have the same
-	// content in the other build, and this build lacks them. It has at most maxRenames
-	// elements.
+	// Renamed lists paths that may be this path under another route. The other build has them
+	// with the same content, and this build lacks them. It has at most maxRenames elements.
 	Renamed []Rename
 }
 
@@ -34,7 +33,7 @@ type Rename struct {
 // Limits of the search for renamed paths.
 const (
 	maxRenames = 5
-	maxTried   = 20 // records with the content that are tried
+	maxTried   = 20 // records with the content that the search reads
 )
 
 // Comparison is a question about two builds of a project.
@@ -43,12 +42,12 @@ type Comparison struct {
 	Category      Category // one of Categories, or Gone; empty means all
 }
 
-// onlyInA marks positions of pages that come after the paths of B.
+// onlyInA marks the positions of pages that list paths of A only, after all paths of B.
 const onlyInA = 1
 
 // Compare returns the paths of two builds: first the paths of B, then those that only A has,
-// each by first record, newest first. Like in List, a page can have fewer rows than its limit,
-// or none. It returns ErrNotFound if there is no such project or build.
+// each by first record, newest first. As in List, a page can have fewer rows than its limit,
+// or none. Compare returns ErrNotFound if there is no such project or build.
 func Compare(ctx context.Context, v *index.View, q Comparison, page index.Page) ([]Difference, []byte, error) {
 	if err := requireProject(v, q.Project); err != nil {
 		return nil, nil, err
@@ -155,8 +154,8 @@ func (c *comparison) side(path rowstore.Identity, s *pathState) (*Path, error) {
 	return &p, err
 }
 
-// renamed returns the paths with the same fingerprint as shown that the build in has and the
-// build notIn lacks.
+// renamed returns the paths that have the same fingerprint as shown in the build in and that
+// the build notIn lacks.
 func (c *comparison) renamed(shown *pathState, in, notIn uint64) (found []Rename, err error) {
 	if shown.content == nil {
 		return nil, nil

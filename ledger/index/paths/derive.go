@@ -15,7 +15,7 @@ import (
 // pathIDName is the name of path_ids in Postings.
 const pathIDName = "path_id"
 
-// otherBase is the flag of a record that names another base or branch than its build's (spec:
+// otherBase is the flag of a record that names a base or branch other than its build's (spec:
 // Builds).
 const otherBase = "other_base"
 
@@ -109,9 +109,9 @@ const (
 	incomparable
 )
 
-// compare sets what follows from the state that a record is compared with, and from the
-// previous state in the same build. Each is nil if there is none. linksChanged is set only if
-// all fingerprints are known.
+// compare compares a record with the state with, and with before, the previous state in the
+// same build. Each is nil if there is none. compare sets the members that follow. linksChanged
+// is set only if all fingerprints are known.
 func (s *pathState) compare(with, before *pathState) {
 	s.category, s.span = isNew, s.record
 	switch {
@@ -192,8 +192,9 @@ func (f *deriver) joinBuild(seq uint64, p *event.Path, project rowstore.Identity
 }
 
 // newLine returns the line of a new build. last is the number of the previous build in the
-// project. The base of the new build is the one that its first record names, or else the last
-// build of its branch or, without a branch, the last build of the project.
+// project. The base of the new build is the build that its first record names. If the record
+// names none, the base is the last build of its branch or, without a branch, the last build of
+// the project.
 func (f *deriver) newLine(p *event.Path, project rowstore.Identity, last uint64) line {
 	l := line{base: last, name: p.Build, branch: p.Branch}
 	switch {
@@ -216,7 +217,7 @@ func (f *deriver) newLine(p *event.Path, project rowstore.Identity, last uint64)
 	return l
 }
 
-// contradicts reports whether a record names another base or branch than its build's.
+// contradicts reports whether a record names a base or branch other than its build's.
 func (l *line) contradicts(p *event.Path) bool {
 	return p.Base != nil && !sameText(p.Base, l.baseName) || p.Branch != nil && !sameText(p.Branch, l.branch)
 }
@@ -248,7 +249,7 @@ func (f *deriver) countRecord(seq uint64, project, path rowstore.Identity, next 
 	}
 }
 
-// wait records that a build has a path which its base lacks.
+// wait records that a build has a path that its base lacks.
 func (f *deriver) wait(seq uint64, path rowstore.Identity, base, build uint64) {
 	row := numbered(path, base)
 	if before := f.number(waiting, row); before > 0 {
@@ -260,8 +261,8 @@ func (f *deriver) wait(seq uint64, path rowstore.Identity, base, build uint64) {
 }
 
 // countKept counts a path that was added late to a base, in the builds that already have the
-// path. Each of these builds has a record of the path and is counted once, so the cost per
-// record is bounded on average.
+// path. Each of these builds has a record of the path and is counted once, so the average cost
+// per record is bounded.
 func (f *deriver) countKept(seq uint64, project, path rowstore.Identity, base uint64) {
 	for number := f.number(waiting, numbered(path, base)); number > 0; number = f.number(waitingBefore, numbered(path, number)) {
 		build := f.buildState(project, number)
@@ -273,8 +274,8 @@ func (f *deriver) countKept(seq uint64, project, path rowstore.Identity, base ui
 }
 
 // pathValidated folds the validation of a path's fingerprint (spec: Validation of paths). It
-// changes nothing if the path has another fingerprint in that build by now, or if no path has
-// the path_id.
+// changes nothing if the path has a different fingerprint in that build by then, or if no path
+// has the path_id.
 func (f *deriver) pathValidated(e *event.Event) {
 	v := e.Validation()
 	_, path, found := f.pathHolder(v.Project, v.PathID)
@@ -298,9 +299,9 @@ func (f *deriver) pathValidated(e *event.Event) {
 }
 
 // validatedState returns the state that a validation is about, or nil if there is none. If the
-// validation names a build, that is the path's state in the build. Otherwise it is the state
-// of the record that the validation names, if that record has no build either, and else of the
-// path's latest record.
+// validation names a build, that is the path's state in the build. If not, it is the state of
+// the record that the validation names, provided that the record has no build either. In all
+// other cases it is the state of the path's latest record.
 func (f *deriver) validatedState(v *event.Validation, path rowstore.Identity) *pathState {
 	if v.Build != nil {
 		build := rowstore.Identify(v.Project, v.Build)

@@ -7,7 +7,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// standing is what the validations of a path mean for one of its records.
+// standing is the effect of the validations of a path on one of its records.
 type standing struct {
 	validated bool
 	// before is an earlier validation of the same content in the same line of builds that does
@@ -15,9 +15,9 @@ type standing struct {
 	before uint64
 }
 
-// standingOf returns what the validations below a size mean for a record (spec: Validation of
-// paths). Of the validations of its span that are in the record's line of builds, the last one
-// counts.
+// standingOf returns the effect of the validations below a size on a record (spec: Validation
+// of paths). Among the validations of its span that are in the record's line of builds, the
+// last one counts.
 func standingOf(v *index.View, project, path rowstore.Identity, s *pathState, size uint64) (standing, error) {
 	_, last, err := lastInLine(v, project, validations, numbered(path, s.span), s, size, nil)
 	if err != nil || last != nil {
@@ -61,9 +61,9 @@ func lastInLine(v *index.View, project rowstore.Identity, d rowstore.Dimension, 
 	return 0, nil, nil
 }
 
-// inLine reports whether a build is in the line of a record, which is the record's own build,
-// its base, the base of that, and so on. Build 0 is only in the line of records without a
-// build.
+// inLine reports whether a build is in the line of a record. The line consists of the record's
+// own build, its base, the base of that, and so on. Build 0 is only in the line of records
+// without a build.
 func inLine(v *index.View, project rowstore.Identity, build uint64, s *pathState) (bool, error) {
 	if build == 0 {
 		return s.build == 0, nil

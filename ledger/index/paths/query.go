@@ -37,7 +37,7 @@ type Change struct {
 	ValidatedBefore uint64
 	// LinksChanged is true if the content differs only in its links.
 	LinksChanged bool
-	// OtherBase is true if the record names another base or branch than its build's.
+	// OtherBase is true if the record names a base or branch other than its build's.
 	OtherBase bool
 }
 
@@ -66,7 +66,7 @@ type Filter struct {
 
 // Get returns the path of a project that has a path_id. It shows the path after its latest
 // record or, if build is not nil, after its latest record in that build. It returns false if
-// there is none.
+// there is no such path.
 func Get(v *index.View, project, pathID string, build *string) (Path, bool, error) {
 	path, found, err := pathByID(v, project, pathID)
 	if err != nil || !found {
@@ -108,9 +108,10 @@ func ChangeOf(ctx context.Context, v *index.View, seq uint64) (Change, error) {
 	return change, err
 }
 
-// List returns the paths of a project, or of one of its builds, by first record there, newest
-// first. A page can have fewer rows than its limit, or none, because it ends after 20 keys for
-// each row of the limit. It returns ErrNotFound if there is no such project or build.
+// List returns the paths of a project, or of one of its builds, in the order of first records
+// there, newest first. A page can have fewer rows than its limit, or none, because it ends
+// after 20 keys for each row of the limit. List returns ErrNotFound if there is no such
+// project or build.
 func List(ctx context.Context, v *index.View, project string, filter Filter, page index.Page) ([]Row, []byte, error) {
 	if err := requireProject(v, project); err != nil {
 		return nil, nil, err
@@ -146,8 +147,9 @@ func List(ctx context.Context, v *index.View, project string, filter Filter, pag
 	})
 }
 
-// inBuild returns a page of the paths of a build, each after its latest record there, by first
-// record, newest first. take converts each path, and returns nil to leave it out.
+// inBuild returns a page of the paths of a build, each after its latest record there, in the
+// order of first records, newest first. take converts each path, and returns nil to leave it
+// out.
 func (r *reader) inBuild(build uint64, page index.Page, take func(rowstore.Identity, *pathState) (*Row, error)) ([]Row, []byte, error) {
 	return rowstore.FillBackwards(r.v.Reader, builds, numbered(r.project, build), page, func(version rowstore.Version) (*Row, error) {
 		counts, err := decodeBuildState(version.Value)
@@ -246,7 +248,8 @@ func stateAt(v *index.View, path rowstore.Identity, build, size uint64) (*pathSt
 	return state, err
 }
 
-// findState is stateAt for a record that need not exist. It returns nil if there is none.
+// findState is like stateAt, for a record that need not exist. It returns nil if there is
+// none.
 func findState(v *index.View, path rowstore.Identity, build, size uint64) (*pathState, error) {
 	_, value, found, err := v.NewestBelow(pathStates, numbered(path, build), size)
 	if err != nil || !found {

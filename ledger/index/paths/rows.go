@@ -21,7 +21,7 @@ const (
 // Categories lists all categories in the order of their numbers in rows.
 var Categories = [...]Category{New, Modified, Unchanged, Incomparable}
 
-// pathVersion says what one record or validation of a path is about. It is the value of
+// pathVersion identifies the subject of one record or validation of a path. It is the value of
 // pathVersions.
 type pathVersion struct {
 	latest    uint64 // number of the build of the path's latest record
@@ -58,7 +58,7 @@ type pathState struct {
 	// span is the first of the records that have equal content and share validations.
 	span         uint64
 	linksChanged bool
-	otherBase    bool   // the record names another base or branch than its build's
+	otherBase    bool   // the record names a base or branch other than its build's
 	id           []byte // the assigned path_id
 	content, raw []byte // fingerprints; nil for null
 	version      []byte // hash_version of the fingerprints
@@ -100,8 +100,8 @@ func decodePathState(value []byte) (pathState, error) {
 // line is a build's place among the builds. It is the value of lines.
 type line struct {
 	base uint64 // number of its base; 0 if it has none or the project did not have it
-	// skip is an ancestor of the build, or 0. Through the skips, each build in a line of n
-	// builds is reached in a number of steps that grows with log n.
+	// skip is an ancestor of the build, or 0. With the skips, any build in a line of n builds
+	// is reached in O(log n) steps.
 	depth, skip            uint64 // depth is the length of the line, from 1
 	name, branch, baseName []byte // nil if no record names it; baseName is the name of base or of the unknown base
 }
@@ -168,7 +168,7 @@ func decodeProjectState(value []byte) (projectState, error) {
 type buildState struct {
 	first      uint64    // seq of its first record
 	categories [4]uint64 // numbers of records, in the order of Categories
-	otherBases uint64    // number of records that name another base or branch than the build's
+	otherBases uint64    // number of records that name a base or branch other than the build's
 	paths      uint64    // number of distinct paths
 	kept       uint64    // number of these paths that its base has too
 	// addsPath is true if this version was written by the first record of path in the build.

@@ -39,7 +39,7 @@ func List(v *index.View, page index.Page) ([]Producer, []byte, error) {
 }
 
 // Get returns a producer, its gaps in ascending order, and its duplicates newest first. The
-// page's limit applies to the gaps and to the duplicates, each by itself. It returns
+// page's limit applies separately to the gaps and to the duplicates. It returns
 // storage.ErrNotFound if no record names the producer.
 func Get(v *index.View, id string, page index.Page) (p Producer, gaps []Gap, duplicates []Duplicate, next []byte, err error) {
 	p, first, err := readProducer(v, id)
@@ -51,7 +51,7 @@ func Get(v *index.View, id string, page index.Page) (p Producer, gaps []Gap, dup
 		if len(page.After) != 2*rowstore.SeqBytes {
 			return p, nil, nil, nil, index.ErrPosition
 		}
-		// 0 means the end: number 0 is never missing, and event 0 is not a record.
+		// 0 means the end, because number 0 is never missing and event 0 is not a record.
 		first, _ = rowstore.DecodeSeq(page.After[:rowstore.SeqBytes])
 		below, _ = rowstore.DecodeSeq(page.After[rowstore.SeqBytes:])
 	}
@@ -84,7 +84,7 @@ func readProducer(v *index.View, id string) (Producer, uint64, error) {
 }
 
 // gapsOf returns the gaps of a producer from a number on. next is the number at which the next
-// page begins. For from and next, 0 means the end.
+// page begins. In both from and next, 0 means the end.
 func gapsOf(v *index.View, p *Producer, from uint64, limit int) (gaps []Gap, next uint64, err error) {
 	if from == 0 {
 		return nil, 0, nil
@@ -113,8 +113,8 @@ func gapsOf(v *index.View, p *Producer, from uint64, limit int) (gaps []Gap, nex
 	return gaps, 0, nil
 }
 
-// numberBlocks returns a function that reads the blocks of a producer's numbers. It reads each
-// block once.
+// numberBlocks returns a function that reads the blocks of a producer's numbers. The function
+// reads each block only once.
 func numberBlocks(v *index.View, producer rowstore.Identity) func(level byte, n uint64) (block, error) {
 	blocks := make(map[string]block)
 	return func(level byte, n uint64) (block, error) {

@@ -9,8 +9,8 @@ import (
 )
 
 // The numbers that a producer has delivered out of order are a set of 64-bit numbers, in
-// blocks of 256. A block of the next level summarises 256 blocks, and so on. So the next
-// number that is in the set, or is not, is found with a few reads, at any distance.
+// blocks of 256. A block of the next level summarises 256 blocks, and so on. So a few reads
+// find the next number that is or is not in the set, at any distance.
 
 const (
 	blockBits = 8 // bits of a number per level
@@ -111,8 +111,8 @@ func addNumber(n uint64, read func(level byte, n uint64) block, write func(level
 	return true
 }
 
-// seekNumber returns the lowest number from n on that is in a set or, if missing is true, is
-// not. It reads at most two blocks of each level.
+// seekNumber returns the lowest number from n on that is in a set or, if missing is true, that
+// is not. It reads at most two blocks of each level.
 func seekNumber(n uint64, missing bool, read func(level byte, n uint64) (block, error)) (uint64, bool, error) {
 	level := byte(0)
 	for ; ; level++ {

@@ -7,17 +7,17 @@ import (
 	"colophon/ledger/index"
 )
 
-// Query selects the periods of rates. A bound that is nil is the time of the first, or just after that
-// of the last event.
+// Query selects the periods of rates. A nil Since means the time of the first event, and a nil Until
+// the time just after the last event.
 type Query struct {
 	index.Bounds
-	Step time.Duration // length of a period in whole seconds; 0 means one that fits
+	Step time.Duration // length of a period in whole seconds; 0 lets List choose one
 }
 
 const (
-	MaxPeriods = 500                // periods of an answer
+	MaxPeriods = 500                // number of periods of an answer
 	MaxStep    = 1000 * 365 * 86400 // length of a period, in seconds
-	fewPeriods = 60                 // periods if the query has no step
+	fewPeriods = 60                 // maximum number of periods if the query has no step
 )
 
 // ErrTooMany means that the query has more than MaxPeriods periods.
@@ -26,8 +26,8 @@ var ErrTooMany = errors.New("too many periods")
 // steps are the lengths of periods that List chooses from, in seconds.
 var steps = [...]time.Duration{1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400, 28 * 86400, 364 * 86400}
 
-// List counts records in consecutive periods of one length, which it returns too. A period begins at a
-// multiple of its length after 1970, in UTC.
+// List counts records in consecutive periods of one length. It also returns that length. A period
+// begins at a multiple of its length after 1970, in UTC.
 func List(v *index.View, q Query) (found []Rate, step time.Duration, err error) {
 	since, until, err := q.ends(v)
 	if err != nil {
@@ -51,7 +51,7 @@ func List(v *index.View, q Query) (found []Rate, step time.Duration, err error) 
 	return found, step, err
 }
 
-// ends returns the time that the periods must cover.
+// ends returns the time range that the periods must cover.
 func (q *Query) ends(v *index.View) (since, until time.Time, err error) {
 	if q.Since != nil {
 		since = *q.Since

@@ -1,5 +1,5 @@
-// Package rates counts records over time by how they turned out: with wrong claims, without an output,
-// or with a cause of drift (spec: Rates).
+// Package rates counts records over time by outcome: with wrong claims, without an output, or with a
+// cause of drift (spec: Rates).
 package rates
 
 import (
@@ -16,8 +16,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// tallies: the identity of a series; the number of events so far that count for it; one version for
-// each of these events.
+// tallies: the identity of a series; one version for each event that counts for the series: the number
+// of such events so far.
 const tallies rowstore.Dimension = 0x88
 
 // The series. Each cause of drift is a series too.
@@ -103,7 +103,7 @@ func decode(value []byte) (uint64, error) {
 // Rate counts the records of one period.
 type Rate struct {
 	Since, Until time.Time
-	// From and Below are the events of the period: the first one, and the one after the last.
+	// From is the first event of the period, and Below the event after the last one.
 	From, Below uint64
 	Mismatches  uint64 // records with a wrong claim
 	NoOutput    uint64 // IPC records that are not runs
@@ -111,7 +111,8 @@ type Rate struct {
 }
 
 // Between counts the records of consecutive periods. The n-th period begins at the n-th time and ends
-// before the next one. For each period with events it reads two keys, and one for each series.
+// before the next one. For each period with events, Between reads two keys and one more for each
+// series.
 func Between(v *index.View, times []time.Time) ([]Rate, error) {
 	var rates []Rate
 	before, err := tallyAt(v, times[0])
@@ -141,7 +142,7 @@ func Between(v *index.View, times []time.Time) ([]Rate, error) {
 	return rates, nil
 }
 
-// tally has all series below an event.
+// tally holds the counts of all series below an event.
 type tally struct {
 	seq uint64
 	of  map[string]uint64

@@ -123,7 +123,7 @@ func (k *encodedRecord) text(all []byte) (text, after []byte) {
 }
 
 // decodeRecord decodes what IPCRecord.appendEncoded wrote. rest is what Record.appendEncoded
-// wrote. r owns its memory.
+// wrote after it. r owns its memory.
 func decodeRecord(seq uint64, encoded []byte) (r IPCRecord, size int, rest encodedRecord) {
 	rest = encoded
 	size = rest.number()

@@ -166,8 +166,8 @@ func (f *Deriver) noted(e *event.Event) {
 }
 
 // redacted writes the kind of a redaction, so that lists can select redactions. A redaction
-// changes nothing else, because answers are derived from entries alone (spec: Index and
-// as_of).
+// has no other effect on the index, because answers are derived from entries alone (spec:
+// Index and as_of).
 func (f *Deriver) redacted(e *event.Event) {
 	Post(f.Fold, rowstore.Identify([]byte(kindName), []byte(e.Kind)), e.Seq)
 }

@@ -57,8 +57,8 @@ func ReadIPCRecord(ctx context.Context, v *index.View, seq uint64) (IPCRecord, e
 	return r, nil
 }
 
-// ReadIPCRecordOnce is ReadIPCRecord for a record that the view will not need again. It does
-// not use the view's own cache.
+// ReadIPCRecordOnce is like ReadIPCRecord, for a record that the view will not need again. It
+// does not use the view's own cache.
 func ReadIPCRecordOnce(ctx context.Context, v *index.View, seq uint64) (IPCRecord, error) {
 	if seq >= v.Size() {
 		return IPCRecord{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
@@ -121,5 +121,5 @@ func cacheRecord(v *index.View, seq uint64, size int, r *IPCRecord, listed *Reco
 }
 
 // PayloadSchema returns the schema of an axis payload (spec: Axis payload), or nil if the
-// payload is none.
+// payload is not an axis payload.
 func (r *IPCRecord) PayloadSchema() []byte { return r.schema }

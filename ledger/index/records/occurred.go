@@ -21,7 +21,7 @@ func kindNumber(kind record.Kind) byte {
 }
 
 // occurrenceKey returns the key of a record that occurred at a time. Later times come first.
-// Of records with the same time, the newest comes first.
+// Among records with the same time, the newest comes first.
 func occurrenceKey(k rowstore.Keyspace, dst []byte, kind byte, at time.Time, seq uint64) []byte {
 	var scratch [index.TimeBytes + rowstore.SeqBytes]byte
 	return appendInverted(append(k.Key(dst, occurrences), kind), rowstore.AppendSeq(index.AppendTime(scratch[:0], at), seq))

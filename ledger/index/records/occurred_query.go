@@ -11,9 +11,9 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// ListByOccurrence returns records by the time at which they occurred, newest first. It leaves
-// out records without a timestamp. A page can have fewer rows than its limit, or none, because
-// it reads every record in the range.
+// ListByOccurrence returns records in the order of the times at which they occurred, latest
+// first. It leaves out records without a timestamp. A page can have fewer rows than its limit,
+// or none, because ListByOccurrence reads every record in the range.
 func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Record, next []byte, err error) {
 	lower, upper, err := occurrenceBounds(v, &q, p)
 	if err != nil || upper == nil {
@@ -37,7 +37,7 @@ func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.Page
 		position := it.Key()[len(rowstore.Keyspace{})+2:]
 		seq := ^binary.BigEndian.Uint64(position[index.TimeBytes:])
 		if seq >= v.Size() {
-			continue // not counted, since later events must not change where a page ends
+			continue // not counted: later events must not change where a page ends
 		}
 		v.Count(1, 0)
 		last = append(last[:0], position...)
@@ -68,7 +68,7 @@ func occurrenceBounds(v *index.View, q *Filter, p index.Page) (first, behind []b
 		}
 	}
 	rows := append(keys.Key(nil, occurrences), kind)
-	// Most events after the view's size occurred after that time.
+	// Begin at until, because most events after the view's size occurred after it.
 	lower := [][]byte{appendInverted(slices.Clone(rows), until)}
 	if q.Until != nil {
 		lower = append(lower, occurrencesEnd(keys, kind, *q.Until))

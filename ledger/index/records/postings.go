@@ -14,7 +14,7 @@ import (
 type Posting struct {
 	ID rowstore.Identity
 	// Family is the identity of the name if the runs with this value form a group (spec:
-	// Runs), and zero otherwise. The versions of a group carry the group's state.
+	// Runs), and zero if they do not. The versions of a group contain the group's state.
 	Family rowstore.Identity
 	// recurs is true if many records have this value. The value's versions then share keys.
 	recurs bool
@@ -85,12 +85,13 @@ func (v *Values) collect(identities *Identities, e *event.Event) {
 	v.list, v.identities = v.list[:0], identities
 	v.AddRecurring(kindName, []byte(e.Kind))
 	v.Add(runIDName, e.RunID())
-	// These loops are e.Labels and e.Hashes written out, because calling those would allocate.
+	// These loops are e.Labels and e.Hashes inlined by hand, because calls of those would
+	// allocate.
 	for name, value := range e.Detail.Member("labels").Members() {
 		v.Add(LabelPrefix+string(name.Text()), value.Text())
 	}
 	for name, value := range e.Detail.Member("hashes").Members() {
-		if string(name.Text()) != seedlessHash { // records are found by Input instead
+		if string(name.Text()) != seedlessHash { // Input is the value under which such records are found
 			v.Add(string(name.Text()), value.Text())
 		}
 	}
@@ -106,7 +107,7 @@ func (v *Values) Add(name string, value []byte) {
 // detach stops using the identity cache, so that another goroutine can add values.
 func (v *Values) detach() { v.identities = nil }
 
-// AddRecurring is Add for a value that many records have.
+// AddRecurring is like Add, for a value that many records have.
 func (v *Values) AddRecurring(name string, value []byte) {
 	if value != nil {
 		v.Add(name, value)

@@ -111,7 +111,7 @@ func (q *Filter) searched() []rowstore.Identity {
 	return ids
 }
 
-// Exceeds reports whether List with a filter would look at more events than that. It reads none of
+// Exceeds reports whether List with a filter would look at more than most events. It reads none of
 // them.
 func Exceeds(v *index.View, q Filter, most int) (more bool, err error) {
 	from, below, err := v.SeqsIn(q.Bounds)
@@ -135,7 +135,7 @@ func Exceeds(v *index.View, q Filter, most int) (more bool, err error) {
 	return false, nil
 }
 
-// OfKind yields the records of a kind, newest first.
+// OfKind yields the seqs of the records of a kind, newest first.
 func OfKind(v *index.View, kind record.Kind) iter.Seq2[uint64, error] {
 	id := rowstore.Identify([]byte(kindName), []byte(kind))
 	return rowstore.Seqs(v.Descend(Postings, id[:], v.Size()))

@@ -14,12 +14,12 @@ const (
 	searchedPages = 64
 )
 
-// ErrTooMany is returned if a run has too many records to search for a live one.
+// ErrTooMany means that a run has too many records to search for a live one.
 var ErrTooMany = errors.New("too many records to search for a live one")
 
 // LatestOfRun returns the latest live record of a kind with a run_id. If any is true, records
-// of every state count. It returns nil if there is none. more reports whether the run can have
-// others.
+// of every state count. It returns nil if there is no such record. more reports whether the
+// run may have others.
 func LatestOfRun(ctx context.Context, v *index.View, run string, kind record.Kind, any bool) (seq *uint64, more bool, err error) {
 	filter := Filter{Kind: kind, Values: []Value{{Name: "run_id", Text: run}}}
 	page := index.Page{Limit: searchedRows}

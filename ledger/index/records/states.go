@@ -11,8 +11,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// stateName names the values that are states other than live. The version of such a posting is
-// the seq of the record. It remains when the state changes again.
+// stateName is the name under which states other than live are values. The version of such a
+// posting is the seq of the record. It remains when the state changes again.
 const stateName = "state"
 
 // stateOf returns the state of an IPC record or run-DAG in the fold. A record is live until an
@@ -34,8 +34,8 @@ func State(v *index.View, seq uint64) (string, error) {
 }
 
 // anyStateChanged reports whether the state of any record has changed. In most ledgers none
-// has, and then looking up an absent row would cost as much as everything else for a listed
-// record.
+// has. Without this check, looking up an absent row would cost as much as everything else for
+// a listed record.
 func anyStateChanged(v *index.View) (bool, error) {
 	state := index.ViewState[viewState](v)
 	if state.statesChanged == nil {

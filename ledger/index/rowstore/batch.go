@@ -11,8 +11,8 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// Batch collects the writes of one batch, and sorts them before the engine gets them. The
-// engine would compare whole keys; Batch orders most keys by one comparison of integers.
+// Batch collects the writes of one batch, and sorts them before it passes them to the engine.
+// The engine would compare whole keys; Batch orders most keys by one comparison of integers.
 type Batch struct {
 	list  []write
 	spare []write // scratch for sort
@@ -62,7 +62,7 @@ func orderOf(key []byte, place int) uint64 {
 }
 
 // withRoom returns a slice with room for that many more elements. It doubles a full slice,
-// whereas append would copy a large one each time that it grows by a quarter.
+// whereas append would copy a large one each time it grows by a quarter.
 func withRoom[T any](s []T, more int) []T {
 	if cap(s)-len(s) >= more {
 		return s
@@ -80,8 +80,8 @@ func (w *Batch) reset(typical int) {
 
 func (w *Batch) keyOf(one *write) []byte { return w.bytes[one.at : one.at+one.key] }
 
-// sort compares up to fewWrites writes key by key. It also does so beyond longKey bytes,
-// because few keys are still equal there.
+// sort compares the keys of up to fewWrites writes directly. It also compares keys directly
+// beyond longKey bytes, because few keys are still equal there.
 const (
 	fewWrites = 64
 	longKey   = 64
@@ -93,8 +93,8 @@ func (w *Batch) sort() {
 	w.sortFrom(len(Keyspace{}), w.list, w.spare)
 }
 
-// sortFrom sorts writes whose keys are equal up to an offset. Their order is taken from that
-// offset.
+// sortFrom sorts writes whose keys are equal up to an offset. It orders them by the bytes from
+// that offset.
 func (w *Batch) sortFrom(place int, list, spare []write) {
 	sortByOrder(list, spare)
 	for from := 0; from < len(list); {

@@ -7,18 +7,19 @@ import (
 	"unsafe"
 )
 
-// rowCache keeps the newest version runs of recently used rows, by the row's name. Its memory
-// contains no pointers, because the garbage collector would otherwise scan hundreds of
-// thousands of them. It has two generations: the rows used since the last rotation, and the
-// rows used between the last two rotations. It belongs to the follower's goroutine.
+// rowCache caches the newest version runs of recently used rows, by the row's name. Its memory
+// contains no pointers, so that the garbage collector does not scan hundreds of thousands of
+// them. It has two generations: the rows used since the last rotation, and the rows used
+// between the last two rotations. It belongs to the follower's goroutine.
 type rowCache struct {
 	seed              maphash.Seed
 	current, previous generation
 }
 
 // rotate makes the current generation the previous one, and drops the rows that were in the
-// previous one. It does nothing while a quarter of the current generation's memory is free for
-// the next batch. limit is the number of bytes that both generations together can take.
+// previous one. It does nothing while at least a quarter of the current generation's memory is
+// free for the next batch. limit is the number of bytes that both generations together can
+// take.
 func (c *rowCache) rotate(limit int) {
 	switch {
 	case c.current.heads == nil:

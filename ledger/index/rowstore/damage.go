@@ -70,7 +70,8 @@ func (s *Store) CountRunning(running int) {
 	s.usage.running += running
 }
 
-// ErrDamaged is wrapped by errors about stored rows that this build cannot have written.
+// ErrDamaged is wrapped by errors about stored rows that no fold of this build can have
+// written.
 var ErrDamaged = errors.New("index: damaged")
 
 // IsCorruption reports whether an error of the engine means that its files are damaged.
@@ -79,8 +80,8 @@ func IsCorruption(err error) bool { return engine.IsCorruptionError(err) }
 // ReportDamage starts the replacement of a damaged index. replaced is the number that Acquire
 // returned to the caller that found the damage. ReportDamage returns true if the index is
 // being replaced or was already replaced; followers then start again with the empty index. It
-// returns false if this process does not replace the index; the next start then rebuilds it if
-// the damage is marked or is found again. It can be called from any goroutine.
+// returns false if this process does not replace the index. The next start then rebuilds it if
+// the damage is marked or is found again. ReportDamage can be called from any goroutine.
 func (s *Store) ReportDamage(err error, replaced int) bool {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()

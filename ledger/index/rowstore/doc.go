@@ -4,6 +4,6 @@
 // what rows mean: a Schema lists the dimensions and the lengths of their rows.
 //
 // The store is never synced. Each batch also writes the log position that it covers, so after
-// a crash the store is as it was after some earlier batch. A damaged store is replaced by an
-// empty one.
+// a crash the store is in the state after some earlier batch. A damaged store is replaced by
+// an empty one.
 package rowstore

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Dump returns one line for each stored key. Lines have the names of keyspaces instead of
+// Dump returns one line for each stored key. Lines contain the names of keyspaces instead of
 // their numbers, so that stores with the same rows have the same lines. It is for tests. The
 // store must be acquired.
 func (s *Store) Dump() (lines []string, err error) {

@@ -20,8 +20,8 @@ const engineFormat = engine.FormatValueSeparation
 const queuedTables = 2
 
 // Level 0 is merged when compactAt/2 of its tables overlap. When stopAt of them overlap,
-// writes block. It is cheapest to merge many tables at once. An index that is being rebuilt
-// has few readers, so it merges later.
+// writes block. Merging many tables at once costs least, so an index that is being rebuilt,
+// which has few readers, merges later.
 const (
 	compactAt        = 16
 	rebuildCompactAt = 64
@@ -64,7 +64,7 @@ func (c *Config) engineOptions(found func(damage error)) *engine.Options {
 		},
 	}
 	// By default, the engine would store the values of older versions separately. It would
-	// take the version runs of a row for versions of one another, which they are not.
+	// mistake the version runs of a row for versions of one another.
 	o.Experimental.SpanPolicyFunc = func([]byte) (engine.SpanPolicy, []byte, error) {
 		return engine.SpanPolicy{DisableValueSeparationBySuffix: true}, nil, nil
 	}
@@ -77,8 +77,8 @@ func (c *Config) engineOptions(found func(damage error)) *engine.Options {
 	}
 	if c.Rebuild {
 		o.L0CompactionThreshold = rebuildCompactAt
-		// Nor must it rewrite tables because many keys were deleted, since rankings delete
-		// many.
+		// It must not rewrite tables because many keys were deleted either, since rankings
+		// delete many.
 		o.Experimental.TombstoneDenseCompactionThreshold = -1
 	}
 	// Only the last level is compressed, because other levels are soon rewritten. Filters of
@@ -89,7 +89,7 @@ func (c *Config) engineOptions(found func(damage error)) *engine.Options {
 }
 
 // markDamaged makes the next start empty the index, unless the index is emptied earlier. Until
-// then, queries that meet the damage fail, and all others are answered.
+// then, only queries that reach the damage fail.
 func (c *Config) markDamaged(damage error) {
 	c.Log.Error("the index is damaged", "dir", c.Dir, "error", damage)
 	if err := c.folder().writeLayout(damagedLayout); err != nil {
@@ -97,8 +97,8 @@ func (c *Config) markDamaged(damage error) {
 	}
 }
 
-// fail ends the process after a failed write. Otherwise the engine would continue with a gap
-// that no cursor shows.
+// fail ends the process after a failed write. If the engine continued, the index would have a
+// gap that no cursor shows.
 func (c *Config) fail(msg string) {
 	c.Log.Error("writing the index failed; ending the process", "reason", msg)
 	c.Exit(1)

@@ -5,7 +5,7 @@ import (
 	"iter"
 )
 
-// ErrPosition: Page.After is not a position that a page of the same query returned.
+// ErrPosition means that no page of the same query returned Page.After as its position.
 var ErrPosition = errors.New("index: the position belongs to another query")
 
 // Position returns the seq at which the previous page ended, or false on the first page.
@@ -35,7 +35,7 @@ func FillBackwards[R any](r *Reader, d Dimension, id []byte, p Page, take func(V
 	return fill(r, r.Descend(d, id, below), p, take)
 }
 
-// FillForwards is FillBackwards with the oldest version first.
+// FillForwards is like FillBackwards, with the oldest version first.
 func FillForwards[R any](r *Reader, d Dimension, id []byte, p Page, take func(Version) (*R, error)) ([]R, []byte, error) {
 	last, given, err := p.Position()
 	if err != nil {
@@ -50,8 +50,8 @@ func FillForwards[R any](r *Reader, d Dimension, id []byte, p Page, take func(Ve
 	return fill(r, r.Ascend(d, id, last), p, take)
 }
 
-// fill takes versions until the page is full or its budget is spent. next is the seq of the
-// last version taken, or nil at the end.
+// fill converts versions with take until the page is full or its budget is spent. next is the
+// seq of the last version read, or nil at the end.
 func fill[R any](r *Reader, versions iter.Seq2[Version, error], p Page, take func(Version) (*R, error)) (rows []R, next []byte, err error) {
 	b, last := r.Budget(p), uint64(0)
 	for one, err := range versions {

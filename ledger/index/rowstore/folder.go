@@ -46,7 +46,7 @@ func (f folder) acquire() (*engine.Lock, error) {
 }
 
 // prepare makes sure that the folder contains either an index with this build's layout or
-// nothing. It empties an index with another layout, and reports that. It refuses a folder with
+// nothing. It empties an index with another layout, and sets emptied. It refuses a folder with
 // other files and leaves it unchanged.
 func (f folder) prepare() (emptied bool, err error) {
 	stored, err := f.readLayout()
@@ -137,9 +137,9 @@ func (f folder) sync() error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// MinFreeBytes is the free space below which nothing is folded. On a full disk the engine
-// could only end the process, and the ledger with it. MinFreeBytes is less than the smallest
-// free-space mark of the log, so that committed events can still be folded.
+// MinFreeBytes is the free space, in bytes, below which nothing is folded. If the disk were
+// full, the engine could only end the process, and with it the ledger. MinFreeBytes is less
+// than the smallest free-space mark of the log, so that committed events can still be folded.
 const MinFreeBytes = 24 << 20
 
 // hasSpace reports whether there is enough space to fold. It returns true if the file system
@@ -155,8 +155,8 @@ func (f folder) hasSpace() (bool, error) {
 	return usage.AvailBytes >= MinFreeBytes, nil
 }
 
-// environmental reports whether the operating system caused an error, for example because of
-// permissions, too many open files, or the disk. Emptying the index would not help then. A
+// environmental reports whether an error comes from the operating system, for example because
+// of permissions, too many open files, or the disk. Emptying the index would not help then. A
 // missing file counts as damage.
 func environmental(err error) bool {
 	var number syscall.Errno

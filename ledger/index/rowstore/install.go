@@ -13,21 +13,21 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// incomingDir is the folder for tables that are not installed yet, inside the folder of the
-// index.
+// incomingDir is the folder, inside the folder of the index, for tables that are not installed
+// yet.
 const incomingDir = "incoming"
 
 // Install replaces all rows of a name. It collects the rows in tables that the engine does not
-// know, and then gives it all tables at once. Until then the store does not change. Only one
-// goroutine can use it. It must be closed.
+// know, and then adds all tables to the engine at once. Until then the store does not change.
+// Only one goroutine can use it. It must be closed.
 type Install struct {
 	store   *Store
 	name    string
 	keys    Keyspace
-	dir     string // of the tables
+	dir     string // folder of the tables
 	options sstable.WriterOptions
 	table   *sstable.Writer // the current table, or nil
-	paths   []string        // of all tables
+	paths   []string        // paths of all tables
 	last    []byte          // key of the last row
 	key     []byte          // scratch
 }
@@ -59,17 +59,18 @@ func (s *Store) incoming(name string) string {
 // removeIncoming removes what interrupted installs have left.
 func (f folder) removeIncoming() error { return f.files.RemoveAll(f.path(incomingDir)) }
 
-// Add adds a row. The rows must come in the order of their keys. It returns ErrPart if they do
-// not, or if no fold can have written the row. After an error, the install can only be closed.
+// Add adds a row. Rows must be added in the order of their keys. Add returns ErrPart if a row
+// is out of order, or if no fold can have written it. After an error, the install can only be
+// closed.
 func (i *Install) Add(row Row) error {
 	if err := i.store.config.Schema.checkKey(row.Key); err != nil {
 		return err
 	}
 	switch order := bytes.Compare(row.Key, i.last); {
 	case order == 0:
-		return fmt.Errorf("%w: key %x comes twice", ErrPart, row.Key)
+		return fmt.Errorf("%w: key %x occurs twice", ErrPart, row.Key)
 	case order < 0:
-		return fmt.Errorf("%w: key %x comes after key %x", ErrPart, row.Key, i.last)
+		return fmt.Errorf("%w: key %x follows key %x, which is larger", ErrPart, row.Key, i.last)
 	}
 	i.last = append(i.last[:0], row.Key...)
 	if i.table == nil {
@@ -122,7 +123,8 @@ func (i *Install) Commit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The name and the rows become visible together, and the old rows vanish with them.
+	// The new name and rows become visible together, and the old rows disappear at the same
+	// time.
 	err = i.table.Set(numberKey(i.name), i.keys[:])
 	if err == nil && found {
 		err = i.table.DeleteRange(old, Keyspace(old).End())
@@ -136,14 +138,14 @@ func (i *Install) Commit(ctx context.Context) error {
 	return i.store.Flush()
 }
 
-// Close removes what Commit has not installed.
+// Close removes all tables that Commit has not installed.
 func (i *Install) Close() error {
 	err := i.endTable()
 	return errors.Join(err, i.store.config.Files.RemoveAll(i.dir))
 }
 
-// nextKeyspace returns an empty keyspace, with a number above all that are in use. It returns
-// each number only once in the life of the store.
+// nextKeyspace returns an empty keyspace, with a number above all numbers that are in use. It
+// never returns the same number twice for a store.
 func (s *Store) nextKeyspace() (Keyspace, error) {
 	if s.config.ReadOnly {
 		return Keyspace{}, ErrReadOnly
@@ -161,7 +163,7 @@ func (s *Store) nextKeyspace() (Keyspace, error) {
 		return Keyspace{}, wrapRead(err)
 	}
 	if s.lastKeyspace >= math.MaxUint16-1 {
-		return Keyspace{}, errors.New("the index has run out of numbers for ledgers: stop the server and delete the folder of the index")
+		return Keyspace{}, errors.New("the index has no more keyspace numbers: stop the server and delete the folder of the index")
 	}
 	s.lastKeyspace++
 	return KeyspaceNumbered(s.lastKeyspace), nil

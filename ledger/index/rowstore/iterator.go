@@ -18,7 +18,7 @@ func iterate(from engine.Reader, lower, upper []byte) (*Iterator, error) {
 	return &Iterator{it}, nil
 }
 
-// First moves to the first key. Like all moves, it reports whether there is such a key.
+// First moves to the first key. Like every move, it reports whether there is such a key.
 func (it *Iterator) First() bool { return it.engine.First() }
 
 // Last moves to the last key.

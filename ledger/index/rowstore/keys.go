@@ -23,7 +23,7 @@ const VersionedBit = 0x80
 // numberDimension exists only in keyspace 0. It maps a name to the number of its keyspace.
 const numberDimension Dimension = 0x00
 
-// Schema has the length of a row in bytes, by dimension.
+// Schema maps a dimension to the length of its rows in bytes.
 type Schema [256]int
 
 // Lengths in keys, in bytes.
@@ -56,7 +56,7 @@ func (k Keyspace) Key(dst []byte, d Dimension) []byte {
 	return append(append(dst, k[:]...), byte(d))
 }
 
-// AppendVersion appends a seq so that later ones sort first.
+// AppendVersion appends a seq in a form that sorts later seqs first.
 func AppendVersion(dst []byte, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(dst, math.MaxUint64-seq)
 }
@@ -101,7 +101,7 @@ func (s *Schema) split(key []byte) int {
 }
 
 // comparer orders keys by their bytes. It tells the engine where the version begins, so that
-// the engine's filters know whether a row has any version.
+// the engine's filters can answer whether a row has any version.
 func (s *Schema) comparer() *engine.Comparer {
 	c := *engine.DefaultComparer
 	c.Name = "colophon.index.1"
@@ -112,8 +112,8 @@ func (s *Schema) comparer() *engine.Comparer {
 	return &c
 }
 
-// UpperBound returns a key that sorts after all keys that consist of prefix and more further
-// bytes.
+// UpperBound returns a key that sorts after every key that consists of prefix and at most more
+// further bytes.
 func UpperBound(prefix []byte, more int) []byte {
 	return append(append(prefix[:len(prefix):len(prefix)], bytes.Repeat([]byte{0xff}, more)...), 0)
 }

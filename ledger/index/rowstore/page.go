@@ -10,14 +10,14 @@ type Page struct {
 // Limits of what a page can read, including rows that a filter rejects. A page that reaches a
 // bound ends with the rows found so far and a position.
 const (
-	KeysPerRow = 20      // for each row of the limit
+	KeysPerRow = 20      // keys for each row of the limit
 	PageBytes  = 4 << 20 // bytes of events, which is about the size of the rows as JSON
 )
 
 // Budget limits what a page reads.
 type Budget struct {
 	from *Reader
-	// Counts of the reader at which the page ends.
+	// Counts of the reader at which the page must end.
 	keys, bytes int
 	rows        int
 }

@@ -16,11 +16,11 @@ type Row struct{ Key, Value []byte }
 // value.
 func (r Row) append(dst []byte) []byte { return appendValue(appendValue(dst, r.Key), r.Value) }
 
-// Part encodes the rows of the reader's keyspace in the order of their keys, beginning after a
-// key (nil: at the first one). The part ends with the row that makes it at least that many
-// bytes long. So the same rows always have the same parts. last is the key of the last row.
-// more reports whether rows follow. The reader's size has no effect. Part returns ErrPosition
-// if no row can have the key.
+// Part encodes the rows of the reader's keyspace in the order of their keys, beginning after
+// the key after, or at the first key if after is nil. The part ends with the row that makes it
+// at least that many bytes long. So the same rows always have the same parts. last is the key
+// of the last row. more reports whether rows follow. The reader's size has no effect. Part
+// returns ErrPosition if no row can have the key after.
 func (r *Reader) Part(after []byte, bytes int) (rows, last []byte, more bool, err error) {
 	if after != nil && (len(after) == 0 || r.schema.checkKey(after) != nil) { // the engine must not see such a key
 		return nil, nil, false, ErrPosition
@@ -46,7 +46,7 @@ func (r *Reader) Part(after []byte, bytes int) (rows, last []byte, more bool, er
 	return rows, last, more, it.Error()
 }
 
-// ErrPart: bytes are not the rows of a part.
+// ErrPart means that the bytes are not the rows of a part.
 var ErrPart = errors.New("index: rows that cannot be decoded")
 
 // RowsOf yields the rows of a part. It yields ErrPart if the bytes are not a list of rows. The
@@ -66,7 +66,8 @@ func RowsOf(part []byte) iter.Seq2[Row, error] {
 	}
 }
 
-// cut takes a length and that many bytes from the beginning of a text.
+// cut removes a length, and that many bytes after it, from the beginning of text. It sets
+// taken to these bytes.
 func cut(text, taken *[]byte) bool {
 	length, size := binary.Uvarint(*text)
 	if size <= 0 || length > uint64(len(*text)-size) {
@@ -77,11 +78,12 @@ func cut(text, taken *[]byte) bool {
 	return true
 }
 
-// checkKey returns an error if no fold can have written a key, which has no keyspace.
+// checkKey returns an error if no fold can have written the key. The key does not include the
+// keyspace.
 func (s *Schema) checkKey(key []byte) error {
 	d := Dimension(key[0])
 	if d == numberDimension {
-		return fmt.Errorf("%w: key %x is not one of a ledger", ErrPart, key)
+		return fmt.Errorf("%w: key %x is not a key of a ledger", ErrPart, key)
 	}
 	if d&VersionedBit != 0 && len(key) != 1+s[d]+VersionBytes {
 		return fmt.Errorf("%w: key %x has %d bytes, not %d", ErrPart, key, len(key), 1+s[d]+VersionBytes)

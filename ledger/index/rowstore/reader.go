@@ -58,7 +58,7 @@ func (r *Reader) Newest(d Dimension, row []byte) (seq uint64, value []byte, foun
 	return r.NewestBelow(d, row, r.size)
 }
 
-// NewestBelow is Newest as of a smaller size.
+// NewestBelow is like Newest, as of a smaller size.
 func (r *Reader) NewestBelow(d Dimension, row []byte, below uint64) (seq uint64, value []byte, found bool, err error) {
 	if below == 0 {
 		return 0, nil, false, nil
@@ -74,7 +74,7 @@ func (r *Reader) NewestBelow(d Dimension, row []byte, below uint64) (seq uint64,
 	return newest.Seq, newest.Value, err == nil, err
 }
 
-// point opens points.
+// point opens points if necessary.
 func (r *Reader) point() (err error) {
 	if r.points == nil {
 		r.points, err = r.snapshot.NewIter(nil)
@@ -105,7 +105,7 @@ func (r *Reader) Any(prefix []byte) (bool, error) {
 	return found, wrapRead(r.points.Error())
 }
 
-// Stored is Get without counting. The caller owns the value.
+// Stored is like Get, but does not count the key. The caller owns the value.
 func (r *Reader) Stored(key []byte) (value []byte, found bool, err error) {
 	value, found, err = get(r.snapshot, key)
 	return value, found, wrapRead(err)

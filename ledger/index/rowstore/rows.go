@@ -14,8 +14,8 @@ type Limits struct{ Batch, RowCache int }
 // runs of recently used rows. So a counter is neither read for every event nor written more
 // than once per batch. It belongs to the follower's goroutine.
 //
-// Errors are sticky: after the first one, reads find nothing, writes do nothing, and Err is
-// set until End.
+// Errors are sticky: after the first error, reads find nothing and writes do nothing until
+// End, which returns that error.
 type Rows struct {
 	engine *engine.DB
 	Keys   Keyspace
@@ -23,8 +23,8 @@ type Rows struct {
 	spare  *Batch // a batch for reuse; nil while that batch is being stored
 	// newestStored reads rows as they were before the batch. It is nil until the first read.
 	newestStored *engine.Iterator
-	// The rows of the batch are in the cache's current generation. changed lists the rows that
-	// are not yet in writes, where they will take waiting bytes.
+	// The rows of the batch are in the cache's current generation. changed lists those that
+	// are not yet in writes. waiting is the number of bytes that they will take there.
 	cache   rowCache
 	changed []place
 	waiting int
@@ -51,7 +51,7 @@ func (r *Rows) Full() bool {
 	return r.writes.size()+r.waiting >= r.limits.Batch || r.cache.full(r.limits.RowCache)
 }
 
-// Empty reports whether nothing was written since the batch began.
+// Empty reports whether nothing has been written since the batch began.
 func (r *Rows) Empty() bool { return len(r.writes.list) == 0 && len(r.changed) == 0 }
 
 // Take ends the batch and returns it. The caller must Commit the batch, and return it with
@@ -67,7 +67,7 @@ func (r *Rows) Take() *Batch {
 	return batch
 }
 
-// Reuse takes back a batch after its Commit.
+// Reuse accepts a batch for reuse after its Commit.
 func (r *Rows) Reuse(batch *Batch) { r.spare = batch }
 
 // Stored returns the value of a key without a version, as it was before the batch. The caller
@@ -174,7 +174,7 @@ func (r *Rows) Put(d Dimension, row []byte, seq uint64, value []byte) {
 	r.change(at, r.cache.current.add(at, seq, value))
 }
 
-// Start writes a version that begins a version run, without reading the row. Use it for the
+// Start writes a version that begins a version run, without reading the row. It is for the
 // first version of a row.
 func (r *Rows) Start(d Dimension, row []byte, seq uint64, value []byte) {
 	r.value = appendValue(r.value[:0], value)
@@ -213,8 +213,8 @@ func (r *Rows) flush(at place) {
 	r.Set(r.key, r.cache.current.runOf(e))
 }
 
-// Write writes a version with a key of its own, without reading or caching the row. Use it for
-// rows that the fold never reads.
+// Write writes a version under its own key, without reading or caching the row. It is for rows
+// that the fold never reads.
 func (r *Rows) Write(d Dimension, row []byte, seq uint64, value []byte) {
 	r.key = AppendVersion(r.name(d, row), seq)
 	r.value = appendValue(r.value[:0], value)
@@ -229,7 +229,7 @@ func (r *Rows) Set(key, value []byte) {
 }
 
 // SingleDelete removes a key without a version that was set exactly once since it was last
-// removed. For the engine it is cheaper than Delete.
+// removed. In the engine, it is cheaper than Delete.
 func (r *Rows) SingleDelete(key []byte) {
 	if r.Err == nil {
 		r.writes.add(singleDeleteKey, key, nil)

@@ -14,13 +14,13 @@ type NamedRow struct {
 }
 
 // Between yields, for each row from first to last, both included, the newest version below a
-// size. The rows are in order. The size must be at most the reader's. It reads one or two keys
-// per row.
+// size. The rows are in order. The size must be at most the reader's. Between reads one or two
+// keys per row.
 func (r *Reader) Between(d Dimension, first, last []byte, below uint64) iter.Seq2[NamedRow, error] {
 	return func(yield func(NamedRow, error) bool) {
 		keys := r.Keys
-		// The upper bound is exclusive. It excludes nothing, since no row has a version from
-		// event 0.
+		// The upper bound is exclusive. It excludes no version, since no row has a version
+		// from event 0.
 		it, err := r.Iterate(append(keys.Key(nil, d), first...), AppendVersion(append(keys.Key(nil, d), last...), 0))
 		if err != nil {
 			yield(NamedRow{}, err)
@@ -64,7 +64,7 @@ func (r *Reader) eachNewest(it *engine.Iterator, below uint64, yield func(NamedR
 // iteration.
 type KeyValue struct{ Key, Value []byte }
 
-// Scan yields the keys without a version, from one key up to but not including another, in
+// Scan yields the keys without a version from one key up to, but not including, another, in
 // order.
 func (r *Reader) Scan(from, below []byte) iter.Seq2[KeyValue, error] {
 	return func(yield func(KeyValue, error) bool) {

@@ -16,7 +16,7 @@ type Config struct {
 	// nothing else.
 	Files vfs.FS
 	Dir   string
-	// Layout names the form of keys and values. A store with another layout is emptied.
+	// Layout identifies the format of keys and values. A store with another layout is emptied.
 	Layout string
 	// Schema has the length of the rows of each dimension.
 	Schema *Schema
@@ -32,7 +32,7 @@ type Config struct {
 	// Exit ends the process with a status. The store calls it when a write fails.
 	Exit func(status int)
 	// Replaced is called after an attempt to replace a damaged store by an empty one, whether
-	// or not the attempt succeeded. It must call resume. Until then the store refuses all use.
+	// or not the attempt succeeded. It must call resume. Until then, Acquire fails.
 	Replaced func(resume func())
 }
 
@@ -146,7 +146,7 @@ func (s *Store) openEngine() (err error) {
 }
 
 // found handles damage that the engine reports. replaced is the number of replacements before
-// this engine was opened. The index is emptied either now or at the next start.
+// this engine was opened. found makes the store empty the index now or at the next start.
 func (s *Store) found(damage error, replaced int) {
 	if s.Rebuilds() == replaced && !s.config.ReadOnly {
 		s.config.markDamaged(damage)
@@ -163,7 +163,7 @@ func (s *Store) HasSpace() (bool, error) { return s.config.folder().hasSpace() }
 // DB returns the embedded engine, for tests that inspect or damage what is stored.
 func (s *Store) DB() *engine.DB { return s.engine }
 
-// Owns reports whether rows were created with the current engine. The store must be acquired.
+// Owns reports whether r was created with the current engine. The store must be acquired.
 func (s *Store) Owns(r *Rows) bool { return r.engine != nil && r.engine == s.engine }
 
 // NewRows returns the rows of a keyspace for a fold. The store must be acquired.

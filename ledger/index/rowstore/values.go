@@ -25,7 +25,7 @@ func AppendTexts(dst []byte, texts ...[]byte) []byte {
 	return dst
 }
 
-// ValueReader decodes a row's value from its beginning. When it meets bytes that it cannot
+// ValueReader decodes a row's value from its beginning. At the first bytes that it cannot
 // decode, it sets Bad and leaves its arguments unchanged.
 type ValueReader struct {
 	Rest []byte
@@ -65,7 +65,8 @@ func (r *ValueReader) Identity(to *Identity) {
 	r.Rest = r.Rest[copy(to[:], r.Rest):]
 }
 
-// Err returns an error that wraps ErrDamaged, unless the whole value was decoded and no more.
+// Err returns nil if exactly the whole value was decoded. If not, it returns an error that
+// wraps ErrDamaged.
 func (r *ValueReader) Err(what string, value []byte) error {
 	if r.Bad || len(r.Rest) > 0 {
 		return fmt.Errorf("%w: %s cannot be decoded from %x", ErrDamaged, what, value)
@@ -80,8 +81,8 @@ func DecodeNumber(value []byte) (uint64, error) {
 	return n, r.Err("a number", value)
 }
 
-// Decode decodes a value for a fold. If decode fails, it makes the rows fail, so that the
-// batch is not stored.
+// Decode decodes a value for a fold. If decode fails, Decode calls r.Fail, so that the batch
+// is not stored.
 func Decode[S any](r *Rows, value []byte, decode func([]byte) (S, error)) S {
 	s, err := decode(value)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 // version is encoded as its distance from the previous version (the oldest has none), the
 // length of its value, and the value.
 
-// runBytes is the length from which a version run takes no more versions. It is bounded
-// because each batch that adds to a run writes the whole run.
+// runBytes is the length at which a version run is full. It is bounded because each batch that
+// adds to a run writes the whole run.
 const runBytes = 400
 
 // Version is one version of a row.
@@ -29,7 +29,7 @@ func appendValue(dst, value []byte) []byte {
 type versionRun struct {
 	Version // the current version
 	encoded []byte
-	at, end int   // where the current version's value begins (at its length) and ends
+	at, end int   // where the current version's value begins (with its length) and ends
 	err     error // set if encoded is not a version run
 }
 

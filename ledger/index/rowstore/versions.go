@@ -24,8 +24,8 @@ type Descent struct {
 	d    Dimension
 	id   []byte
 	it   *engine.Iterator // nil before the first seek
-	// left has the versions of the current version run that are not yet passed, the next one
-	// last. first is the run's oldest version. Both have a meaning only if valid is true.
+	// left holds the versions of the current version run that Seek has not yet passed, the
+	// next one last. first is the run's oldest version. Both are set only if valid is true.
 	left  []Version
 	first uint64
 	valid bool
@@ -138,7 +138,7 @@ func (r *Reader) Ascend(d Dimension, id []byte, from uint64) iter.Seq2[Version, 
 }
 
 // seekOrLast moves an iterator to the first key that is not less than key, or to the last key.
-// If the seek fails, it does not move further, because that would lose the error.
+// If the seek fails, seekOrLast does not move further, because that would lose the error.
 func seekOrLast(it *engine.Iterator, key []byte) bool {
 	return it.SeekGE(key) || it.Error() == nil && it.Last()
 }
@@ -146,7 +146,7 @@ func seekOrLast(it *engine.Iterator, key []byte) bool {
 // eachFrom yields the versions from a seq upwards of the row to which an iterator is bounded.
 // more is false if yield returned false.
 func (r *Reader) eachFrom(it *engine.Iterator, d Dimension, id []byte, from uint64, yield func(Version, error) bool) (more bool, err error) {
-	// Begin in the version run that contains the seq, or else in the oldest one.
+	// Begin in the version run that contains the seq, or in the oldest one if none does.
 	for valid := seekOrLast(it, r.row(d, id, from+1)); valid; valid = it.Prev() {
 		r.touched++
 		encoded, err := it.ValueAndErr()

@@ -83,7 +83,7 @@ func (f *deriver) diverge(ctx context.Context, seq uint64, dag *event.DAG) error
 	return nil
 }
 
-// noStage is the label for run-DAGs without a diverging stage, and for null.
+// noStage is the label for run-DAGs without a diverging stage, and for null values.
 const noStage = "none"
 
 // stageLabel returns the first diverging stage as a label with a bounded set of values.
@@ -157,8 +157,8 @@ func (f *deriver) changeCached(seq, target uint64, dag *event.DAG, live bool) er
 	return err
 }
 
-// changeLive adds a run-DAG to the live ones that share a row, or removes it. It returns the
-// latest of them, or 0 if there is none. All earlier events must be stored.
+// changeLive adds a run-DAG to the live ones that share a row, or removes it from them. It
+// returns the latest of them, or 0 if there is none. All earlier events must be stored.
 func (f *deriver) changeLive(d rowstore.Dimension, shared []byte, latest, target uint64, live bool) (uint64, error) {
 	if live {
 		f.Rows.Set(liveDAGKey(f.Rows.Keys, d, shared, target), nil)

@@ -10,8 +10,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// The values by which failures are counted. The first value of each list represents null, and
-// the last one every unknown text. Their positions are stored.
+// The values by which failures are counted. In each list, the first value represents null, and
+// the last one represents all unknown texts. Their positions are stored.
 var (
 	failureStages = [...]string{noStage, "retrieval", "context", "answer", drift.UnknownFailure, counters.Other}
 	auditModes    = [...]string{noStage, "STRICT", "HYBRID", "UNGROUNDED", counters.Other}
@@ -27,8 +27,8 @@ func outcomeOf(dag *event.DAG) outcome {
 	}
 }
 
-// numberOf returns the position of text in list: 0 for nil, and the last for a text that list
-// does not contain.
+// numberOf returns the position of text in list: 0 for nil, and the last position for a text
+// that list does not contain.
 func numberOf(list []string, text []byte) byte {
 	if text == nil {
 		return 0

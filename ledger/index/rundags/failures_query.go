@@ -17,10 +17,11 @@ type Failures struct {
 	Count                          uint64
 }
 
-// CountFailures counts, by outcome, the run-DAGs that were recorded in a range of time. Unless
+// CountFailures counts, by outcome, the run-DAGs that were recorded in a time range. Unless
 // any is true, it counts only live ones. The result is sorted by shape, audit_mode, and
-// failure_stage. It reads three keys for each outcome, of which there are at most 180, and one
-// or two keys for each run-DAG of that time that ever stopped being live.
+// failure_stage. CountFailures reads three keys for each outcome, of which there are at most
+// 180. It also reads one or two keys for each run-DAG in the range that ever stopped being
+// live.
 func CountFailures(ctx context.Context, v *index.View, b index.Bounds, any bool) ([]Failures, error) {
 	from, below, err := v.SeqsIn(b)
 	if err != nil || from >= below {
@@ -53,7 +54,7 @@ func CountFailures(ctx context.Context, v *index.View, b index.Bounds, any bool)
 	return sortedFailures(counts), nil
 }
 
-// countBelow returns the number of run-DAGs with an outcome below an event.
+// countBelow returns the number of run-DAGs with an outcome before event below.
 func countBelow(v *index.View, o outcome, below uint64) (uint64, error) {
 	_, value, found, err := v.NewestBelow(failureCounts, o[:], below)
 	if err != nil || !found {

@@ -24,8 +24,8 @@ const (
 	// cachedRuns: the identity of a cache_key and the identity of dimensions; the number of live
 	// run-DAGs and the latest of them.
 	cachedRuns rowstore.Dimension = 0xa9
-	// failureCounts: numbers of a failure_stage, an audit_mode, and a shape (1 each); how many
-	// run-DAGs had these so far.
+	// failureCounts: numbers of a failure_stage, an audit_mode, and a shape (1 each); the number
+	// of run-DAGs with this outcome so far.
 	failureCounts rowstore.Dimension = 0xaa
 	// withdrawnRuns: the seq (8) of a run-DAG whose state has changed; whether it is live.
 	withdrawnRuns rowstore.Dimension = 0xab

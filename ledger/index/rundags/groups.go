@@ -27,8 +27,8 @@ type groupKey struct {
 type group struct {
 	seq       uint64 // seq of the event that wrote the version
 	live, all tally
-	// answer is the answer of the only run-DAG, if the group has one run-DAG of any state and
-	// that has an answer.
+	// answer is the answer of the group's only run-DAG. It is zero if the group has several
+	// run-DAGs of any state, or if its only run-DAG has no answer.
 	answer rowstore.Identity
 	// verdicts counts the run-DAGs by outcome, sorted by outcome.
 	verdicts []verdict
@@ -47,7 +47,7 @@ type verdict struct {
 	liveAll
 }
 
-// liveAll is a number of live run-DAGs, and a number of run-DAGs of any state.
+// liveAll counts the live run-DAGs and the run-DAGs of any state.
 type liveAll struct{ live, all uint64 }
 
 func (n *liveAll) append(dst []byte) []byte { return rowstore.AppendNumbers(dst, n.all, n.all-n.live) }
@@ -113,8 +113,9 @@ func decodeGroup(value []byte) (group, error) {
 	return g, r.Err("a group of run-DAGs", value)
 }
 
-// recent returns the last live run-DAG if the group is in recentGroups, and 0 otherwise.
-// Groups of one run-DAG are not in recentGroups, because groupLists has them in that order.
+// recent returns the last live run-DAG if the group is in recentGroups, and 0 if it is not.
+// Groups of one run-DAG are not in recentGroups, because groupLists already has them in that
+// order.
 func (g *group) recent() uint64 {
 	if g.all.runs < 2 {
 		return 0
@@ -231,8 +232,8 @@ func (t *tally) join(m *member, same uint64) {
 	}
 }
 
-// answer returns how many run-DAGs of a group have an answer. The group must have had several
-// run-DAGs.
+// answer returns the number of run-DAGs of a group that have an answer. The group must have
+// had several run-DAGs.
 func (f *deriver) answer(id, answer rowstore.Identity) liveAll {
 	_, value, found := f.Rows.Newest(groupAnswers, append(id[:len(id):len(id)], answer[:]...))
 	if !found {
@@ -273,8 +274,8 @@ func (f *deriver) changeGroup(seq uint64, k groupKey, m *member, live bool) (lat
 	return g.live.last, nil
 }
 
-// changeLiveOf adds a run-DAG to the live ones of a group with several run-DAGs, or removes
-// it.
+// changeLiveOf adds a run-DAG to the live ones of a group with several run-DAGs, or removes it
+// from them.
 func (f *deriver) changeLiveOf(seq uint64, id rowstore.Identity, t *tally, m *member, live bool) (err error) {
 	key := liveDAGKey(f.Rows.Keys, liveOfGroup, id[:], m.seq)
 	same := f.answer(id, m.answer)
@@ -321,8 +322,8 @@ type recentChange struct {
 	before uint64
 }
 
-// changes notes a group before its first change since recentGroups was updated. A new group is
-// noted when its second run-DAG joins.
+// changes records a group before its first change since recentGroups was last updated. A new
+// group is recorded when its second run-DAG joins.
 func (f *deriver) changes(k groupKey, g *group, joins bool) {
 	switch {
 	case g.all.runs == 0:

@@ -44,14 +44,14 @@ type groupWalk struct {
 func newGroupWalk(v *index.View, q GroupQuery, p index.Page) (*groupWalk, error) {
 	by := slices.Index(GroupedBy[:], q.By)
 	if by < 0 {
-		return nil, fmt.Errorf("run-DAGs are not grouped by %q", q.By)
+		return nil, fmt.Errorf("run-DAGs cannot be grouped by %q", q.By)
 	}
 	from, below, err := v.SeqsIn(q.Bounds)
 	return &groupWalk{view: v, query: q, by: byte(by), from: from, below: below, budget: v.Budget(p)}, err
 }
 
-// ListGroups returns groups by their first run-DAG of any state, newest first. A page can have
-// fewer rows than its limit, or none, if few groups match the query.
+// ListGroups returns groups in the order of their first run-DAGs of any state, newest first. A
+// page can have fewer rows than its limit, or none, if few groups match the query.
 func ListGroups(ctx context.Context, v *index.View, q GroupQuery, p index.Page) (rows []Group, next []byte, err error) {
 	w, err := newGroupWalk(v, q, p)
 	if err != nil {
@@ -82,10 +82,10 @@ func ListGroups(ctx context.Context, v *index.View, q GroupQuery, p index.Page) 
 	return w.rows, nil, nil
 }
 
-// ListRecentGroups returns groups by their last live run-DAG, newest first. It reads no group
-// whose last live run-DAG is outside of the bounds, except groups of one run-DAG that is not
-// live. It returns ErrNotLatest unless the view is the latest and the query counts live
-// run-DAGs only. Between two pages, groups can move.
+// ListRecentGroups returns groups in the order of their last live run-DAGs, newest first. It
+// reads no group whose last live run-DAG is outside the bounds, except groups whose only
+// run-DAG is not live. It returns ErrNotLatest unless the view is the latest and the query
+// counts live run-DAGs only. Groups can move between the requests for two pages.
 func ListRecentGroups(ctx context.Context, v *index.View, q GroupQuery, p index.Page) (rows []Group, next []byte, err error) {
 	if !v.IsLatest() || q.Any {
 		return nil, nil, ErrNotLatest

@@ -45,7 +45,8 @@ func Decode(r *records.Record) (RunDAG, error) {
 	return RunDAG{Seq: r.Seq, Time: r.Time, RunID: r.RunID, DAG: e.DAG()}, nil
 }
 
-// Divergence says where a run-DAG begins to differ from another one for the same question.
+// Divergence is the first stage in which a run-DAG differs from another one for the same
+// question.
 type Divergence struct {
 	Against uint64 // the other run-DAG; 0 if there is none
 	// Stage is the first diverging stage. It is nil if no stage differs or there is no other
@@ -53,14 +54,14 @@ type Divergence struct {
 	Stage *string
 }
 
-// Cause says why a run-DAG diverges from another one (spec: Causes of a divergence).
+// Cause is the reason why a run-DAG diverges from another one (spec: Causes of a divergence).
 type Cause struct {
 	Cause      string   // "" if there is no other run-DAG
 	Dimensions []string // dimensions of the cache key that differ
 	Known      bool     // whether both run-DAGs have dimensions
 }
 
-// Comparison says where a run-DAG begins to differ from another one, and why.
+// Comparison is the first stage in which a run-DAG differs from another one, and the reason.
 type Comparison struct {
 	Divergence
 	Cause

@@ -8,8 +8,8 @@ import (
 // latestRun is the latest live run-DAG for a question. It is the value of questionRuns.
 type latestRun struct {
 	seq uint64 // 0 if none is live
-	// listed is true if the value contains the stages. A run-DAG can have thousands of stages;
-	// if they are too long, they are read from the log.
+	// listed is true if the value contains the stages. A run-DAG can have thousands of stages.
+	// If they are too long for the value, they are read from the log.
 	listed bool
 	stages []event.Stage // stages with identities instead of hashes
 }
@@ -104,7 +104,7 @@ func decodeCachedSet(value []byte) (cachedSet, error) {
 type cacheRow [2 * len(rowstore.Identity{})]byte
 
 // cacheRowOf returns the row of a run-DAG. served is false if the run-DAG has no cache key, or
-// no dimensions, in which case the key is only a claim.
+// no dimensions. Without dimensions, the key is only a claim.
 func cacheRowOf(dag *event.DAG) (row cacheRow, served bool) {
 	if dag.CacheKey == nil || len(dag.Dimensions) == 0 {
 		return row, false

@@ -23,8 +23,8 @@ type Run struct {
 	State record.State
 }
 
-// Drift is the difference between a run and the previous one. It names what differs, without
-// the values.
+// Drift is the difference between a run and the previous one. It names the variables that
+// differ, without their values.
 type Drift struct {
 	Against uint64 // the previous run
 	drift.Attribution
@@ -32,8 +32,8 @@ type Drift struct {
 
 // DriftOf compares the run at seq with the previous run that has the same input and was live
 // when it was recorded, as the drift counter does (spec: Drift of a run). found is false if
-// there was no such run, or if the record at seq is not a run. It reads one event and two
-// keys. If the run has a citation set, it also reads the previous run and its set.
+// there was no previous run, or if the record at seq is not a run. DriftOf reads one event and
+// two keys. If the run has a citation set, it also reads the previous run and that run's set.
 func DriftOf(ctx context.Context, v *index.View, seq uint64) (d Drift, found bool, err error) {
 	run, err := records.ReadIPCRecord(ctx, v, seq)
 	if err != nil || !run.IsRun() {
@@ -74,7 +74,8 @@ func setsThen(ctx context.Context, v *index.View, before uint64, run *records.IP
 	return citations.SetsOfRuns(v, earlier.RunID, run.RunID, run.Seq)
 }
 
-// lastRun returns a run that compares like the last live run of an input's group.
+// lastRun returns a run that equals the last live run of an input's group in all compared
+// variables.
 func lastRun(g *groups.Version) event.IPC {
 	run := groups.DecodeFacts(g.Facts)
 	run.OutputHash = rowstore.AppendSeq(nil, g.Live.Output)
@@ -150,8 +151,8 @@ type Step struct {
 	drift.Attribution
 }
 
-// Timeline returns the runs of a group by seq, each compared with the previous one. A page can
-// have fewer rows than its limit, or none, if few runs are live.
+// Timeline returns the runs of a group, oldest first, each compared with the previous one. A
+// page can have fewer rows than its limit, or none, if few runs are live.
 func Timeline(ctx context.Context, v *index.View, q groups.RunQuery, p index.Page) (rows []Step, next []byte, err error) {
 	from, before, err := timelinePosition(ctx, v, p.After)
 	if err != nil {
@@ -200,8 +201,8 @@ func stepOf(v *index.View, run Run, before *records.IPCRecord) (Step, error) {
 	return Step{run, &before.Seq, drift.Attribute(&before.IPC, &run.IPC, sets)}, err
 }
 
-// timelinePosition decodes where a page begins, and the run before that position, which is nil
-// if there is none.
+// timelinePosition decodes the seq at which a page begins, and the run before that position,
+// which is nil if there is none.
 func timelinePosition(ctx context.Context, v *index.View, after []byte) (from uint64, before *records.IPCRecord, err error) {
 	switch len(after) {
 	case 0:

@@ -1,4 +1,4 @@
-// Package facts derives what follows from a record and the events before it (spec: Derived members).
+// Package facts derives facts from a record and the events before it (spec: Derived members).
 package facts
 
 import (
@@ -14,8 +14,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// Of returns the facts that follow from all events up to and including the record's own
-// (spec: Derived members). No proof covers them.
+// Of returns the facts that follow from a record's event and all earlier events (spec: Derived
+// members). No proof covers them.
 func Of(ctx context.Context, view *index.View, seq uint64, kind record.Kind) (facts wire.Derived, err error) {
 	switch kind {
 	case record.IPCRecord:

@@ -16,8 +16,8 @@ type Named struct {
 	Seq        uint64
 }
 
-// Any returns hashes of records, whatever their names, that begin with some digits, in the order of the
-// log, and at most a number of them. It returns ErrTooMany if the log exceeds the bounds.
+// Any returns at most most hashes of records that begin with some digits, whatever their names, in the
+// order of the log. It returns ErrTooMany if the log exceeds the bounds.
 func (b Bounds) Any(ctx context.Context, v *index.View, digits string, most int) (found []Named, err error) {
 	if v.Size() > uint64(b.Events) {
 		return nil, ErrTooMany

@@ -25,25 +25,24 @@ const (
 	StagePrefix  = "stage:" // precedes the name of a stage
 )
 
-// Bounds limit how many events a search reads, and their total size.
+// Bounds limits how many events a search reads, and their total size in bytes.
 type Bounds struct{ Events, Bytes int }
 
-// Searched are the bounds of Find.
+// Searched holds the bounds of the function Find.
 var Searched = Bounds{50_000, 128 << 20}
 
-// ErrTooMany is returned if a ledger has too many hashes to search.
+// ErrTooMany means that a ledger has too many hashes to search.
 var ErrTooMany = errors.New("the ledger has too many hashes to search")
 
-// Find returns the different hashes of a name that begin with some digits, sorted: those of runs or,
+// Find returns the distinct hashes with a name that begin with some digits, sorted: those of runs or,
 // if no run has one, those of all records. If records of only one kind can have the hash, Find reads
-// these. Otherwise it reads a small log in full, and of a large one an event of each group of runs by
-// that name.
-// It returns ErrTooMany before it reads any event if these are too many.
+// these. If not, it reads a small log in full, and one event of each group of runs by that name in a
+// large log. It returns ErrTooMany before it reads any event if these are too many.
 func Find(ctx context.Context, v *index.View, name, digits string) ([]string, error) {
 	return Searched.Find(ctx, v, name, digits)
 }
 
-// Find is the function Find with other bounds.
+// Find is like the function Find, with the bounds b.
 func (b Bounds) Find(ctx context.Context, v *index.View, name, digits string) ([]string, error) {
 	s := search{view: v, name: name, digits: digits, text: []byte(`"` + digits), left: b, runs: make(map[string]bool), all: make(map[string]bool)}
 	if err := s.run(ctx); err != nil {
@@ -59,7 +58,7 @@ func (b Bounds) Find(ctx context.Context, v *index.View, name, digits string) ([
 type search struct {
 	view         *index.View
 	name, digits string
-	text         []byte // how an event's text has them
+	text         []byte // how the digits appear in the text of an event
 	left         Bounds
 	decoder      event.Decoder
 	runs, all    map[string]bool // what was found
@@ -152,7 +151,8 @@ func (s *search) add(to map[string]bool, hash string) {
 	}
 }
 
-// kindWith returns the only kind of records that can have a hash of that name; "" if several can.
+// kindWith returns the only kind of records that can have a hash with that name, or "" if several
+// kinds can.
 func kindWith(name string) record.Kind {
 	switch {
 	case name == ChunkHash:

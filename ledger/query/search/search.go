@@ -1,4 +1,5 @@
-// Package search finds what a text can mean in a ledger. Its cost does not grow with the ledger.
+// Package search finds the possible meanings of a text in a ledger. Its cost does not grow with the
+// ledger.
 package search
 
 import (
@@ -48,7 +49,7 @@ type search struct {
 	ctx      context.Context
 	names    *figures.Names
 	hashes   []string // names of hashes
-	text     string   // what is searched for
+	text     string   // the text to search for
 	folded   string   // the same in lower case
 	hits     []Hit
 	complete bool
@@ -56,9 +57,9 @@ type search struct {
 	err      error // the first error of the method named
 }
 
-// Find finds what a text can mean: an event, a hash, a value of records, or a text by its first words.
-// Exact values come first. hashes are the names of the hashes by which records are found, and names
-// finds names; nil finds none. complete is false if a bound left something out.
+// Find finds the possible meanings of a text: an event, a hash, a value of records, or the first words
+// of another text. Exact values come first. hashes lists the hashes, by name, by which records are
+// found. names finds names; nil finds none. complete is false if a bound left something out.
 func Find(ctx context.Context, v *index.View, names *figures.Names, hashes []string, text string) (hits []Hit, complete bool, err error) {
 	s := &search{View: v, ctx: ctx, names: names, hashes: hashes, text: text, folded: strings.ToLower(text), complete: true, seen: make(map[[2]string]bool)}
 	for _, part := range []func() error{s.events, s.digitsOfHashes, s.values, s.labels, s.lists, s.words} {
@@ -102,7 +103,7 @@ func (s *search) add(kind, value string, seq uint64, name *wire.Name) {
 
 var digitsForm = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
 
-// digits returns the text as digits of a hash, or "".
+// digits returns the text if it can be the first digits of a hash, or "" if not.
 func (s *search) digits() string {
 	if digits := strings.TrimPrefix(s.folded, "sha256:"); digitsForm.MatchString(digits) {
 		return digits
@@ -126,7 +127,7 @@ func (s *search) events() error {
 	return err
 }
 
-// digitsOfHashes finds the hashes of records by all or by the first of their digits.
+// digitsOfHashes finds the hashes of records by all or the first of their digits.
 func (s *search) digitsOfHashes() error {
 	digits := s.digits()
 	if len(digits) == 64 {
@@ -208,14 +209,14 @@ func (s *search) labels() error {
 	return nil
 }
 
-// more notes that a list has more than was searched.
+// more records that a list has entries beyond those that were searched.
 func (s *search) more(next []byte) {
 	if next != nil {
 		s.complete = false
 	}
 }
 
-// lists finds models, projects, sources, and producers that contain the text, in any case.
+// lists finds models, projects, sources, and producers whose names contain the text, ignoring case.
 func (s *search) lists() error {
 	page := index.Page{Limit: maxListed}
 	take := func(kind, value string, seq uint64) {

@@ -28,10 +28,10 @@ import (
 //go:embed oracle.py
 var script string
 
-// comparisons counts the results of CPython that this process has compared.
+// comparisons counts CPython's results that this process has compared with its own.
 var comparisons atomic.Int64
 
-// Oracle is a running python3. It belongs to the goroutine of one test.
+// Oracle is a running python3 process. It belongs to the goroutine of one test.
 type Oracle struct {
 	stdin  io.Writer
 	stdout *bufio.Reader
@@ -48,7 +48,7 @@ func Start(t testing.TB) *Oracle {
 		}
 		t.Skip("no python3 on this machine")
 	}
-	command := exec.Command(path, "-I", "-c", script) // #nosec G204 -- the interpreter that tests compare with
+	command := exec.Command(path, "-I", "-c", script) // the interpreter with whose results tests compare
 	command.Stderr = os.Stderr
 	stdin, err := command.StdinPipe()
 	require.NoError(t, err)
@@ -63,7 +63,7 @@ func Start(t testing.TB) *Oracle {
 }
 
 // Ask returns CPython's result of an operation of oracle.py for each input, in order. Inputs
-// and results are sent as JSON, so a []byte arrives in Python as base64.
+// and results are sent as JSON, so a []byte reaches Python as base64.
 func Ask[Input, Result any](t testing.TB, oracle *Oracle, operation string, batch []Input) []Result {
 	t.Helper()
 	request, err := json.Marshal([]any{operation, batch})
@@ -78,8 +78,7 @@ func Ask[Input, Result any](t testing.TB, oracle *Oracle, operation string, batc
 	return results
 }
 
-// Compare requires that compute gives CPython's result of an operation for
-// each input.
+// Compare requires that compute returns CPython's result of an operation for each input.
 func Compare[Input, Result any](t testing.TB, oracle *Oracle, operation string, batch []Input, compute func(Input) Result) {
 	t.Helper()
 	for i, want := range Ask[Input, Result](t, oracle, operation, batch) {

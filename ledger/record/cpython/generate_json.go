@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Document returns a random JSON document. It is usually valid. Occasionally a number out of
-// range, a duplicate name, or the depth makes it invalid.
+// Document returns a random JSON document. It is usually valid. Occasionally it is invalid,
+// because a number is out of range, a name is duplicated, or it nests too deeply.
 func (g *Generator) Document() []byte {
 	var b strings.Builder
 	g.space(&b)
@@ -115,7 +115,7 @@ func (g *Generator) string(b *strings.Builder, runes []rune) {
 	b.WriteByte('"')
 }
 
-// Number returns a random number token of any shape.
+// Number returns a random number token in one of many forms.
 func (g *Generator) Number() string {
 	sign := g.oneOf("", "", "-")
 	switch g.IntN(12) {
@@ -145,7 +145,7 @@ func (g *Generator) Number() string {
 	}
 }
 
-// double returns a random finite positive double of any magnitude.
+// double returns a random finite positive double of random magnitude.
 func (g *Generator) double() float64 {
 	return math.Float64frombits(g.Uint64() % math.Float64bits(math.Inf(1)))
 }
@@ -179,8 +179,8 @@ func (g *Generator) halfway() string {
 	return mantissa + "e" + exponent
 }
 
-// longMantissa returns a number of ordinary magnitude with hundreds of digits, for which its
-// exponent compensates.
+// longMantissa returns a number of ordinary magnitude that has hundreds of digits and an
+// exponent to match.
 func (g *Generator) longMantissa() string {
 	n := 700 + g.IntN(400)
 	switch g.IntN(3) {
@@ -192,7 +192,7 @@ func (g *Generator) longMantissa() string {
 	return "0." + strings.Repeat("0", n) + g.digits(1+g.IntN(900)) + "e" + strconv.Itoa(n+g.IntN(20))
 }
 
-// fragments are what Mutate inserts into a document.
+// fragments are the texts that Mutate inserts into a document.
 var fragments = []string{
 	"{", "}", "[", "]", ",", ":", `"`, `\`, `\u`, `\ud83d`, `\udfb5`, `\u00e9`, `\x`, `\'`, `\/`, "NaN", "Infinity", "-Infinity", "-", "+", ".", "e",
 	"1e999", "1e-999", "-1.8e308", "0x1", "01", "1.", ".5", "1e", "1e+", "--1", "\ufeff", "\x00", "\x1f", "\xff", "\xed\xa0\x80", "\xc3", "\u00a0",

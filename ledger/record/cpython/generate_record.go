@@ -14,7 +14,7 @@ func (g *Generator) String(limit int, strict bool) string {
 	return b.String()
 }
 
-// dropSurrogates drops U+FFFD, which a conversion to string makes of a surrogate.
+// dropSurrogates drops U+FFFD, to which a conversion to string turns a surrogate.
 func dropSurrogates(r rune) rune {
 	if r == '\uFFFD' {
 		return -1

@@ -14,7 +14,7 @@ type Citation struct {
 	Weight                       []byte // canonical number
 }
 
-// CitationSet are the fields of a citation_set event (spec: Citation hashes).
+// CitationSet holds the fields of a citation_set event (spec: Citation hashes).
 type CitationSet struct {
 	Subject   []byte
 	Citations []Citation

@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Common are the members of an event's record that several kinds share.
+// Common holds the members of an event's record that several kinds have in common.
 type Common struct {
 	Contents []Content
 	Digest   rules.Hash
@@ -22,8 +22,8 @@ type Common struct {
 	// Timestamp is RFC 3339, as it was sent; nil if there is none.
 	Timestamp []byte
 
-	// Hashes are the effective hashes in canonical JSON. With nil, the fields of the kind write
-	// them.
+	// Hashes holds the effective hashes in canonical JSON. If it is nil, the fields of the kind
+	// write them.
 	Hashes []byte
 }
 
@@ -109,14 +109,14 @@ func (c *Common) Check() error {
 // emptyDigest is the SHA-256 of the empty string, in hexadecimal digits.
 var emptyDigest = rules.AppendHex(nil, sha256.Sum256(nil))
 
-// Producer is the number of a record among the records of one producer, which numbers them
-// from 1. A missing number means that a record was never posted.
+// Producer identifies a record among the records of one producer, which numbers them from 1. A
+// missing number means that a record was never posted.
 type Producer struct {
 	ID  []byte // nil if the record names none
 	Seq []byte // decimal, 0 to 2^63-1
 }
 
-// IsProducerSeq reports whether a decimal number is one that a producer can give a record.
+// IsProducerSeq reports whether a producer can give a record this decimal number.
 func IsProducerSeq(seq []byte) bool {
 	_, err := strconv.ParseInt(string(seq), 10, 64)
 	return err == nil

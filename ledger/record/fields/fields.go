@@ -1,21 +1,21 @@
-// Package fields holds what an event of each kind says: the fields of its record, the forms that
-// they must have, and how they are written.
+// Package fields defines the contents of an event of each kind: the fields of its record, their
+// required formats, and how they are written.
 package fields
 
 import "colophon/ledger/record/pyjson"
 
-// Fields are the members of an event's record that are specific to its kind. Each kind has one
-// type. Both decoding a request (package record) and reading an event (package event) fill it
-// in.
+// Fields holds the members of an event's record that are specific to its kind. Each kind has one
+// type. Package record sets them when it decodes a request, and package event when it reads an
+// event.
 type Fields interface {
-	// Check returns an error if no event of the kind can have these fields, because one is
-	// missing, too long, or of the wrong form. A member of the wrong type counts as missing.
+	// Check returns an error if no event of the kind can have these fields, because one is missing,
+	// too long, or in the wrong format. A member of the wrong type counts as missing.
 	Check() error
 	// Append writes the record of the event.
 	Append(w *pyjson.Builder, c *Common)
 }
 
-// Hashed are fields of a kind with effective hashes (spec: Effective hashes).
+// Hashed is implemented by the fields of each kind with effective hashes (spec: Effective hashes).
 type Hashed interface {
 	Fields
 	AppendHashes(w *pyjson.Builder) // in the order of the event

@@ -72,8 +72,8 @@ func (f *forms) count(name string, raw []byte) {
 	}
 }
 
-// found checks a list that can be missing: at most MaxFound distinct texts that pass is,
-// sorted.
+// found checks a list that can be missing. It must be sorted and have at most MaxFound
+// distinct texts, for each of which is returns true.
 func (f *forms) found(name string, list [][]byte, is func([]byte) bool) {
 	for i, text := range list {
 		if !is(text) || i > 0 && bytes.Compare(list[i-1], text) >= 0 || i == MaxFound {

@@ -8,17 +8,17 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// IPC are the fields of an ipc_record event (spec: IPC hashes). Numbers are in their
+// IPC holds the fields of an ipc_record event (spec: IPC hashes). Numbers are in their
 // canonical form. Fields that are null or missing are nil.
 type IPC struct {
 	InputHash, SystemPromptHash, OutputHash, IPCID []byte
 	// SeedlessInputHash is nil unless the payload contains the run's seed (spec: Seedless
 	// hash).
 	SeedlessInputHash []byte
-	// HasPayload is true if the record contained the payload and not only its hash. The name
-	// of the content in the event shows that.
+	// HasPayload is true if the record contained the payload and not only its hash. The event
+	// lists the payload among its content in that case.
 	HasPayload bool
-	// Members are nil without a payload, and in a ledger without a secret for them.
+	// Members is nil without a payload, and in a ledger without a secret of payload members.
 	Members members.Digests
 	// HasAdvanced is true if the event has the member ipc_id_advanced, even if it is null.
 	IPCIDAdvanced []byte
@@ -59,9 +59,9 @@ func (f *IPC) Input() []byte {
 	return f.InputHash
 }
 
-// Limits of usage that the event contains, where it can never be erased (spec: Usage). Such
-// usage has counts and durations; its only texts are member names. Other usage is content
-// (spec: Content).
+// Limits of usage that is written into the event, where it can never be erased (spec: Usage).
+// Such usage has counts and durations; its only texts are member names. All other usage is
+// stored as content (spec: Content).
 const (
 	MaxUsage      = 1024 // bytes in compact canonical JSON
 	MaxUsageName  = 64   // bytes of a member's name

@@ -2,7 +2,7 @@ package fields
 
 import "colophon/ledger/record/pyjson"
 
-// Rotation are the fields of a key_rotated event (spec: The log).
+// Rotation holds the fields of a key_rotated event (spec: The log).
 type Rotation struct {
 	Step, PreviousKey, VerifierKey []byte
 	Handover                       []byte // nil if the step has none
@@ -32,7 +32,7 @@ func (f *Rotation) Check() error {
 	return c.err
 }
 
-// Created are the fields of a ledger_created event.
+// Created holds the fields of a ledger_created event.
 type Created struct {
 	// MemberSecretHash is nil if the ledger has no secret of payload members.
 	MemberSecretHash    []byte

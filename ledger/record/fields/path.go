@@ -5,8 +5,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Path are the fields of a path_fingerprint event (spec: Path fingerprints). Fields that
-// are null or missing are nil.
+// Path holds the fields of a path_fingerprint event (spec: Path fingerprints). Fields that are
+// null or missing are nil.
 type Path struct {
 	Project, Build, Branch, Base                      []byte
 	PathID, ContentFingerprint, RawContentFingerprint []byte

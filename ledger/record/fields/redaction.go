@@ -5,7 +5,7 @@ import (
 	"colophon/ledger/record/seqs"
 )
 
-// Redaction are the fields of a content_redacted event (spec: Content).
+// Redaction holds the fields of a content_redacted event (spec: Content).
 type Redaction struct {
 	Reason []byte
 	Seqs   *seqs.List // nil if the event has no valid list

@@ -9,7 +9,7 @@ import (
 // Hash is its value, or nil for null.
 type Stage struct{ Name, Hash []byte }
 
-// Run are the fields of a run_dag event (spec: Run-DAG hashes). Fields that are null or
+// Run holds the fields of a run_dag event (spec: Run-DAG hashes). Fields that are null or
 // missing are nil.
 type Run struct {
 	Root, QuestionHash, CacheKey []byte

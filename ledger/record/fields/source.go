@@ -5,7 +5,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Source are the fields of a source_registered or source_revoked event.
+// Source holds the fields of a source_registered or source_revoked event.
 type Source struct {
 	ID, Title, Reason []byte // Title and Reason are nil if the event has none
 	// Listed is true if the registration lists the source's chunks, even if the list is empty.

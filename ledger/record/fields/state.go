@@ -2,7 +2,7 @@ package fields
 
 import "colophon/ledger/record/pyjson"
 
-// StateChange are the fields of a record_state_changed event.
+// StateChange holds the fields of a record_state_changed event.
 type StateChange struct {
 	RecordSeq     uint64
 	State, Reason []byte

@@ -6,8 +6,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Validation are the fields of a path_validated event. It says whether a fingerprint of a path
-// in a build is valid (spec: Path validation).
+// Validation holds the fields of a path_validated event. The event states whether a
+// fingerprint of a path in a build is valid (spec: Path validation).
 type Validation struct {
 	Project, PathID    []byte
 	Build              []byte // build of the record; nil if the record has none
@@ -16,12 +16,12 @@ type Validation struct {
 	Validated          bool
 	Reason             []byte // nil if there is none
 	Origin
-	// Names says which of build and content_fingerprint the request names. The digest covers
-	// those.
+	// Names records which of build and content_fingerprint the request names. The digest
+	// covers these.
 	Names ValidationNames
 }
 
-// ValidationNames says which of these members a request for a validation names.
+// ValidationNames records which of these members a validation request names.
 type ValidationNames struct{ Build, ContentFingerprint bool }
 
 // Check implements Fields.
@@ -54,7 +54,7 @@ func (f *Validation) appendChange(w *pyjson.Builder) {
 }
 
 // Append implements Fields. It writes all fields. The digest does not cover what the ledger
-// adds: the record, and its build and its fingerprint unless the request names them.
+// adds: the record and, unless the request names them, its build and its fingerprint.
 func (f *Validation) Append(w *pyjson.Builder, c *Common) {
 	w.Open()
 	c.appendIdentity(w)

@@ -7,14 +7,14 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Verb are the fields of an event for a verb (spec: States; Path validation; Sources;
-// Redactions; Notes).
+// Verb is implemented by the fields of each kind of verb (spec: States; Path validation;
+// Sources; Redactions; Notes).
 type Verb interface {
 	Fields
 	appendRequest(w *pyjson.Builder) // the members that the digest covers
 }
 
-// VerbDigest returns the SHA-256 of what a verb asks for, in compact canonical JSON.
+// VerbDigest returns the SHA-256 of the request of a verb, in compact canonical JSON.
 func VerbDigest(f Verb) rules.Hash {
 	w := new(pyjson.Builder)
 	w.Open()
@@ -23,8 +23,8 @@ func VerbDigest(f Verb) rules.Hash {
 	return sha256.Sum256(w.B)
 }
 
-// Origin says who did something in another system, and when (spec: Original actor and time).
-// These are claims of the caller; the event's actor and time are the ledger's own.
+// Origin records who did something in another system, and when (spec: Original actor and
+// time). These are claims of the caller; the event's actor and time are the ledger's own.
 type Origin struct {
 	OriginalActor []byte // nil if there is none
 	Timestamp     []byte // RFC 3339, as it was sent; nil if there is none

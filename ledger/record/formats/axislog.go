@@ -6,8 +6,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// axisLog reads a line of run_log.jsonl. Lines from before the provenance chain lack its
-// hashes.
+// axisLog converts a line of run_log.jsonl. Lines written before the provenance chain existed
+// lack its hashes.
 func axisLog(v pyjson.Value, o Options) Entry {
 	d := newDraft(record.IPCRecord, key(AxisLog, v, nil), o)
 	for name, value := range v.Members() {
@@ -24,7 +24,7 @@ var ipcForms = map[string]func(pyjson.Value) bool{
 	"temperature": isNumber, "max_tokens": isCount, "seed": isInteger,
 }
 
-// ipcMember takes one member of a run log or of metadata.json.
+// ipcMember adds one member of a run log or of metadata.json to the record.
 func (d *draft) ipcMember(m member) {
 	if form := ipcForms[m.name]; form != nil {
 		d.take(m, m.name, form)
@@ -46,7 +46,7 @@ func (d *draft) ipcMember(m member) {
 		}
 		d.keep(m)
 	case rules.Environment[0], rules.Environment[1], rules.Environment[2]:
-		if !isName(m.value) { // otherwise flatEnvironment takes it
+		if !isName(m.value) { // flatEnvironment adds it in that case
 			d.keep(m)
 		}
 	default:
@@ -54,7 +54,7 @@ func (d *draft) ipcMember(m member) {
 	}
 }
 
-// payload takes the payload. If it has the form of the lab's own model, the record names the
+// payload adds the payload. If it has the form of the lab's own model, the record names the
 // schema axis-payload-1, and the ledger hashes it as that model does.
 func (d *draft) payload(m member) {
 	d.take(m, "payload", isStrict)
@@ -79,9 +79,9 @@ func isAxisPayload(v pyjson.Value) bool {
 	return true
 }
 
-// takeUsage takes usage unchanged. It keeps usage like other members if it is not an object,
-// has a lone surrogate, or has a member "imported", in which the draft keeps what fits no
-// field.
+// takeUsage adds usage unchanged. It keeps usage like other members if it is not an object,
+// has a lone surrogate, or has a member "imported", in which the draft keeps members that fit
+// no field.
 func (d *draft) takeUsage(m member) {
 	if !isStrict(m.value) || m.value.Member("imported").Kind() != pyjson.Absent {
 		d.keep(m)
@@ -107,7 +107,7 @@ func isEnvironment(v pyjson.Value) bool {
 	return known == v.Len()
 }
 
-// flatEnvironment takes the members of environment that a line has at its top level.
+// flatEnvironment adds the members of environment that a line has at its top level.
 func (d *draft) flatEnvironment(v pyjson.Value) {
 	var found []member
 	for _, name := range rules.Environment {

@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// MetadataFile is the file that marks a folder as a save.
+// MetadataFile is the file that identifies a folder as a save.
 const MetadataFile = "metadata.json"
 
 // SaveFiles are the files of a save. Each is JSON or text.
@@ -18,8 +18,8 @@ var SaveFiles = map[string]struct{ JSON bool }{
 	"delta.json": {true}, "transformation_map.json": {true},
 }
 
-// axisSave reads the files of a save: an object that holds the .md files as texts and the
-// other files as JSON.
+// axisSave converts a save: an object that holds the .md files as texts and the other files as
+// JSON.
 func axisSave(v pyjson.Value, o Options) Entry {
 	d := newDraft(record.IPCRecord, key(AxisSave, v, nil), o)
 	metadata := v.Member(MetadataFile)
@@ -47,7 +47,7 @@ func axisSave(v pyjson.Value, o Options) Entry {
 	return d.finish()
 }
 
-// metadata takes the members of metadata.json.
+// metadata adds the members of metadata.json.
 func (d *draft) metadata(v pyjson.Value) {
 	prefix, pattern := d.prefix, d.pattern
 	d.prefix += pointerTo(MetadataFile)
@@ -64,7 +64,8 @@ func (d *draft) metadata(v pyjson.Value) {
 	d.prefix, d.pattern = prefix, pattern
 }
 
-// takeText takes a text out of a file of the lab. A file of another form is kept whole.
+// takeText adds a text from a file of the lab. If the file has another form, takeText keeps
+// the whole file.
 func (d *draft) takeText(m member, field string, text func([]byte) ([]byte, bool)) {
 	inner, ok := text(m.value.Text())
 	if !ok || d.names[field] {
@@ -83,7 +84,7 @@ func fenced(file []byte) (text []byte, ok bool) {
 	return text, found && closed
 }
 
-// body returns the text in output.md, which follows the heading, the comments, and an empty
+// body returns the text in output.md that follows the heading, the comments, and an empty
 // line.
 func body(file []byte) (text []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(file, []byte("# Output\n\n"))

@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// citations reads the citations.json of a run (spec: Citations document).
+// citations converts the citations.json of a run (spec: Citations document).
 func citations(v pyjson.Value, o Options) Entry {
 	subject, run := o.Subject, o.RunID
 	for name, place := range map[string]*string{"subject": &subject, "run_id": &run} {
@@ -20,7 +20,7 @@ func citations(v pyjson.Value, o Options) Entry {
 	d := newDraft(record.CitationSet, key(Citations, v, nil, subject, run), o)
 	if subject == "" {
 		d.note("", "", Left, "no record is made from it")
-		return d.leave("it does not say what the citations are for; give a subject")
+		return d.leave("it does not name the subject of the citations; give a subject")
 	}
 	d.text("subject", []byte(subject))
 	if run != "" {
@@ -59,11 +59,11 @@ func citations(v pyjson.Value, o Options) Entry {
 type citationSet struct {
 	*draft
 	list    [][]byte       // in JSON
-	sources []string       // sources of all citations
-	seen    map[string]int // how many of these citations in all_citations have not yet been found in by_section
+	sources []string       // sources of all citations so far
+	seen    map[string]int // number of occurrences of each citation in all_citations that have not yet been found in by_section
 }
 
-// read takes all_citations, and from by_section what all_citations lacks.
+// read adds the citations of all_citations, and those of by_section that all_citations lacks.
 func (s *citationSet) read(v pyjson.Value) {
 	all, sections := v.Member("all_citations"), v.Member("by_section")
 	if all.Kind() != pyjson.Absent && !isArray(all) {
@@ -109,7 +109,7 @@ func (s *citationSet) read(v pyjson.Value) {
 
 func canonical(v pyjson.Value) string { return string(v.AppendCanonical(nil, pyjson.Compact)) }
 
-// add takes one citation. section is the name in by_section that it stands under, or nil.
+// add adds one citation. section is the name in by_section that lists the citation, or nil.
 func (s *citationSet) add(c pyjson.Value, section []byte, pointer, pattern string) {
 	if !isObject(c) {
 		s.keepAt(pointer, pattern, member{pointer[1:], c})
@@ -155,7 +155,7 @@ func isWeight(v pyjson.Value) bool {
 	return ok && weight >= 0 && weight <= 1
 }
 
-// sourceIDs returns the value that source_ids has if it agrees with the citations.
+// sourceIDs returns the value that source_ids must have to agree with the citations.
 func (s *citationSet) sourceIDs() []byte {
 	slices.Sort(s.sources)
 	b := []byte{'['}
@@ -168,7 +168,7 @@ func (s *citationSet) sourceIDs() []byte {
 	return append(b, ']')
 }
 
-// compare accounts for a member whose value follows from the citations.
+// compare accounts for a member whose value must follow from the citations.
 func (s *citationSet) compare(m member, follows []byte) {
 	if canonical(m.value) == string(follows) {
 		s.note(pointerTo(m.name), "", Taken, "citations: it follows from them")

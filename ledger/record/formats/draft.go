@@ -17,17 +17,17 @@ type draft struct {
 	entry   Entry
 	options Options
 	w       pyjson.Builder
-	names   map[string]bool // members of the record that were written
+	names   map[string]bool // names of the members that were written to the record
 	labels  map[string]string
 	// prefix is the JSON pointer to the native value that becomes the record. pattern is
-	// prefix with * for the parts that vary.
+	// prefix with * in place of the parts that vary.
 	prefix, pattern string
-	// imported are the members that are kept as content, in usage. Only IPC records have
+	// imported lists the members that are kept as content, in usage. Only IPC records have
 	// usage.
 	imported []member
 	kept     map[string]bool // names of the members in imported
 	usage    pyjson.Value
-	zoned    bool // a time got the zone of the options
+	zoned    bool // a time without a zone got the zone of the options
 	noted    int  // bytes of the pointers in Members
 	tooMany  bool // there are more members than options.MaxMembers
 }
@@ -45,8 +45,8 @@ func newDraft(kind record.Kind, key string, o Options) *draft {
 	return d
 }
 
-// note accounts for a member of the native value. An empty pattern means that the pattern is
-// the pointer.
+// note accounts for a member of the native value. If pattern is empty, the pattern equals the
+// pointer.
 func (d *draft) note(pointer, pattern string, fate Fate, format string, args ...any) {
 	if pattern == "" {
 		pattern = pointer
@@ -76,7 +76,7 @@ func (d *draft) text(field string, text []byte) {
 	d.raw(field, pyjson.AppendString(nil, text))
 }
 
-// take makes a member a field of the record if its value passes form. Otherwise it keeps the
+// take makes a member a field of the record if form accepts its value. If not, it keeps the
 // member.
 func (d *draft) take(m member, field string, form func(pyjson.Value) bool) {
 	if m.value.Given() && form(m.value) && !d.names[field] {
@@ -87,17 +87,18 @@ func (d *draft) take(m member, field string, form func(pyjson.Value) bool) {
 	d.keep(m)
 }
 
-// keep keeps a member that no field holds: as a label if it is short, else as content.
+// keep keeps a member that no field holds: as a label if it is short, and as content if it is
+// long.
 func (d *draft) keep(m member) { d.keepAt(pointerTo(m.name), "", m) }
 
-// keepAt is keep for a nested member. m.name becomes the name of its label.
+// keepAt is like keep, for a nested member. m.name becomes the name of its label.
 func (d *draft) keepAt(pointer, pattern string, m member) {
 	if m.value.Kind() == pyjson.Null {
 		d.note(pointer, pattern, Left, LeftNull)
 		return
 	}
 	deep := strings.TrimPrefix(pointer, "/")
-	switch { // if the name is taken, the pointer becomes the name
+	switch { // if the name is already used, the pointer becomes the name
 	case d.label(m.name, m.value):
 		as := m.name
 		if as == deep && pattern != "" {
@@ -123,7 +124,7 @@ func (d *draft) keepAt(pointer, pattern string, m member) {
 		d.imported, d.kept[m.name] = append(d.imported, m), true
 		d.note(pointer, pattern, Content, "usage/imported%s", pointerTo(m.name))
 	default:
-		// Only IPC records have content of any form. An import lists each member that it
+		// Only IPC records can have content of any form. An import lists each member that it
 		// leaves out (importer.Tally.Left).
 		d.note(pointer, pattern, Left, "it does not fit into a label (a record has at most %d, of %d bytes each), and a %s has no content for it",
 			d.options.Limits.Labels, d.options.Limits.LabelBytes, d.entry.Kind)
@@ -152,8 +153,8 @@ func (d *draft) keepParts(pointer, pattern string, v pyjson.Value) {
 const maxParts = 16 << 10
 
 // parts returns the array or object that can be split into labels: the value itself, or the
-// JSON in a text. It returns nothing for an IPC record, which keeps the value as content
-// instead.
+// JSON in a text. For an IPC record it returns nothing, because the record keeps the value as
+// content instead.
 func (d *draft) parts(v pyjson.Value) pyjson.Value {
 	if d.entry.Kind == record.IPCRecord || len(v.Raw()) > maxParts {
 		return pyjson.Value{}
@@ -167,7 +168,7 @@ func (d *draft) parts(v pyjson.Value) pyjson.Value {
 	return pyjson.Value{}
 }
 
-// label makes a label of a short value, if there is room. The label of an array or object is
+// label keeps a short value as a label, if there is room. The label of an array or object is
 // its JSON.
 func (d *draft) label(name string, v pyjson.Value) bool {
 	text := string(v.Raw())
@@ -203,7 +204,7 @@ const reservedLabels = 1
 // options gave.
 const zoneLabel = "imported_zone"
 
-// time takes a member as the record's timestamp.
+// time uses a member as the record's timestamp.
 func (d *draft) time(m member) {
 	text, zoned, ok := parseTime(m.value, d.options.Zone)
 	switch {
@@ -221,15 +222,15 @@ func (d *draft) time(m member) {
 	}
 }
 
-// hintZone adds to the last note, which is about this member, why it did not become the
-// timestamp.
+// hintZone adds to the last note, which is about this member, the reason why it did not become
+// the timestamp.
 func (d *draft) hintZone(m member) {
 	if (m.name == "timestamp" || m.name == "created_at" || m.name == "first_seen") && isNaive(m.value) && d.options.Zone == nil {
 		d.entry.Members[len(d.entry.Members)-1].As += ": it has no zone; state one to take it as the timestamp"
 	}
 }
 
-// labelsOf keeps the members of a native object that holds labels.
+// labelsOf keeps the members of a native object as labels.
 func (d *draft) labelsOf(m member) {
 	if m.value.Kind() != pyjson.Object {
 		d.keep(m)
@@ -240,8 +241,8 @@ func (d *draft) labelsOf(m member) {
 	}
 }
 
-// changeKey returns the idempotency key of a change that follows the record. at and by say
-// when and by whom the change was made; they can be absent.
+// changeKey returns the idempotency key of a change that follows the record. at and by are the
+// time and the author of the change; they can be absent.
 func (d *draft) changeKey(change string, at, by pyjson.Value) string {
 	short := d.entry.Key + ":" + change
 	if key := short + ":" + canonical(at) + canonical(by); (at.Given() || by.Given()) && len(key) <= record.MaxKey {
@@ -272,7 +273,7 @@ func (d *draft) finish() Entry {
 	return d.entry
 }
 
-// appendUsage writes usage: its own members, and the members that are kept in it.
+// appendUsage writes usage: its own members, and the imported members that it keeps.
 func (d *draft) appendUsage() {
 	if len(d.imported) == 0 {
 		if d.usage.Given() {

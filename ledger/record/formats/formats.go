@@ -1,7 +1,7 @@
-// Package formats makes records from files of other systems: run logs and saves of an axis lab,
-// citations of a run, a story's validation cache, the providence cache of question-answering
-// engines, and exports of the observability tools Langfuse, MLflow, and Phoenix (docs/users.md,
-// "Files of other systems"). It accounts for every member that it reads. It does no I/O and reads no clock.
+// Package formats converts files of other systems into records: run logs and saves of an axis lab,
+// citations of a run, a story's validation cache, the providence cache of question-answering engines, and
+// exports of the observability tools Langfuse, MLflow, and Phoenix (docs/users.md, "Files of other
+// systems"). It accounts for every member that it reads. It does no I/O and reads no clock.
 package formats
 
 import (
@@ -36,13 +36,13 @@ const (
 	Phoenix  Format = "phoenix"  // a span, as a row of a dataframe or from the API
 )
 
-// All lists the formats that a line of a batch can have. OfFiles lists those of an import.
+// All lists the formats that a line of a batch can have. OfFiles lists the formats that an import can have.
 var (
 	All     = []Format{AxisLog, AxisSave, Citations, ValidationCache, Providence}
 	OfFiles = append(slices.Clone(All), Langfuse, MLflow, Phoenix)
 )
 
-// Parse returns the format of that name in a list.
+// Parse returns the format in list that has that name.
 func Parse(name string, list []Format) (Format, error) {
 	if f := Format(name); slices.Contains(list, f) {
 		return f, nil
@@ -50,7 +50,7 @@ func Parse(name string, list []Format) (Format, error) {
 	return "", fmt.Errorf("%q is not a format; give %s", name, Names(list))
 }
 
-// IsExport reports whether a format is that of an export of an observability tool.
+// IsExport reports whether a format belongs to an export of an observability tool.
 func (f Format) IsExport() bool { return !slices.Contains(All, f) }
 
 // Names lists formats as a phrase for messages.
@@ -68,17 +68,16 @@ func Names(list []Format) string {
 	return text
 }
 
-// Options supply what a native value does not say.
+// Options supplies values that a native value lacks.
 type Options struct {
 	// Zone is the zone of times without one. If it is nil, such a time is kept as a label.
 	Zone *time.Location
 	// Project is the project of the paths of a validation cache. Subject and RunID are those
 	// of a citation set. A member of the native value takes precedence.
 	Project, Subject, RunID string
-	// MaxMembers is the maximum number of members that an entry accounts for, including the
-	// members of JSON inside texts. It also limits the total length of their pointers and
-	// patterns, to 256 bytes times MaxMembers. An entry that exceeds a bound has no record. 0
-	// means no bound.
+	// MaxMembers is the maximum number of members that an entry accounts for, including the members of JSON
+	// inside texts. It also limits the total length of their pointers and patterns, to 256 bytes times
+	// MaxMembers. An entry that exceeds a limit has no record. 0 means no limit.
 	MaxMembers int
 	Limits     record.Limits
 }
@@ -89,11 +88,11 @@ type Entry struct {
 	// one.
 	Name string
 	Kind record.Kind
-	// Record is the JSON of a POST. It is nil if there is no record; then Left says why.
+	// Record is the JSON body of a POST. It is nil if there is no record, and Left then gives the reason.
 	Record []byte
 	Left   string
-	// Key is the idempotency key. It depends on format, native value, project, subject, and
-	// run, and on nothing else, so that a second import has the same key.
+	// Key is the idempotency key. It depends only on the format, the native value, the project, the
+	// subject, and the run, so that a second import has the same key.
 	Key string
 	// Change follows the record; it is nil if there is none.
 	Change  *Change
@@ -128,7 +127,7 @@ func (e *Entry) Project() string {
 	return string(d.Root().Member("project").Text())
 }
 
-// Fate says what happened to a member.
+// Fate is what became of a member.
 type Fate string
 
 // The fates.
@@ -144,16 +143,16 @@ const LeftNull = "it is null"
 
 // Member accounts for one member of a native value.
 type Member struct {
-	// Pointer is a JSON pointer into the native value, and Pattern the same with * for indexes and
+	// Pointer is a JSON pointer into the native value. Pattern is the same with * in place of indexes and
 	// names of entries.
 	Pointer, Pattern string
 	Fate             Fate
-	// As says where the member is in the record, or why it was left out.
+	// As names the place of the member in the record, or the reason why it was left out.
 	As string
 }
 
-// Convert makes the entries of one native value. It fails only if the value is not a JSON
-// object. The entries report everything else that is wrong with it.
+// Convert converts one native value to entries. It fails only if the value is not a JSON object. The
+// entries report all other problems.
 func (f Format) Convert(native []byte, o Options) ([]Entry, error) {
 	var d pyjson.Document
 	if err := d.ParseWithin(native, o.Limits.Values); err != nil {
@@ -162,7 +161,7 @@ func (f Format) Convert(native []byte, o Options) ([]Entry, error) {
 	return f.ConvertValue(d.Root(), o)
 }
 
-// ConvertValue is Convert for a parsed value. The entries do not alias it.
+// ConvertValue is like Convert, for a parsed value. The entries do not alias it.
 func (f Format) ConvertValue(v pyjson.Value, o Options) ([]Entry, error) {
 	if v.Kind() != pyjson.Object {
 		return nil, errors.New("it is not a JSON object")
@@ -188,7 +187,7 @@ func (f Format) ConvertValue(v pyjson.Value, o Options) ([]Entry, error) {
 	return nil, fmt.Errorf("%q is not a format; give %s", f, Names(OfFiles))
 }
 
-// Check decodes the record as the ledger would. The error says why the ledger would refuse it.
+// Check decodes the record as the ledger would. If the ledger would refuse it, the error says why.
 func (e *Entry) Check(l record.Limits) error {
 	if e.Record == nil {
 		return errors.New(e.Left)
@@ -208,10 +207,10 @@ func (e *Entry) AppendLine(dst []byte) []byte {
 	return append(pyjson.AppendString(dst, []byte(e.Key)), '}')
 }
 
-// key returns the idempotency key of a native value. parts are what else distinguishes its
-// record. It ignores the members in skip, which are not in the record and can change later,
-// and members that are null. A text that holds JSON counts like that JSON, so that a row of a
-// database and its export have the same key.
+// key returns the idempotency key of a native value. parts holds everything else that distinguishes its
+// record. key ignores null members and the members in skip, which are not in the record and can change
+// later. A text that contains JSON counts like that JSON, so that a row of a database and its export have
+// the same key.
 func key(f Format, v pyjson.Value, skip map[string]bool, parts ...string) string {
 	text := append([]byte(f), 0)
 	for _, part := range parts {
@@ -231,8 +230,8 @@ func key(f Format, v pyjson.Value, skip map[string]bool, parts ...string) string
 	return "import:" + string(f) + ":" + hex.EncodeToString(sum[:])
 }
 
-// appendUnwrapped appends a value in a canonical form, in which an array or object replaces
-// the text that holds it as JSON.
+// appendUnwrapped appends a value in a canonical form, in which an array or object replaces a text that
+// contains it as JSON.
 func appendUnwrapped(dst []byte, v pyjson.Value, depth int) []byte {
 	const deepest = 16 // levels of nesting, texts included
 	inner, ok := jsonOf(v)

@@ -18,13 +18,13 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// generation is a draft of a generation that an observability tool exported. It is read as the
-// span that the tool received, so that a record does not depend on the way by which it comes
-// (docs/otlp.md).
+// generation is a draft of a generation that an observability tool exported. It is converted back
+// to the span that the tool received, so that the record is the same whether the span or the export
+// reaches the ledger (docs/otlp.md).
 type generation struct {
 	*draft
 	span       *tracepb.Span
-	accounts   []func() // note the members of the span; called once the record is known
+	accounts   []func() // each adds notes about members of the span; called once the record is known
 	record     pyjson.Value
 	payload    pyjson.Value
 	parameters bool // the parameters of the model are known
@@ -34,7 +34,7 @@ func newGeneration(f Format, v pyjson.Value, o Options, parts ...string) *genera
 	return &generation{draft: newDraft(record.IPCRecord, key(f, v, nil, parts...), o), span: new(tracepb.Span)}
 }
 
-// notGeneration returns the entry of a native value that is something else.
+// notGeneration returns the entry of a native value that is not a generation.
 func notGeneration(pointer, pattern, what string) Entry {
 	return Entry{Members: []Member{{pointer, pattern, Left, "it is " + what + ", not a generation"}}}
 }
@@ -57,8 +57,8 @@ func (g *generation) valueAttribute(name string, v pyjson.Value) {
 	g.textAttribute(name, v.Raw())
 }
 
-// takeAs makes a member an attribute of the span. as says what becomes of it. A value that does not
-// pass form is kept.
+// takeAs makes a member an attribute of the span. as names its place in the record. If form rejects
+// the value, takeAs keeps the member.
 func (g *generation) takeAs(at place, m member, form func(pyjson.Value) bool, attribute, as string) {
 	if !m.value.Given() || !form(m.value) {
 		g.keepAt(at.pointer, at.pattern, m)
@@ -68,7 +68,8 @@ func (g *generation) takeAs(at place, m member, form func(pyjson.Value) bool, at
 	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "%s", as) })
 }
 
-// place is a pointer into the native value, and its pattern. An empty pattern is the pointer.
+// place is a pointer into the native value, and its pattern. An empty pattern means that the
+// pattern equals the pointer.
 type place struct{ pointer, pattern string }
 
 func (p place) below(name string) place {
@@ -81,7 +82,8 @@ func (p place) below(name string) place {
 
 func top(name string) place { return place{pointerTo(name), ""} }
 
-// identify sets the ids of the span, if they are those of OpenTelemetry: 16 and 8 bytes in hex.
+// identify sets an id of the span, if it has the form of OpenTelemetry's ids: 16 or 8 bytes in
+// hexadecimal.
 func (g *generation) identify(at place, m member, id *[]byte, size int, label string) {
 	text := bytes.TrimPrefix(m.value.Text(), []byte("tr-"))
 	decoded, err := hex.DecodeString(string(text))
@@ -93,7 +95,7 @@ func (g *generation) identify(at place, m member, id *[]byte, size int, label st
 	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "labels/%s", label) })
 }
 
-// begin takes the time at which the generation began.
+// begin uses a member as the start time of the generation.
 func (g *generation) begin(at place, m member) {
 	if start, ok := nanoseconds(m.value); ok {
 		g.span.StartTimeUnixNano = start
@@ -103,7 +105,7 @@ func (g *generation) begin(at place, m member) {
 	g.keepAt(at.pointer, at.pattern, m)
 }
 
-// end takes the time at which the generation ended.
+// end uses a member as the end time of the generation.
 func (g *generation) end(at place, m member) {
 	if end, ok := nanoseconds(m.value); ok {
 		g.span.EndTimeUnixNano = end
@@ -113,14 +115,14 @@ func (g *generation) end(at place, m member) {
 	g.keepAt(at.pointer, at.pattern, m)
 }
 
-// nanoseconds reads a time: a text, or a number of seconds, milliseconds, microseconds, or
-// nanoseconds since 1970. A text without a zone is UTC, as these tools write it.
+// nanoseconds parses a time: a text, or a number of seconds, milliseconds, microseconds, or
+// nanoseconds since 1970. A text without a zone is in UTC, as these tools write it.
 func nanoseconds(v pyjson.Value) (uint64, bool) {
 	if number, ok := v.Float(); ok {
 		if number <= 0 {
 			return 0, false
 		}
-		for _, unit := range [...]uint64{1e9, 1e6, 1e3, 1} { // seconds until the year 5138, then the next unit
+		for _, unit := range [...]uint64{1e9, 1e6, 1e3, 1} { // a number is in seconds if it is before the year 5138, or in the next unit
 			if number >= 1e20/float64(unit) {
 				continue
 			}
@@ -134,7 +136,7 @@ func nanoseconds(v pyjson.Value) (uint64, bool) {
 	text, _, ok := parseTime(v, time.UTC)
 	if !ok {
 		if number, err := strconv.ParseUint(string(v.Text()), 10, 63); err == nil && number > 1e17 {
-			return number, true // protobuf's JSON of nanoseconds
+			return number, true // nanoseconds in the JSON encoding of protobuf
 		}
 		return 0, false
 	}
@@ -145,7 +147,7 @@ func nanoseconds(v pyjson.Value) (uint64, bool) {
 	return uint64(at.UnixNano()), true
 }
 
-// input takes the input of the generation.
+// input uses a member as the input of the generation.
 func (g *generation) input(at place, m member) {
 	v, _ := jsonOf(m.value)
 	if !v.Given() {
@@ -155,7 +157,7 @@ func (g *generation) input(at place, m member) {
 	case !m.value.Given():
 		g.keepAt(at.pointer, at.pattern, m)
 		return
-	case v.Kind() == pyjson.Object && v.Member("input").Given() && !v.Member("messages").Given(): // OpenAI's Responses
+	case v.Kind() == pyjson.Object && v.Member("input").Given() && !v.Member("messages").Given(): // the input of OpenAI's Responses API
 		g.valueAttribute("input.value", asChat(v.Member("input")))
 		if instructions := v.Member("instructions"); instructions.Given() {
 			g.valueAttribute("gen_ai.system_instructions", instructions)
@@ -166,7 +168,7 @@ func (g *generation) input(at place, m member) {
 	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "%s", g.whereInput()) })
 }
 
-// asChat returns a text as the message of a user, because the input of a chat can be either.
+// asChat returns a text as a message of a user, because a text can be the input of a chat too.
 func asChat(v pyjson.Value) pyjson.Value {
 	if v.Kind() != pyjson.String {
 		return v
@@ -180,7 +182,7 @@ func asChat(v pyjson.Value) pyjson.Value {
 	return parseOwn(append(w.B, ']'))
 }
 
-// parseOwn parses JSON that this package wrote.
+// parseOwn parses JSON that this package has written.
 func parseOwn(text []byte) pyjson.Value {
 	d := new(pyjson.Document)
 	if d.Parse(text) != nil {
@@ -189,7 +191,7 @@ func parseOwn(text []byte) pyjson.Value {
 	return d.Root()
 }
 
-// whereInput says where in the record the input is.
+// whereInput names the place of the input in the record.
 func (g *generation) whereInput() string {
 	for _, name := range [...]string{"messages", "prompt", "input"} {
 		if g.payload.Member(name).Given() {
@@ -202,14 +204,14 @@ func (g *generation) whereInput() string {
 	return "payload"
 }
 
-// output takes the output of the generation.
+// output uses a member as the output of the generation.
 func (g *generation) output(at place, m member) {
 	v, _ := jsonOf(m.value)
 	switch {
 	case !m.value.Given():
 		g.keepAt(at.pointer, at.pattern, m)
 		return
-	case v.Kind() == pyjson.Object && v.Member("role").Given(): // one message
+	case v.Kind() == pyjson.Object && v.Member("role").Given(): // a single message
 		g.textAttribute("output.value", append(append([]byte{'['}, v.Raw()...), ']'))
 	default:
 		g.valueAttribute("output.value", m.value)
@@ -217,14 +219,14 @@ func (g *generation) output(at place, m member) {
 	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "output") })
 }
 
-// sampling are other names of the parameters that are fields of a record.
+// sampling maps other names of parameters to the fields of a record.
 var sampling = map[string]string{
 	"temperature": "temperature", "seed": "seed", "random_seed": "seed", "max_tokens": "max_tokens", "max_completion_tokens": "max_tokens",
 	"max_output_tokens": "max_tokens", "max_new_tokens": "max_tokens", "num_predict": "max_tokens", "model": "model", "stop_sequences": "payload/stop",
 }
 
-// modelParameters takes the parameters of the model. others is true if the object also has other
-// members than parameters, which are accounted for elsewhere.
+// modelParameters adds the parameters of the model. others is true if the object also has members
+// that are not parameters. These are accounted for elsewhere.
 func (g *generation) modelParameters(at place, m member, others bool) {
 	v, _ := jsonOf(m.value)
 	if v.Kind() != pyjson.Object {
@@ -258,19 +260,19 @@ func (g *generation) modelParameters(at place, m member, others bool) {
 			case field != "":
 				g.note(below.pointer, below.pattern, Taken, "%s", field)
 			default:
-				g.note(below.pointer, below.pattern, Left, "it is not known to shape the output, and can be a credential")
+				g.note(below.pointer, below.pattern, Left, "it is not known to affect the output, and could be a credential")
 			}
 		}
 	})
 }
 
-// counts are the names of the counts of tokens in usage, by the names that tools use.
+// tokenCounts maps the names that tools use for counts of tokens to their names in usage.
 var tokenCounts = map[string]string{
 	"input": "input_tokens", "output": "output_tokens", "input_tokens": "input_tokens", "output_tokens": "output_tokens",
 	"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens",
 }
 
-// tokens takes counts of tokens, and keeps the others.
+// tokens adds known counts of tokens, and keeps the others.
 func (g *generation) tokens(at place, m member) {
 	v, _ := jsonOf(m.value)
 	if v.Kind() != pyjson.Object {
@@ -293,10 +295,10 @@ func (g *generation) failed() {
 	g.span.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR}
 }
 
-// operation is the attribute that says that a span is a generation.
+// operation is the attribute that identifies a span as a generation.
 const operation = "gen_ai.operation.name"
 
-// complete makes the record of the span.
+// complete converts the span to a record.
 func (g *generation) complete() Entry {
 	limits := genai.Limits{Labels: max(0, g.options.Limits.Labels-reservedLabels-len(g.labels)), LabelBytes: g.options.Limits.LabelBytes}
 	one := []*tracepb.ResourceSpans{{ScopeSpans: []*tracepb.ScopeSpans{{Spans: []*tracepb.Span{g.span}}}}}
@@ -313,7 +315,7 @@ func (g *generation) complete() Entry {
 		switch field := string(name.Text()); field {
 		case "labels":
 			for label, text := range value.Members() {
-				if l := string(label.Text()); l != "operation" { // the same for all
+				if l := string(label.Text()); l != "operation" { // the same for all generations
 					g.addLabel(l, string(text.Text()))
 				}
 			}
@@ -346,7 +348,7 @@ func snake(name string) string {
 
 func isAny(v pyjson.Value) bool { return v.Given() }
 
-// list returns the elements of a list, or the value itself as the only element.
+// list returns the elements of a list. Any other value counts as its only element.
 func list(v pyjson.Value) []pyjson.Value {
 	if !isArray(v) {
 		return []pyjson.Value{v}

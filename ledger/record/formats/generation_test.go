@@ -9,12 +9,12 @@ import (
 	"colophon/ledger/record"
 )
 
-// exports are exports of the tools, each with the records that are made of them.
+// exports lists exports of the tools, each with the records that are made from it.
 var exports = []struct {
 	name    string
 	format  Format
 	native  string
-	records []string // in JSON; "" for what is no generation
+	records []string // in JSON; "" for a value that is not a generation
 	fates   map[string]string
 }{
 	{
@@ -31,7 +31,7 @@ var exports = []struct {
 		fates: map[string]string{
 			"/input": "taken as payload/messages and system_prompt", "/output": "taken as output", "/modelParameters/temperature": "taken as temperature",
 			"/modelParameters/top_p":   "taken as payload/top_p",
-			"/modelParameters/api_key": "left it is not known to shape the output, and can be a credential", "/version": "left it is null",
+			"/modelParameters/api_key": "left it is not known to affect the output, and could be a credential", "/version": "left it is null",
 			"/usageDetails/total": "kept as label usageDetails/total", "/metadata": "kept as content usage/imported/metadata", "/startTime": "taken as timestamp",
 		},
 	},

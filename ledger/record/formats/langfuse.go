@@ -6,9 +6,9 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// langfuse reads what the API or the user interface of Langfuse exports: an observation, a page of
-// observations, or a trace with its observations. Names are in camel case, or with underscores in
-// exports to blob storage.
+// langfuse converts what the API or the user interface of Langfuse exports: an observation, a page
+// of observations, or a trace with its observations. Names are in camel case, or with underscores
+// in exports to blob storage.
 func langfuse(v pyjson.Value, o Options) []Entry {
 	for _, name := range [...]string{"data", "observations"} {
 		if page := v.Member(name); isArray(page) {
@@ -19,7 +19,7 @@ func langfuse(v pyjson.Value, o Options) []Entry {
 	return []Entry{observation(v, o, place{})}
 }
 
-// others returns an entry about the members of a native value that are not in one of its records.
+// others returns an entry for the members of a native value that belong to none of its records.
 func others(v pyjson.Value, except, why string) Entry {
 	var e Entry
 	for name, value := range v.Members() {
@@ -35,7 +35,7 @@ func others(v pyjson.Value, except, why string) Entry {
 	return e
 }
 
-// observation reads one observation.
+// observation converts one observation.
 func observation(v pyjson.Value, o Options, at place) Entry {
 	kind := string(v.Member("type").Text())
 	switch {
@@ -58,7 +58,7 @@ func observation(v pyjson.Value, o Options, at place) Entry {
 	return g.complete()
 }
 
-// observationMember takes one member of an observation.
+// observationMember adds one member of an observation.
 func (g *generation) observationMember(m member) {
 	at := top(m.name)
 	switch name := snake(m.name); name {

@@ -65,7 +65,7 @@ func TestTimes(t *testing.T) {
 		require.False(t, ok, native)
 	}
 	_, _, ok := parseTime(parsed(t, `"2025-11-12T18:53:35"`), nil)
-	require.False(t, ok, "a time without a zone gets none by guessing")
+	require.False(t, ok, "the zone of a time is never guessed")
 
 	for _, name := range []string{"UTC", "+01:00", "-05:30", "Europe/Berlin"} {
 		_, err := ParseZone(name)
@@ -139,7 +139,7 @@ func TestNamesOfCachedPaths(t *testing.T) {
 	}
 }
 
-// A change of the members that are not part of a record changes neither its key nor its bytes.
+// If only members that are not part of a record change, neither its key nor its bytes change.
 func TestUnrelatedChangesKeepTheKey(t *testing.T) {
 	for _, c := range []struct {
 		format Format
@@ -178,8 +178,8 @@ func TestLabelsAreBounded(t *testing.T) {
 	require.Contains(t, e.Check(berlin.Limits).Error(), "/payload: is required")
 }
 
-// Records other than IPC records have no content for an array or object. They keep it as labels: the
-// whole of it as JSON, or else its parts.
+// Records of kinds other than IPC records have no content for an array or object. They keep it as
+// labels: all of it as JSON if it fits, and its parts if not.
 func TestArraysAndObjectsAsLabels(t *testing.T) {
 	long := strings.Repeat("long ", 40)
 	const dag = `"dag":{"root":"r","nodes":[]},`
@@ -220,8 +220,8 @@ func TestMembersAreBounded(t *testing.T) {
 	}
 }
 
-// A change that follows a record names the actor and the time of the other system. Records
-// have no such fields: their actor becomes a label.
+// A change that follows a record names the actor and the time from the other system. Records have no
+// such fields: their actor becomes a label.
 func TestOriginalActors(t *testing.T) {
 	const dag = `"dag":{"root":"r","nodes":[]},`
 	for _, c := range []struct {
@@ -253,14 +253,14 @@ func TestOriginalActors(t *testing.T) {
 		}
 		require.Equal(t, []string{c.actor, c.at, c.reason}, []string{e.Change.OriginalActor, e.Change.Timestamp, e.Change.Reason}, c.native)
 	}
-	// Who validated a path, and when, is part of the validation's key.
+	// The person who validated a path, and the time, are part of the validation's key.
 	a, _ := only(t, ValidationCache, `{"a":{"route":"A","validated":true,"validated_by":"ann"}}`, *berlin)
 	b, _ := only(t, ValidationCache, `{"a":{"route":"A","validated":true,"validated_by":"bob"}}`, *berlin)
 	require.Equal(t, a.Key, b.Key)
 	require.NotEqual(t, a.Change.Key, b.Change.Key)
 }
 
-// For a path with another hash_version, the fingerprints are taken as claims.
+// The fingerprints of a path with another hash_version become claims.
 func TestHashVersionOfCachedPaths(t *testing.T) {
 	e, r := only(t, ValidationCache, `{"a6122a65":{"route":"Start","hash_version":"adr-005","content_fingerprint":"0123456789abcdef"}}`, *berlin)
 	require.Equal(t, "0123456789abcdef", string(r.Member("content_fingerprint").Text()))
@@ -272,8 +272,8 @@ func TestHashVersionOfCachedPaths(t *testing.T) {
 	require.ErrorContains(t, e.Check(berlin.Limits), "content_fingerprint: is required")
 }
 
-// A long text that fits no field becomes content of an IPC record. Records of the other kinds
-// have no content for it, and the entry says so.
+// A long text that fits no field becomes content of an IPC record. Records of other kinds have no
+// content for it, and the entry reports that.
 func TestLongMembers(t *testing.T) {
 	long := `"remark":"` + strings.Repeat("word ", 1000) + `"`
 	const left = "left it does not fit into a label"

@@ -6,8 +6,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// mlflow reads a trace of MLflow: the JSON of a trace, or a row of mlflow.search_traces. Each span
-// of a model is a generation.
+// mlflow converts a trace of MLflow: the JSON of a trace, or a row of mlflow.search_traces. Each
+// span of a model is a generation.
 func mlflow(v pyjson.Value, o Options) []Entry {
 	if page := v.Member("traces"); isArray(page) {
 		return elements(page, top("traces"), func(e pyjson.Value, at place) []Entry { return trace(e, o, at) })
@@ -15,7 +15,7 @@ func mlflow(v pyjson.Value, o Options) []Entry {
 	return trace(v, o, place{})
 }
 
-// trace reads one trace, which has its spans in data, in spans, or in a trace as a text.
+// trace converts one trace. Its spans are in data, in spans, or in a trace that is a text.
 func trace(v pyjson.Value, o Options, at place) []Entry {
 	if !isObject(v) {
 		return []Entry{notGeneration(at.pointer, at.pattern, "no object")}
@@ -50,7 +50,7 @@ func trace(v pyjson.Value, o Options, at place) []Entry {
 	return append(entries, rest)
 }
 
-// session returns the session that a trace belongs to.
+// session returns the session to which a trace belongs.
 func session(layers ...pyjson.Value) pyjson.Value {
 	for _, layer := range layers {
 		for _, of := range [...]pyjson.Value{layer, layer.Member("info")} {
@@ -65,7 +65,7 @@ func session(layers ...pyjson.Value) pyjson.Value {
 	return pyjson.Value{}
 }
 
-// mlflowSpan reads one span.
+// mlflowSpan converts one span.
 func mlflowSpan(v, session pyjson.Value, o Options, at place) Entry {
 	attributes, _ := jsonOf(v.Member("attributes"))
 	kind := unquoted(attributes.Member("mlflow.spanType"))
@@ -92,7 +92,7 @@ func mlflowSpan(v, session pyjson.Value, o Options, at place) Entry {
 	return g.complete()
 }
 
-// unquoted returns the value of an attribute, which MLflow stores as a text with JSON.
+// unquoted returns the value of an attribute, which MLflow stores as a text that contains JSON.
 func unquoted(v pyjson.Value) pyjson.Value {
 	if inner, ok := jsonOf(v); ok {
 		return inner
@@ -100,7 +100,7 @@ func unquoted(v pyjson.Value) pyjson.Value {
 	return v
 }
 
-// mlflowMember takes a member of a span other than its attributes.
+// mlflowMember adds a member of a span that is not an attribute.
 func (g *generation) mlflowMember(m member) {
 	at := top(m.name)
 	switch m.name {
@@ -126,7 +126,7 @@ func (g *generation) mlflowMember(m member) {
 			g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "labels/error") })
 			return
 		}
-		g.note(at.pointer, at.pattern, Left, "it is no error")
+		g.note(at.pointer, at.pattern, Left, "it is not an error")
 	case "mlflow.span_dict_version", "span_dict_version":
 		g.note(at.pointer, at.pattern, Left, "it is about the format")
 	case "events":
@@ -140,7 +140,7 @@ func (g *generation) mlflowMember(m member) {
 	}
 }
 
-// mlflowID takes an id of a span: in hex, or in base64 in MLflow 3.
+// mlflowID adds an id of a span, which is in hexadecimal, or in base64 in MLflow 3.
 func (g *generation) mlflowID(m member, at place) {
 	if m.name == "trace_id" && g.span.TraceId != nil {
 		g.note(at.pointer, at.pattern, Left, "otel_trace_id is the same")
@@ -164,7 +164,7 @@ func (g *generation) mlflowID(m member, at place) {
 	g.identify(at, member{m.name, hexOfBase64(v, size)}, id, size, label)
 }
 
-// mlflowAttribute takes an attribute of a span.
+// mlflowAttribute adds an attribute of a span.
 func (g *generation) mlflowAttribute(m member, at place) {
 	switch m.name {
 	case "mlflow.spanType":
@@ -187,14 +187,14 @@ func (g *generation) mlflowAttribute(m member, at place) {
 		g.takeAs(at, m, isID, "llm.model_name", "model")
 	case "mlflow.llm.provider":
 		g.takeAs(at, m, isID, "gen_ai.provider.name", "labels/provider")
-	case "temperature", "max_tokens", "seed", "top_p", "top_k", "model": // as some of its integrations write them
+	case "temperature", "max_tokens", "seed", "top_p", "top_k", "model": // as some integrations of MLflow write them
 		g.takeAs(at, m, isAny, "gen_ai.request."+m.name, orPayload(m.name))
 	default:
 		g.keepAt(at.pointer, at.pattern, m)
 	}
 }
 
-// orPayload returns the field of a parameter.
+// orPayload returns the field of a record that holds a parameter.
 func orPayload(parameter string) string {
 	if field := sampling[parameter]; field != "" {
 		return field

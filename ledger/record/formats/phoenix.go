@@ -8,7 +8,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// hexOfBase64 returns an id in hex, if it is in base64.
+// hexOfBase64 converts an id from base64 to hexadecimal. It returns any other value unchanged.
 func hexOfBase64(v pyjson.Value, size int) pyjson.Value {
 	decoded, err := base64.StdEncoding.DecodeString(string(v.Text()))
 	if err != nil || len(decoded) != size || len(v.Text()) == 2*size {
@@ -17,8 +17,8 @@ func hexOfBase64(v pyjson.Value, size int) pyjson.Value {
 	return parseOwn(pyjson.AppendString(nil, hex.AppendEncode(nil, decoded)))
 }
 
-// phoenix reads a span of Phoenix: a row of a dataframe of spans, whose columns have dots in their
-// names, or a span or a page of spans of its API.
+// phoenix converts spans of Phoenix: a row of a dataframe of spans, whose columns have dots in
+// their names, or a span or a page of spans from its API.
 func phoenix(v pyjson.Value, o Options) []Entry {
 	if page := v.Member("data"); isArray(page) {
 		entries := elements(page, top("data"), func(e pyjson.Value, at place) []Entry { return []Entry{phoenixSpan(e, o, at)} })
@@ -27,7 +27,7 @@ func phoenix(v pyjson.Value, o Options) []Entry {
 	return []Entry{phoenixSpan(v, o, place{})}
 }
 
-// phoenixSpan reads one span.
+// phoenixSpan converts one span.
 func phoenixSpan(v pyjson.Value, o Options, at place) Entry {
 	kind := string(v.Member("span_kind").Text())
 	for _, name := range [...]string{"attributes.openinference.span.kind", "spanKind"} {
@@ -70,7 +70,7 @@ func phoenixSpan(v pyjson.Value, o Options, at place) Entry {
 	return g.complete()
 }
 
-// phoenixReader takes the members of a span.
+// phoenixReader converts the members of one span.
 type phoenixReader struct {
 	*generation
 	values [4]*collected // the values of inputAndOutput
@@ -82,11 +82,11 @@ type collected struct {
 	at place
 }
 
-// inputAndOutput are the attributes with the input, and those with the output. The messages take
-// precedence.
+// inputAndOutput lists the attributes that hold the input, and those that hold the output. The
+// messages take precedence.
 var inputAndOutput = [4]string{"llm.input_messages", "input.value", "llm.output_messages", "output.value"}
 
-// member takes a member of a span other than its attributes.
+// member adds a member of a span that is not an attribute.
 func (p *phoenixReader) member(m member, at place) {
 	switch m.name {
 	case "span_kind", "spanKind":
@@ -107,16 +107,16 @@ func (p *phoenixReader) member(m member, at place) {
 			p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, Taken, "labels/error") })
 			return
 		}
-		p.note(at.pointer, at.pattern, Left, "it is no error")
+		p.note(at.pointer, at.pattern, Left, "it is not an error")
 	default:
 		p.keepAt(at.pointer, at.pattern, m)
 	}
 }
 
-// phoenixTokens are the counts of tokens that a record has.
+// phoenixTokens maps the counts of tokens to the fields of a record.
 var phoenixTokens = map[string]string{"llm.token_count.prompt": "usage/input_tokens", "llm.token_count.completion": "usage/output_tokens"}
 
-// collect takes an attribute. The attributes of a name with dots can also be nested objects.
+// collect adds an attribute. Attributes whose names have dots can also be nested objects.
 func (p *phoenixReader) collect(name string, v pyjson.Value, at place) {
 	m := member{name, v}
 	for i, wanted := range inputAndOutput {
@@ -153,7 +153,7 @@ func (p *phoenixReader) collect(name string, v pyjson.Value, at place) {
 		}
 	default:
 		if as := phoenixTokens[name]; as != "" {
-			if f, ok := v.Float(); ok && v.Kind() == pyjson.Float { // a column of a dataframe with gaps
+			if f, ok := v.Float(); ok && v.Kind() == pyjson.Float { // a column of a dataframe with gaps has floats
 				m.value = parseOwn(pyjson.AppendFloat(nil, f))
 			}
 			p.takeAs(at, m, isNumber, name, as)
@@ -163,7 +163,7 @@ func (p *phoenixReader) collect(name string, v pyjson.Value, at place) {
 	}
 }
 
-// tools takes the definitions of tools, which are texts with JSON.
+// tools adds the definitions of tools, which are texts that contain JSON.
 func (p *phoenixReader) tools(m member, at place) {
 	v, _ := jsonOf(m.value)
 	if !isArray(v) || v.Len() == 0 {
@@ -185,7 +185,7 @@ func (p *phoenixReader) tools(m member, at place) {
 	p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, Taken, "payload/tools") })
 }
 
-// takeInputs takes the input and the output.
+// takeInputs adds the input and the output.
 func (p *phoenixReader) takeInputs() {
 	for i, as := range [...]string{"gen_ai.input.messages", "", "gen_ai.output.messages", ""} {
 		c := p.values[i]
@@ -224,15 +224,15 @@ func (p *phoenixReader) takeInputs() {
 	}
 }
 
-// nested returns an object whose names have dots as nested objects: message.role becomes the member
-// role of message. It also converts the elements of its lists.
+// nested converts an object whose names have dots to nested objects: message.role becomes the
+// member role of message. It also converts the elements of lists.
 func nested(v pyjson.Value) pyjson.Value {
 	var w pyjson.Builder
 	appendNested(&w, v, 0)
 	return parseOwn(w.B)
 }
 
-// maxNested limits how deep lists in messages nest.
+// maxNested limits the nesting depth of lists in messages.
 const maxNested = 8
 
 func appendNested(w *pyjson.Builder, v pyjson.Value, depth int) {
@@ -257,7 +257,7 @@ func appendNested(w *pyjson.Builder, v pyjson.Value, depth int) {
 	}
 }
 
-// appendMembers appends an object. Members whose names agree up to a dot become one member.
+// appendMembers appends an object. Members whose names are equal up to a dot become one member.
 func appendMembers(w *pyjson.Builder, members []member, depth int) {
 	var names []string
 	below := make(map[string][]member)

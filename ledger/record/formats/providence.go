@@ -10,8 +10,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// providence reads a row of providence_cache. The row, its run-DAG blob, and the run-DAG
-// itself are layers: a member counts in any of them, and an outer layer takes precedence.
+// providence converts a row of providence_cache. The row, its run-DAG blob, and the run-DAG
+// itself are layers: a member counts in each of them, and an outer layer takes precedence.
 func providence(v pyjson.Value, o Options) Entry {
 	p := &providenceRow{draft: newDraft(record.RunDAG, key(Providence, v, notOfTheRun), o), used: make(map[string][]string)}
 	p.layers = append(p.layers, layer{object: v})
@@ -39,8 +39,8 @@ func providence(v pyjson.Value, o Options) Entry {
 	return p.finish()
 }
 
-// notOfTheRun are members of a row that can change while the run stays the same. The state
-// becomes an event of its own; the others are left out.
+// notOfTheRun lists members of a row that can change while the run stays the same. The state
+// becomes a separate event; the others are left out.
 var notOfTheRun = map[string]bool{
 	"initial_state": true, "state": true, "status": true, "state_reason": true, "reason": true,
 	"state_changed_by": true, "state_changed_at": true,
@@ -65,10 +65,10 @@ type providenceRow struct {
 	*draft
 	layers []layer
 	dag    layer
-	used   map[string][]string // what each member was taken as, by its pointer
+	used   map[string][]string // what each member became, by its pointer
 }
 
-// open takes a member as the run-DAG, or as an object that contains it.
+// open uses a member as the run-DAG, or as an object that contains it.
 func (p *providenceRow) open(in layer, name string) {
 	value, ok := jsonOf(in.object.Member(name))
 	if !ok || !isObject(value) {
@@ -84,7 +84,7 @@ func (p *providenceRow) open(in layer, name string) {
 	p.open(opened, "dag")
 }
 
-// jsonOf returns a value, or the parsed JSON if the value is a text that holds JSON.
+// jsonOf returns a value or, if the value is a text that contains JSON, the parsed JSON.
 func jsonOf(v pyjson.Value) (pyjson.Value, bool) {
 	if v.Kind() != pyjson.String {
 		return v, v.Given()
@@ -97,7 +97,8 @@ func jsonOf(v pyjson.Value) (pyjson.Value, bool) {
 }
 
 // find returns the first member that has one of the names and passes form. It looks for each
-// name in all layers before the next name. A list or an object can also be JSON in a text.
+// name in all layers before it looks for the next name. A list or an object can also be JSON
+// in a text.
 func (p *providenceRow) find(form func(pyjson.Value) bool, names ...string) found {
 	for _, name := range names {
 		for _, l := range p.layers {
@@ -116,12 +117,12 @@ func (p *providenceRow) find(form func(pyjson.Value) bool, names ...string) foun
 	return found{}
 }
 
-// use records which member of the record a found member became.
+// use records which member of the record a member of the row became.
 func (p *providenceRow) use(f found, as string) {
 	p.used[f.pointer] = append(p.used[f.pointer], as)
 }
 
-// takeAs takes a member as a field of the record.
+// takeAs uses a member as a field of the record.
 func (p *providenceRow) takeAs(f found, field string) {
 	if f.given() && !p.names[field] {
 		p.raw(field, f.value.Raw())
@@ -139,8 +140,8 @@ func (p *providenceRow) node(stage string) []byte {
 	return nil
 }
 
-// hasBase reports whether the row gives a base hash: as a member, as the hash of a stage, or
-// as content from which the hash can be computed.
+// hasBase reports whether the row has a base hash: as a member, as the hash of a stage, or as
+// content from which the hash can be computed.
 func (p *providenceRow) hasBase(name, stage string, content found) bool {
 	return p.find(isDigest, name).given() || p.node(stage) != nil || content.given()
 }
@@ -173,7 +174,7 @@ func (p *providenceRow) pointerRun() bool {
 	return p.find(isDigest, "evidence_map_root").given() || p.find(isArray, "evidence").given()
 }
 
-// buildable reports whether the row has everything that the ledger needs to build the stages
+// buildable reports whether the row has everything from which the ledger can build the stages
 // itself.
 func (p *providenceRow) buildable() bool {
 	answer, raw, rendered := p.texts()
@@ -221,8 +222,8 @@ func firstOf(list ...found) found {
 	return list[max(i, 0)]
 }
 
-// baseClaims writes the hashes that stages have. Each is taken from the row, or else from its
-// stage.
+// baseClaims writes the hashes that stages have. Each comes from the row or, if the row lacks
+// it, from its stage.
 func (p *providenceRow) baseClaims(w *pyjson.Builder, take func(found, string)) {
 	for _, b := range rules.BaseHashes {
 		switch {
@@ -246,8 +247,8 @@ var (
 	preflightMembers = append([]string{"stage", "node_version"}, rules.Clauses[:]...)
 )
 
-// only returns an object reduced to the known members. It keeps the others like members of the
-// row.
+// only returns an object reduced to the known members. It keeps all other members like members
+// of the row.
 func (p *providenceRow) only(f found, known []string) []byte {
 	var w pyjson.Builder
 	w.Open()
@@ -275,8 +276,8 @@ func (p *providenceRow) only(f found, known []string) []byte {
 	return w.B
 }
 
-// takeInputs takes the inputs of the row. If they lack answer_text, it takes a text of the row
-// for it. Otherwise it accounts for texts of the row that equal one of the inputs.
+// takeInputs adds the inputs of the row. If they lack answer_text, it uses a text of the row.
+// If they have it, takeInputs accounts for texts of the row that equal one of the inputs.
 func (p *providenceRow) takeInputs(inputs found, field string) {
 	known := inputMembers
 	if field == "reject_inputs" {
@@ -299,7 +300,7 @@ func (p *providenceRow) takeInputs(inputs found, field string) {
 	}
 }
 
-// oneAnswer takes the single text that a run-DAG without inputs can have.
+// oneAnswer adds the one text that a run-DAG without inputs can have.
 func (p *providenceRow) oneAnswer() {
 	answer, raw, rendered := p.texts()
 	text := firstOf(answer, rendered, raw)
@@ -310,14 +311,15 @@ func (p *providenceRow) oneAnswer() {
 		case string(other.value.Text()) == string(text.value.Text()):
 			p.use(other, "answer_text: it has the same text")
 		default:
-			// A second text of a run-DAG without inputs would be written as content here.
+			// The caller would otherwise keep a second text of a run-DAG without inputs as
+			// content.
 			p.used[other.pointer] = []string{}
 			p.note(other.pointer, "", Left, "a run-DAG without inputs keeps only one text; add sources, counts, and hashes to keep this one too")
 		}
 	}
 }
 
-// takeRun takes the other members of the record.
+// takeRun adds the other members of the record.
 func (p *providenceRow) takeRun() {
 	p.takeDAG()
 	p.takeAs(p.find(isID, "run_id"), "run_id")
@@ -359,7 +361,7 @@ func isEvidence(v pyjson.Value) bool {
 	return v.Len() > 0 && isArray(v)
 }
 
-// takeQuestion takes the question. If the row has no mode, it takes the mode that gives the
+// takeQuestion adds the question. If the row has no mode, it uses the mode that results in the
 // row's question hash.
 func (p *providenceRow) takeQuestion() {
 	question := p.question()
@@ -384,7 +386,7 @@ func (p *providenceRow) takeQuestion() {
 	}
 }
 
-// takeDAG takes the run-DAG. It keeps unknown members of the DAG like members of the row.
+// takeDAG adds the run-DAG. It keeps unknown members of the DAG like members of the row.
 func (p *providenceRow) takeDAG() {
 	dag := p.dag.object
 	if dag.Kind() == pyjson.Absent {
@@ -437,7 +439,7 @@ func (p *providenceRow) takeDAG() {
 // appendNode appends a stage. It reports whether it copied the stage completely.
 func (p *providenceRow) appendNode(w *pyjson.Builder, n pyjson.Value, pointer string) (exact bool) {
 	if !isObject(n) {
-		w.B = append(w.B, n.Raw()...) // the ledger reports what is wrong
+		w.B = append(w.B, n.Raw()...) // the ledger reports the error
 		return true
 	}
 	w.Open()
@@ -457,7 +459,7 @@ func (p *providenceRow) appendNode(w *pyjson.Builder, n pyjson.Value, pointer st
 	return exact
 }
 
-// takeDimensions takes the dimensions of the cache key, if the row has all required ones.
+// takeDimensions adds the dimensions of the cache key, if the row has all required ones.
 func (p *providenceRow) takeDimensions() {
 	if own := p.find(isObject, "cache_dimensions"); own.given() {
 		p.raw("cache_dimensions", p.only(own, rules.Dimensions[:]))
@@ -480,12 +482,12 @@ func (p *providenceRow) takeDimensions() {
 		}
 	}
 	if len(roots) == 0 || slices.ContainsFunc(values[1:last], func(f found) bool { return !f.given() }) {
-		return // each member is kept by itself
+		return // each member is kept separately
 	}
 	p.writeDimensions(p.chooseDimensions(values, roots))
 }
 
-// chooseDimensions returns the dimensions that give the row's cache key. If none do, it
+// chooseDimensions returns the dimensions that result in the row's cache key. If none do, it
 // returns the first choice.
 func (p *providenceRow) chooseDimensions(values, roots []found) []found {
 	claim := p.find(isDigest, "cache_key").value.Text()
@@ -531,7 +533,7 @@ func (p *providenceRow) writeDimensions(values []found) {
 	p.raw("cache_dimensions", w.B)
 }
 
-// takeState makes the change of state that follows the record.
+// takeState adds the change of state that follows the record.
 func (p *providenceRow) takeState() {
 	state := p.find(func(v pyjson.Value) bool { return slices.Contains(record.States[:], record.State(v.Text())) },
 		"initial_state", "state", "status")

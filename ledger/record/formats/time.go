@@ -13,18 +13,18 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// naive matches a time without zone, as Python's isoformat and SQLite write it.
+// naive matches a time without zone, in the format of Python's isoformat and of SQLite.
 var naive = regexp.MustCompile(`^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(\.\d{1,9})?$`)
 
-// spaced matches an RFC 3339 time with a space in place of the T, as str() of a Python
-// datetime writes it.
+// spaced matches an RFC 3339 time with a space in place of the T, in the format of str() of a
+// Python datetime.
 var spaced = regexp.MustCompile(`^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))$`)
 
 func isNaive(v pyjson.Value) bool {
 	return v.Kind() == pyjson.String && naive.Match(v.Text())
 }
 
-// parseTime reads a time, either a text or a number of seconds since 1970, and returns it as
+// parseTime parses a time, either a text or a number of seconds since 1970, and returns it as
 // RFC 3339. zoned reports whether it used zone.
 func parseTime(v pyjson.Value, zone *time.Location) (text string, zoned, ok bool) {
 	switch v.Kind() {
@@ -60,7 +60,7 @@ func unixTime(v pyjson.Value) (string, bool) {
 	return at.Format("2006-01-02T15:04:05.999999Z"), true
 }
 
-// ParseZone reads a zone: UTC, an offset like +01:00, or a name like Europe/Berlin.
+// ParseZone parses a zone: UTC, an offset like +01:00, or a name like Europe/Berlin.
 func ParseZone(name string) (*time.Location, error) {
 	if at, err := time.Parse("-07:00", name); err == nil {
 		_, offset := at.Zone()
@@ -79,5 +79,5 @@ func ParseZone(name string) (*time.Location, error) {
 type errZone string
 
 func (e errZone) Error() string {
-	return strconv.Quote(string(e)) + " is not a zone; give UTC, an offset like +01:00, or a name like Europe/Berlin"
+	return strconv.Quote(string(e)) + " is not a time zone; give UTC, an offset like +01:00, or a name like Europe/Berlin"
 }

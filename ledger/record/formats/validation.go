@@ -10,7 +10,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// validationCache reads the validation cache of a story, which has entries by path id.
+// validationCache converts the validation cache of a story, which has entries by path id.
 func validationCache(v pyjson.Value, o Options) []Entry {
 	var entries []Entry
 	about := Entry{Left: "it describes the file, not a path"}
@@ -28,10 +28,11 @@ func validationCache(v pyjson.Value, o Options) []Entry {
 	return entries
 }
 
-// validationMembers make up the validation, which can change while the record stays the same.
+// validationMembers are the members of a validation, which can change while the record stays
+// the same.
 var validationMembers = map[string]bool{"validated": true, "validated_at": true, "validated_by": true}
 
-// cachedPath reads the entry of one path.
+// cachedPath converts the entry of one path.
 func cachedPath(id string, v pyjson.Value, o Options) Entry {
 	project := o.Project
 	if own := v.Member("project"); isName(own) {
@@ -95,9 +96,9 @@ func cachedPath(id string, v pyjson.Value, o Options) Entry {
 // its route.
 const keyLabel = "cache_key"
 
-// pathID takes the claimed path_id: route_hash, or else the name of the entry. Later builds of
-// the story derive the names from the text instead; such a name claims nothing about the
-// route.
+// pathID adds the claimed path_id: route_hash or, if there is none, the name of the entry.
+// Later builds of the story derive the names from the text instead; such a name is not a claim
+// about the route.
 func (d *draft) pathID(id string, hash pyjson.Value, route [][]byte) {
 	agrees := rules.IsPathID([]byte(id)) && bytes.HasPrefix(rules.RouteID(route), []byte(id))
 	if isPathID(hash) {
@@ -128,7 +129,7 @@ func fingerprintsOf(version pyjson.Value) func(pyjson.Value) bool {
 	return func(v pyjson.Value) bool { return rules.IsFingerprintOf(name, v.Text()) }
 }
 
-// routeOf reads a route: passage names joined by arrows, or a list of names. If a name
+// routeOf parses a route: passage names joined by arrows, or a list of names. If a name
 // contains an arrow, splitting it does not change the path id.
 func routeOf(v pyjson.Value) (route [][]byte, ok bool) {
 	if isText(v) {
@@ -146,7 +147,7 @@ func routeOf(v pyjson.Value) (route [][]byte, ok bool) {
 	return route, isArray(v)
 }
 
-// validation makes the validation that follows the record.
+// validation adds the validation that follows the record.
 func (d *draft) validation(v pyjson.Value, route [][]byte) {
 	if v.Member("validated").Kind() != pyjson.True {
 		return

@@ -11,9 +11,9 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Digests are the digests of a payload's members as they stand in an event (spec: Payload
-// members): a canonical JSON object of digests by JSON pointer, or null if the payload has too
-// many members or too long names. Digests is nil if the event has no such member.
+// Digests holds the digests of a payload's members as an event contains them (spec: Payload
+// members): a canonical JSON object that maps JSON pointers to digests, or null if the payload
+// has too many members or too long names. Digests is nil if the event has no such member.
 type Digests []byte
 
 // Known reports whether every member of the payload has a digest.
@@ -33,7 +33,7 @@ func (m Digests) Find(pointer []byte) []byte {
 	return nil
 }
 
-// Replace returns a copy in which the member at pointer, which m must contain, has this digest.
+// Replace returns a copy with another digest for the member at pointer, which m must contain.
 func (m Digests) Replace(pointer, digest []byte) Digests {
 	m = bytes.Clone(m)
 	copy(m.Find(pointer), digest)
@@ -68,7 +68,7 @@ func (m Digests) All() iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// AppendBytes appends the bytes of all digests. They stand for the pointers too, because a digest
+// AppendBytes appends the bytes of all digests. They identify the pointers too, because a digest
 // covers its pointer.
 func (m Digests) AppendBytes(dst []byte) []byte {
 	for _, digest := range m.All() {
@@ -114,7 +114,7 @@ func (m Digests) IsValid() bool {
 	return bytes.Equal(object.AppendCanonical(nil, pyjson.Compact), m)
 }
 
-// Unknown stands in for a secret that is not known. Digests under Unknown have the right
+// Unknown is used in place of a secret that is not known. Digests under Unknown have the right
 // pointers but wrong values.
 var Unknown = new(Secret)
 
@@ -151,7 +151,7 @@ type Builder struct {
 	Secret  *Secret // nil: no digests
 	Text    []byte  // memory for the digests, empty at first
 	count   int
-	escaped bool // a pointer has escapes, so that pointers may be out of order
+	escaped bool // a pointer contains escapes, so the pointers may be out of order
 	bounded bool // the payload exceeds the bounds
 }
 
@@ -189,7 +189,7 @@ func (m *Builder) End() Digests {
 	m.Text = append(m.Text, '}')
 	if m.escaped {
 		var document pyjson.Document
-		if err := document.Parse(m.Text); err == nil { // it is JSON unless a name is not UTF-8; such a record is refused
+		if err := document.Parse(m.Text); err == nil { // it is JSON unless a name is not UTF-8, and a record with such a name is refused
 			m.Text = document.Root().AppendCanonical(nil, pyjson.Compact)
 		}
 	}

@@ -60,10 +60,10 @@ func body(systemPrompt, output, payload string) []byte {
 		`, "model": "gemma2:2b", "temperature": 0.7, "max_tokens": 120, "seed": 42, "labels": {"scene": "dusk"}}`)
 }
 
-var sink byte // keeps the compiler from removing what is measured
+var sink byte // keeps the compiler from removing the measured code
 
-// BenchmarkCanonical parses a body, digests its canonical form, and digests it twice more, as
-// a record of this size needs. For comparison, encoding/json reads the same body into maps.
+// BenchmarkCanonical parses a body, hashes its canonical form, and hashes it twice more, as a
+// record of this size needs. For comparison, encoding/json unmarshals the same body into maps.
 func BenchmarkCanonical(b *testing.B) {
 	bodies := benchmarkBodies(b)
 	for _, name := range []string{"typical", "floats", "escapes", "nested"} {

@@ -8,11 +8,11 @@ import (
 )
 
 // Builder writes compact canonical JSON objects (spec: Canonical JSON). Members can be added
-// in any order: Close sorts those that are out of order. The zero Builder is ready for use.
+// in any order: Close sorts those that are out of order. The zero Builder is ready to use.
 type Builder struct {
-	B       []byte // what is written so far; the caller can append values to it
+	B       []byte // what has been written so far; the caller can append values to it
 	members []span // members of all open objects, innermost last
-	opened  []int  // index in members where each open object begins, or ordered
+	opened  []int  // for each open object, the index in members where it begins, or ordered
 	scratch []byte
 }
 
@@ -32,8 +32,8 @@ func (w *Builder) Open() {
 const ordered = -1
 
 // OpenOrdered begins an object whose members the caller adds in order, each once, with names
-// that need no escapes. The Builder does not check that. It saves work in Name and Close
-// (BenchmarkEventBody).
+// that need no escapes. The Builder does not check that. OpenOrdered saves work in Name and
+// Close (BenchmarkEventBody).
 func (w *Builder) OpenOrdered() {
 	w.B = append(w.B, '{')
 	w.opened = append(w.opened, ordered)
@@ -84,7 +84,8 @@ func (w *Builder) Close() {
 	}
 	for i := 1; i < len(members); i++ {
 		if members[i].name == members[i-1].name {
-			// No reader would accept such an event, so it must never be written.
+			// No reader would accept an event with duplicate members, so it must never be
+			// written.
 			panic("pyjson: two members named " + members[i].name)
 		}
 	}
@@ -133,7 +134,7 @@ func (w *Builder) Plain(name string, value []byte) {
 	w.B = append(append(append(w.B, '"'), value...), '"')
 }
 
-// Raw adds a value that is canonical JSON already; nil adds nothing.
+// Raw adds a value that is already canonical JSON; nil adds nothing.
 func (w *Builder) Raw(name string, value []byte) {
 	if value != nil {
 		w.Name(name)
@@ -176,5 +177,5 @@ func (w *Builder) Comma(i int) {
 	}
 }
 
-// Scratch returns the size of the builder's memory apart from B, in bytes.
+// Scratch returns the size, in bytes, of the builder's memory other than B.
 func (w *Builder) Scratch() int { return cap(w.scratch) }

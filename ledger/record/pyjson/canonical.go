@@ -36,7 +36,7 @@ func (w *writer) append(dst []byte, i uint32) []byte {
 	case n.kind == String:
 		return AppendString(dst, d.textOf(i))
 	case n.kind == Integer:
-		return append(dst, '0') // "-0", the only integer that is not copied verbatim
+		return append(dst, '0') // "-0" is the only integer that is not copied verbatim
 	}
 	f, _ := parseFloat(d.src[n.start:n.end]) // cannot fail: number has checked the range
 	return AppendFloat(dst, f)

@@ -11,10 +11,10 @@ import (
 	"colophon/ledger/record/cpython"
 )
 
-// forms are the compact and the spaced form of a document.
+// forms holds the compact and the spaced form of a document.
 type forms [2][]byte
 
-// canonicalForms returns the forms of source, or nil if the source is refused.
+// canonicalForms returns the forms of source, or nil if the parser refuses source.
 func canonicalForms(d *Document, source []byte) *forms {
 	if d.Parse(source) != nil {
 		return nil
@@ -55,7 +55,7 @@ func TestCanonicalAgainstCPython(t *testing.T) {
 	})
 }
 
-// TestNumbersBeyondStrconv compares tokens that strconv.ParseFloat alone would read wrongly,
+// TestNumbersBeyondStrconv compares tokens that strconv.ParseFloat alone would parse wrongly,
 // or that test the limits of exponents.
 func TestNumbersBeyondStrconv(t *testing.T) {
 	oracle := cpython.Start(t)
@@ -79,7 +79,7 @@ func TestNumbersBeyondStrconv(t *testing.T) {
 	})
 }
 
-// TestPowersOfTwo checks that the interval of decimals that read back as a power of two is
+// TestPowersOfTwo covers numbers whose interval of decimals that parse as the same double is
 // asymmetric. Some powers of two lie between two shortest decimals.
 func TestPowersOfTwo(t *testing.T) {
 	oracle := cpython.Start(t)

@@ -9,8 +9,8 @@ import (
 // name, in source order. The zero Document is ready to use. It can be reused: after a few
 // documents, parsing allocates nothing.
 //
-// Only one goroutine can parse into a Document. Afterwards several can read it. Values, and
-// the bytes that they return, are valid until the next Parse or Reset.
+// Only one goroutine can parse into a Document. After parsing, several can read it. Values,
+// and the bytes that they return, are valid until the next Parse or Reset.
 type Document struct {
 	src     []byte   // owned by the caller
 	nodes   []node   // the tape; nodes[0] is the root
@@ -29,14 +29,15 @@ type node struct {
 	// size is the number of members or elements of a container, or the length of the text of
 	// an escaped string.
 	size uint32
-	// order links the members of an object by name. In the object it is the index of the first
-	// name; in a name, the index of the next one. 0 ends the list, since no name has index 0.
+	// order links the members of an object in the order of their names. In the object it is
+	// the index of the first name; in a name, the index of the next one. 0 ends the list,
+	// since no name has index 0.
 	order uint32
 	kind  Kind
 	flags flags
 }
 
-// flags are properties found while scanning.
+// flags are properties found by the scanner.
 type flags uint8
 
 const (
@@ -53,14 +54,14 @@ const (
 	memberBytes = 16 // size of a member
 )
 
-// Parse parses src, which must not change while d is in use. It refuses with a *SyntaxError
-// what docs/spec refuses (spec: Refused JSON): anything but one JSON value in valid UTF-8,
-// duplicate member names, floats outside the range of a double, and documents beyond the
-// limits of this package. After an error, d has no value.
+// Parse parses src, which must not change while d is in use. It returns a *SyntaxError for
+// every source that docs/spec refuses (spec: Refused JSON): anything but one JSON value in
+// valid UTF-8, duplicate member names, floats outside the range of a double, and documents
+// beyond the limits of this package. After an error, d has no value.
 func (d *Document) Parse(src []byte) error { return d.ParseWithin(src, math.MaxInt) }
 
-// ParseWithin is Parse with a bound on the number of values and member names. Their nodes can
-// take much more memory than the source.
+// ParseWithin is like Parse, with a bound on the number of values and member names. Their
+// nodes can take much more memory than the source.
 func (d *Document) ParseWithin(src []byte, most int) error {
 	d.clear()
 	d.most = most
@@ -89,8 +90,8 @@ func (d *Document) parse(src []byte) error {
 	return nil
 }
 
-// Reset releases the source, and buffers that a large document has grown, so that a pool of
-// Documents stays small.
+// Reset releases the source, and the buffers that a large document has grown, so that a pool
+// of Documents stays small.
 func (d *Document) Reset() {
 	d.clear()
 	if cap(d.nodes)*nodeBytes > retained {

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// AppendFloat appends repr(f): the shortest digits that read back as f. The notation is
-// positional for zero and for 1e-4 <= |f| < 1e16, and has an exponent otherwise.
+// AppendFloat appends repr(f): the shortest digits that parse as f. The notation is positional
+// for zero and for 1e-4 <= |f| < 1e16. All other numbers are written with an exponent.
 func AppendFloat(dst []byte, f float64) []byte {
 	switch magnitude := math.Abs(f); {
 	case math.IsNaN(f):
@@ -23,8 +23,8 @@ func AppendFloat(dst []byte, f float64) []byte {
 	return strconv.AppendFloat(dst, f, 'f', -1, 64)
 }
 
-// parseFloat returns the double nearest to a JSON number, or false if that would be an
-// infinity. Numbers that are too small become zero.
+// parseFloat returns the double nearest to a JSON number, or false if that double is infinite.
+// Numbers that are too small become zero.
 func parseFloat(number []byte) (float64, bool) {
 	const short = 32 // bytes; longer numbers are rare
 	if len(number) > short {
@@ -35,15 +35,16 @@ func parseFloat(number []byte) (float64, bool) {
 	return f, err == nil // out of range is the only possible error
 }
 
-// maxDigits is the number of leading digits of a decimal that can decide to which double it
-// rounds: 767, and one to spare. Of all later digits only one fact matters: whether any is not
-// zero.
+// maxDigits is the number of leading digits of a decimal that determine to which double it
+// rounds: 767, and one to spare. Of all later digits, only one fact matters: whether any is
+// not zero.
 const maxDigits = 768
 
 // normalise appends a number that rounds to the same double as number and that
-// strconv.ParseFloat reads correctly. ParseFloat ignores digits of an integer part beyond 800
+// strconv.ParseFloat parses correctly. ParseFloat ignores digits of an integer part beyond 800
 // and limits exponents. The result is 0.<digits>e<x> with at most maxDigits+1 digits and a
-// small x. The last digit represents all digits beyond maxDigits.
+// small x. If there are more than maxDigits digits, the last digit of the result represents
+// the rest.
 func normalise(dst, number []byte) []byte {
 	if number[0] == '-' {
 		dst, number = append(dst, '-'), number[1:]
@@ -79,7 +80,7 @@ func normalise(dst, number []byte) []byte {
 	if len(number) > 0 {
 		exponent += parseExponent(number[1:])
 	}
-	const beyond = 1000 // far outside the range of doubles
+	const beyond = 1000 // far outside the range of a double
 	return strconv.AppendInt(append(dst, 'e'), max(-beyond, min(exponent, beyond)), 10)
 }
 
@@ -114,7 +115,7 @@ func powers(base uint64) (table [20]uint64) {
 	return table
 }
 
-// IsCanonicalFloat reports whether a text is a number as AppendFloat writes it.
+// IsCanonicalFloat reports whether a text is a number in the form that AppendFloat writes.
 func IsCanonicalFloat(text []byte) bool {
 	if len(text) == 0 || text[0] != '-' && !isDigit(text[0]) {
 		return false

@@ -73,7 +73,7 @@ func checkRefusal(t *testing.T, source []byte, err error) {
 	}
 }
 
-// longNumber reports whether source can contain a number that strconv reads wrongly.
+// longNumber reports whether source can contain a number that strconv parses wrongly.
 func longNumber(source []byte) bool {
 	digits := 0
 	for _, c := range source {
@@ -149,7 +149,7 @@ func checkNFC(t *testing.T, text []byte) {
 	}
 }
 
-// appendNFDModel decomposes each code point by itself, and does not reorder.
+// appendNFDModel decomposes each code point separately, and does not reorder the result.
 func appendNFDModel(dst, text []byte) []byte {
 	for len(text) > 0 {
 		_, size := utf8.DecodeRune(text)

@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// AppendLower appends text in lower case, as Python's str.lower returns it. Each code point is
-// converted by itself, with two exceptions: U+0130 becomes two code points, and a capital sigma at the end of a
-// word becomes a final sigma.
+// AppendLower appends text in lower case, as Python's str.lower returns it. Each code point is converted
+// separately, with two exceptions: U+0130 becomes two code points, and a capital sigma at the end of a word
+// becomes a final sigma.
 func AppendLower(dst, text []byte) []byte {
 	for i := 0; i < len(text); {
 		c := text[i]
@@ -35,9 +35,9 @@ func AppendLower(dst, text []byte) []byte {
 	return dst
 }
 
-// endsWord is the Final_Sigma condition. Ignoring Case_Ignorable code points, the last code
-// point before is Cased, and the first one after is not. A code point that has both properties
-// is ignored.
+// endsWord reports whether the Final_Sigma condition holds. Ignoring Case_Ignorable code points, the last code
+// point before must be Cased, and the first one after must not be. A code point that has both properties is
+// ignored.
 func endsWord(before, after []byte) bool {
 	for {
 		r, size := utf8.DecodeLastRune(before)
@@ -58,13 +58,13 @@ func endsWord(before, after []byte) bool {
 	}
 }
 
-// cased is the property Cased. It does not hold for U+FFFD, which also stands for the bytes of
-// a surrogate and for the end of the text.
+// cased reports whether r has the property Cased. It returns false for U+FFFD, which also represents the bytes
+// of a surrogate and the end of the text.
 func cased(r rune) bool {
 	return unicode.In(r, unicode.Lower, unicode.Upper, unicode.Title, unicode.Other_Lowercase, unicode.Other_Uppercase)
 }
 
-// ignorable is the property Case_Ignorable: the general categories below, and the Word_Break
+// ignorable reports whether r has the property Case_Ignorable: the general categories below, and the Word_Break
 // values MidLetter, MidNumLet, and Single_Quote.
 func ignorable(r rune) bool {
 	switch r {

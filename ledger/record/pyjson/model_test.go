@@ -16,8 +16,8 @@ import (
 )
 
 // model writes the canonical form naively, using encoding/json and the wording of docs/spec
-// (spec: Canonical JSON). It is correct for documents without lone surrogates and for numbers
-// that strconv reads correctly.
+// (spec: Canonical JSON). It is correct for documents without lone surrogates whose numbers
+// strconv parses correctly.
 type model struct {
 	t            require.TestingT
 	comma, colon string

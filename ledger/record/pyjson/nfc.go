@@ -8,16 +8,16 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// AppendNFC appends unicodedata.normalize("NFC", text). Lone surrogates pass through.
+// AppendNFC appends unicodedata.normalize("NFC", text). It copies lone surrogates unchanged.
 //
-// x/text does the work, except for long runs of combining characters: x/text breaks those with
-// U+034F (stream-safe text format), and CPython does not.
+// x/text does the work, except for long runs of combining characters: x/text splits those with
+// U+034F (stream-safe text format), but CPython does not.
 func AppendNFC(dst, text []byte) []byte {
-	// IsNormal gives wrong results after bytes that are not UTF-8.
+	// IsNormal returns wrong results after bytes that are not UTF-8.
 	if utf8.Valid(text) && norm.NFC.IsNormal(text) {
 		return append(dst, text...)
 	}
-	// Normalisation makes no text more than three times as long (UAX 15, 12.1).
+	// Normalisation makes a text at most three times as long (UAX 15, 12.1).
 	dst = slices.Grow(dst, 3*len(text))
 	done := 0 // the text before this position is normalised
 	for pos := 0; pos < len(text); {
@@ -36,13 +36,13 @@ func AppendNFC(dst, text []byte) []byte {
 	return appendShortNFC(dst, text[done:])
 }
 
-// longSegment is the most code points a segment can have to be left to x/text. A code point
-// decomposes into at most three combining characters, and those after the first of a segment
-// into at most two. That is fewer than the 30 that x/text allows.
+// longSegment is the largest number of code points of a segment that is passed to x/text. A
+// code point decomposes into at most three combining characters, and a code point after the
+// first of a segment into at most two. That is fewer than the 30 that x/text allows.
 const longSegment = 12
 
 // segment returns the end of the segment that begins at pos, and its number of code points. A
-// segment is a piece of text across whose ends nothing composes. For bytes that are not UTF-8
+// segment is a piece of text whose ends no composition crosses. For bytes that are not UTF-8,
 // the number is 0.
 func segment(text []byte, pos int) (end, runes int) {
 	for end = pos; end < len(text); runes++ {
@@ -82,8 +82,8 @@ type combining struct {
 	class uint8
 }
 
-// appendLongNFC appends the normal form of valid UTF-8 by the definition
-// (UAX 15): decompose, order, compose.
+// appendLongNFC appends the normal form of valid UTF-8. It follows the definition (UAX 15):
+// decompose, order, compose.
 func appendLongNFC(dst, text []byte) []byte {
 	decomposed := decompose(text)
 	for i := 0; i < len(decomposed); {
@@ -105,7 +105,7 @@ func decompose(text []byte) []combining {
 	var buffer [utf8.UTFMax * 4]byte
 	for len(text) > 0 {
 		_, size := utf8.DecodeRune(text)
-		// A single code point is never a run that x/text would break.
+		// A single code point never has a run that x/text would split.
 		full := norm.NFD.Append(buffer[:0], text[:size]...)
 		for len(full) > 0 {
 			r, size := utf8.DecodeRune(full)
@@ -117,9 +117,9 @@ func decompose(text []byte) []combining {
 	return decomposed
 }
 
-// compose composes in place: it joins each code point with the last starter, unless something
-// between them blocks that. A starter blocks, and so does a code point of the same or a higher
-// class.
+// compose composes in place: it combines each code point with the last starter, unless a code
+// point between them blocks it. A starter blocks it, and so does a code point of the same or a
+// higher class.
 func compose(text []combining) []combining {
 	composed := text[:0]
 	starter := -1 // index in composed

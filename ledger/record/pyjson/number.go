@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// number reads the number that begins at start, with a sign or a digit.
+// number parses the number that begins at start, with a sign or a digit.
 func (d *Document) number(start int) (int, error) {
 	var t token
 	end, ok := t.scan(d.src, start)
@@ -24,7 +24,7 @@ func (d *Document) number(start int) (int, error) {
 		}
 	case t.shortest():
 		n.flags = verbatim
-	case t.integer > 200 || t.exponent && isDigit(d.src[end-3]): // otherwise below 10^(200+99)
+	case t.integer > 200 || t.exponent && isDigit(d.src[end-3]): // any other number is below 10^(200+99)
 		if _, ok := parseFloat(d.src[start:end]); !ok {
 			return 0, d.failWithin(start, "number out of range of a double")
 		}
@@ -42,8 +42,8 @@ type token struct {
 	exponent bool   // there is an exponent part
 }
 
-// scan reads a number token. It returns the position after it, or false and the position where
-// the bytes stop being a JSON number.
+// scan scans a number token. It returns the position after it, or false and the position at
+// which the bytes stop being a JSON number.
 func (t *token) scan(src []byte, pos int) (int, bool) {
 	if src[pos] == '-' {
 		t.negative = true
@@ -73,7 +73,7 @@ func (t *token) scan(src []byte, pos int) (int, bool) {
 	return pos, true
 }
 
-// scanExponent reads what follows the 'e' of a number.
+// scanExponent scans the part of a number after the 'e'.
 func scanExponent(src []byte, pos int) (int, bool) {
 	if pos < len(src) && (src[pos] == '+' || src[pos] == '-') {
 		pos++
@@ -92,25 +92,25 @@ func (t *token) shortest() bool {
 	if t.exponent || t.integer+t.fraction > 19 {
 		return false // no positional form, or a mantissa that may have wrapped
 	}
-	const exact = 1e15 // each decimal with fewer digits than this reads as a different double
+	const exact = 1e15 // below this, any two different decimals parse as different doubles
 	if t.mantissa%10 == 0 {
 		return t.fraction == 1 && t.mantissa < exact // "0.0", "120.0"; not "1.10"
 	}
 	if t.fraction > 4 && t.mantissa < powersOfTen[t.fraction-4] {
-		return false // below 1e-4: written with an exponent
+		return false // below 1e-4, where repr uses an exponent
 	}
 	return t.mantissa < exact || t.mantissa < 1e17 && nearest(t.mantissa, t.fraction)
 }
 
-// nearest reports whether m×10^-k is the shortest decimal that reads back as its nearest
-// double x, and is the decimal of that length nearest to x. It requires 1e15 <= m < 1e17, m
-// not a multiple of 10, and 1 <= k <= 19.
+// nearest reports whether m×10^-k is the shortest decimal that parses as its nearest double x,
+// and is the decimal of that length nearest to x. It requires 1e15 <= m < 1e17, m not a
+// multiple of 10, and 1 <= k <= 19.
 //
 // It divides m by 5^k to 64 bits and rounds the quotient to the 53 bits of a double. In units
 // of 10^-k, delta is x's distance from m, and half is the distance from x to the ends of the
-// interval that reads back as x. A shorter decimal would be a multiple of ten between these
-// ends. The errors of this computation are below 1e-12 units; anything within margin of an
-// edge is left to strconv. If x is a power of two, the two ends are not equally far. But the
+// interval that parses as x. A shorter decimal would be a multiple of ten between these ends.
+// The errors of this computation are below 1e-12 units; strconv decides every case within
+// margin of an edge. If x is a power of two, the two ends are not equally far from it. But the
 // powers of two from 1e-4 to 1e16 are multiples of ten units, so delta is at least one.
 func nearest(m uint64, k int) bool {
 	const margin = 1e-6

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// AppendPointer appends one reference token to a JSON pointer (RFC 6901). Pointers are used in
+// AppendPointer appends one reference token to a JSON pointer (RFC 6901). Pointers appear in
 // error messages, so bytes that are not valid UTF-8 become U+FFFD: one for each lone
 // surrogate, and one for each other byte.
 func AppendPointer(dst []byte, token []byte) []byte {
@@ -83,8 +83,8 @@ func fail(pos int, msg string) error {
 	return &SyntaxError{Offset: pos, Msg: msg}
 }
 
-// failWithin reports that the value at pos, which is about to be appended to
-// the tape, is JSON but refused.
+// failWithin reports that the value at pos, which is about to be appended to the tape, is
+// valid JSON but refused.
 func (d *Document) failWithin(pos int, msg string) error {
 	if len(d.nodes) == 0 {
 		return fail(pos, msg)

@@ -12,8 +12,8 @@ import "fmt"
 const (
 	// MaxDepth is the largest number of open brackets.
 	MaxDepth = 512
-	// MaxIntegerDigits is the largest number of digits of an integer, that of
-	// CPython's sys.int_max_str_digits.
+	// MaxIntegerDigits is the largest number of digits of an integer. It equals CPython's
+	// sys.int_max_str_digits.
 	MaxIntegerDigits = 4300
 	// MaxBytes is the size of the largest source. Offsets in it are 32-bit.
 	MaxBytes = 1 << 28
@@ -44,7 +44,7 @@ const (
 	Spaced              // ", " and ": ": IPC payloads
 )
 
-// SyntaxError says why Document.Parse refused a source.
+// SyntaxError reports why Document.Parse refused a source.
 type SyntaxError struct {
 	Offset  int    // position of the error in the source, in bytes
 	Pointer string // JSON pointer of the refused value; "" for the document, or if the source is not JSON at all

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// The methods of this file read one construct at pos and return the position after it. depth
+// The methods of this file scan one construct at pos and return the position after it. depth
 // is the number of open brackets.
 
 func (d *Document) value(pos, depth int) (int, error) {
@@ -42,8 +42,8 @@ func (d *Document) value(pos, depth int) (int, error) {
 	return 0, fail(pos, "expected a value")
 }
 
-// denseNodes is the length from which the tape grows by an estimate. With append alone, a long
-// tape would allocate five times its own size in total.
+// denseNodes is the length of the tape from which it grows by an estimate. With append alone,
+// a long tape would allocate five times its own size in total.
 const denseNodes = 4096
 
 // growTape makes room for the expected number of nodes. It assumes that the rest of the source
@@ -130,7 +130,7 @@ func (d *Document) object(pos, depth int) (int, error) {
 	}
 }
 
-// name reads a member name and the colon after it. It returns the position of the value.
+// name scans a member name and the colon after it. It returns the position of the value.
 func (d *Document) name(pos int) (int, error) {
 	if d.at(pos) != '"' {
 		return 0, fail(pos, "expected a member name")
@@ -168,8 +168,9 @@ type member struct {
 	name   uint32 // index of the name's node
 }
 
-// sortMembers links the members of the object self by name. At first its count members are
-// linked in source order. The byte order of WTF-8 is the order of code points.
+// sortMembers links the members of the object self in the order of their names. Before the
+// call, its count members are linked in source order. The byte order of WTF-8 is the order of
+// code points.
 func (d *Document) sortMembers(self, count uint32) error {
 	d.members = slices.Grow(d.members[:0], int(count))
 	for name := d.nodes[self].order; name != 0; name = d.nodes[name].order {

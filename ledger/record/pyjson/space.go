@@ -6,8 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// HasLoneSurrogate reports whether text has a surrogate, so that it is not valid
-// UTF-8.
+// HasLoneSurrogate reports whether text contains a surrogate, which makes it invalid UTF-8.
 func HasLoneSurrogate(text []byte) bool {
 	for {
 		i := bytes.IndexByte(text, 0xED)
@@ -21,7 +20,7 @@ func HasLoneSurrogate(text []byte) bool {
 	}
 }
 
-// IsSpace is str.isspace for one code point.
+// IsSpace reports what str.isspace returns for one code point.
 func IsSpace(r rune) bool {
 	switch {
 	case r <= ' ':
@@ -32,7 +31,7 @@ func IsSpace(r rune) bool {
 	return r >= 0x2000 && r <= 0x200A || r == 0x1680 || r == 0x2028 || r == 0x2029 || r == 0x202F || r == 0x205F || r == 0x3000
 }
 
-// Strip is str.strip. The result aliases text.
+// Strip returns what str.strip returns. The result aliases text.
 func Strip(text []byte) []byte {
 	for len(text) > 0 {
 		r, size := utf8.DecodeRune(text)
@@ -51,8 +50,8 @@ func Strip(text []byte) []byte {
 	return text
 }
 
-// Lines yields str.splitlines: the lines without their line ends, and no empty line after the
-// last end. The lines alias text.
+// Lines yields the elements of str.splitlines: the lines without their line ends, and no empty
+// line after the last end. The lines alias text.
 func Lines(text []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		start := 0
@@ -89,7 +88,8 @@ func lineEnd(text []byte) int {
 	return 0
 }
 
-// Fields yields str.split: the words between runs of spaces. The words alias text.
+// Fields yields the elements of str.split: the words between runs of spaces. The words alias
+// text.
 func Fields(text []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		start := -1 // start of the current word

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// string reads the string that begins with the quote at start.
+// string scans the string that begins with the quote at start.
 func (d *Document) string(start int) (int, error) {
 	pos := special(d.src, start+1)
 	switch d.at(pos) {
@@ -19,7 +19,7 @@ func (d *Document) string(start int) (int, error) {
 	return 0, badString(d.src, pos)
 }
 
-// escapedString reads the string that begins with the quote at start and whose first escape is
+// escapedString scans the string that begins with the quote at start and whose first escape is
 // at pos. It stores the decoded text.
 func (d *Document) escapedString(start, pos int) (int, error) {
 	n := node{start: uint32(start), link: uint32(len(d.text)), kind: String, flags: escaped | verbatim | plain}
@@ -96,7 +96,7 @@ func (d *Document) unicodeEscape(pos int, n *node) (int, bool) {
 	return pos, true
 }
 
-// shortEscapes maps the letter of each two-byte escape that is canonical to the character.
+// shortEscapes maps the letter of each canonical two-byte escape to its character.
 var shortEscapes = [256]byte{'"': '"', '\\': '\\', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 func badString(src []byte, pos int) error {
@@ -106,7 +106,7 @@ func badString(src []byte, pos int) error {
 	return fail(pos, "unescaped control character")
 }
 
-// hex4 reads four hex digits at pos.
+// hex4 parses four hexadecimal digits at pos.
 func hex4(src []byte, pos int) (rune, bool) {
 	if pos+4 > len(src) {
 		return 0, false
@@ -148,8 +148,8 @@ func special(src []byte, pos int) int {
 	return pos
 }
 
-// specialBytes sets the top bit of each of the eight bytes that needs an escape. Bytes after
-// the first one may be marked wrongly.
+// specialBytes sets the top bit of each of the eight bytes that needs an escape. It may mark
+// bytes after the first such byte wrongly.
 func specialBytes(word uint64) uint64 {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	quote := word ^ ones*'"'

@@ -39,8 +39,8 @@ func TestTextAgainstCPython(t *testing.T) {
 }
 
 // TestCodePointsAgainstCPython puts every code point that both sides know into every position
-// that matters to a rule. A line feed separates the pieces; it is a starter, and neither Cased
-// nor Case_Ignorable.
+// that matters to a rule. A line feed separates the pieces, because it is a starter and
+// neither Cased nor Case_Ignorable.
 func TestCodePointsAgainstCPython(t *testing.T) {
 	oracle := cpython.Start(t)
 	blocks := make([]int, 0x1100)
@@ -108,8 +108,8 @@ func TestLongCombiningRuns(t *testing.T) {
 	cpython.Compare(t, oracle, "nfc", texts, nfc)
 }
 
-// TestNFCNextToLoneSurrogates checks that a surrogate does not combine, and does not keep the
-// text next to it from being normalised.
+// TestNFCNextToLoneSurrogates checks that a surrogate does not combine, and that the text next
+// to it is still normalised.
 func TestNFCNextToLoneSurrogates(t *testing.T) {
 	oracle := cpython.Start(t)
 	var texts [][]byte

@@ -19,7 +19,7 @@ func (v Value) Kind() Kind {
 // Given reports whether v is present and not null.
 func (v Value) Given() bool { return v.Kind() > Null }
 
-// Raw returns the bytes of v as they are in the source.
+// Raw returns the bytes of v as they appear in the source.
 func (v Value) Raw() []byte {
 	if v.doc == nil {
 		return nil
@@ -37,8 +37,8 @@ func (v Value) Text() []byte {
 	return v.doc.textOf(v.index)
 }
 
-// Len returns the number of members of an object or elements of an array, and 0 for any other
-// value.
+// Len returns the number of members of an object or elements of an array. It returns 0 for any
+// other value.
 func (v Value) Len() int {
 	if v.Kind() < Array {
 		return 0
@@ -81,7 +81,7 @@ func (v Value) Members() iter.Seq2[Value, Value] {
 	}
 }
 
-// Sorted yields the same as Members, ordered by the code points of the names.
+// Sorted is like Members, but yields the members in the code point order of their names.
 func (v Value) Sorted() iter.Seq2[Value, Value] {
 	return func(yield func(Value, Value) bool) {
 		if v.Kind() != Object {
@@ -112,8 +112,8 @@ func (v Value) Elements() iter.Seq[Value] {
 }
 
 // Float returns the double nearest to an Integer or Float, as CPython's float(v) does: the
-// integer -0 is 0.0, and the float -0.0 keeps its sign. It returns false for other values, and
-// for an Integer beyond the range of a double.
+// integer -0 is 0.0, and the float -0.0 keeps its sign. It returns false for all other values,
+// and for an Integer beyond the range of a double.
 func (v Value) Float() (float64, bool) {
 	kind := v.Kind()
 	if kind != Integer && kind != Float {
@@ -126,8 +126,8 @@ func (v Value) Float() (float64, bool) {
 	return f, ok
 }
 
-// AppendInteger appends an Integer in plain decimal, with "-0" as "0". It returns false for
-// any other value.
+// AppendInteger appends an Integer in plain decimal, and "-0" as "0". It returns false for any
+// other value.
 func (v Value) AppendInteger(dst []byte) ([]byte, bool) {
 	if v.Kind() != Integer {
 		return dst, false

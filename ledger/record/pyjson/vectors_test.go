@@ -14,8 +14,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cpython.Main(m)) }
 
-// vectors is testdata/vectors/canonical-json.json. It stores sources as JSON strings, so that
-// escapes of lone surrogates in a source are plain ASCII.
+// vectors holds testdata/vectors/canonical-json.json, which stores sources as JSON strings, so
+// that escapes of lone surrogates in a source are plain ASCII.
 type vectors struct {
 	Values []struct {
 		JSON          string `json:"json"`

@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// FuzzRetrieval checks that a request for a pinned retrieval gives chunks and their number, or
-// an error.
+// FuzzRetrieval checks that decoding a request for a pinned retrieval returns chunks and a
+// valid top_k, or an error.
 func FuzzRetrieval(f *testing.F) {
 	zeros := strings.Repeat("0", 64)
 	f.Add([]byte(`{"sources":[{"id":"b","chunks":[{"text":"a \ud800","hash":"sha256:` + zeros + `"},{}]}],"top_k":3,"required":["sha256:` + zeros + `"]}`))

@@ -28,7 +28,8 @@ const DefaultTopK = 5
 
 // Decode decodes {sources, required_chunk_hashes, top_k, query, seed}. A source without an id
 // is "unknown", and a chunk without text is empty. query, seed, and other members of a source
-// or a chunk are ignored, because they do not affect the choice. The error is a *strict.Error.
+// or a chunk are ignored, because they do not affect the selection. The error is a
+// *strict.Error.
 func Decode(body []byte) (r Request, err error) {
 	var document pyjson.Document
 	if err := document.ParseWithin(body, maxValues); err != nil {
@@ -74,8 +75,8 @@ func object(d *strict.Decoder, v pyjson.Value, pointer string) (strict.Object, b
 	return strict.Object{D: d, V: v, Pointer: pointer}, v.Kind() == pyjson.Object
 }
 
-// decodeChunks reads the chunks of one source. It stops after room+1 of them, so that the
-// caller can tell that there are too many.
+// decodeChunks decodes the chunks of one source. It stops after room+1 of them, so that the
+// caller can detect that there are too many.
 func decodeChunks(s strict.Object, room int) (chunks []rules.Chunk) {
 	var scratch []byte
 	id := s.Text("id", maxID)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A retrieval of too many chunks is refused before it takes much memory, however they are
+// A retrieval of too many chunks is refused before it uses much memory, however the chunks are
 // distributed over sources.
 func TestRetrievalsAreBounded(t *testing.T) {
 	source := func(chunks int) string {

@@ -8,7 +8,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// ChunkPrefix begins every chunk hash (spec: Citation hashes).
+// ChunkPrefix is the prefix of every chunk hash (spec: Citation hashes).
 const ChunkPrefix = "sha256:"
 
 // AppendChunkHash appends the hash of a text's words, with its prefix (spec: Citation hashes).
@@ -37,7 +37,7 @@ const Unknown = "unknown"
 // PinnedRetrieval returns at most topK chunks: first the chunks whose hash is required, each
 // once and in source order, then the others ordered by hash (spec: Pinned retrieval).
 func PinnedRetrieval(chunks []Chunk, required [][]byte, topK int) []Chunk {
-	wanted := make(map[string]bool, len(required)) // true until the chunk is taken
+	wanted := make(map[string]bool, len(required)) // true until the chunk is selected
 	for _, hash := range required {
 		wanted[string(hash)] = true
 	}

@@ -15,9 +15,9 @@ const AxisPayload = "axis-payload-1"
 // them (spec: IPC hashes).
 var Environment = [3]string{"ollama_build_hash", "model_digest", "host_platform"}
 
-// ChainID returns the SHA-256 of the parts, joined by colons. That is ipc_id, or
-// ipc_id_advanced if the last parts are the values of the environment (spec: IPC hashes). It
-// overwrites scratch and returns it for the next call.
+// ChainID returns the SHA-256 of the parts, joined by colons. This hash is ipc_id, or
+// ipc_id_advanced if the last parts are the values of the environment (spec: IPC hashes).
+// ChainID overwrites scratch and returns it for the next call.
 func ChainID(scratch []byte, parts ...[]byte) (Hash, []byte) {
 	scratch = scratch[:0]
 	for i, part := range parts {
@@ -32,8 +32,8 @@ func ChainID(scratch []byte, parts ...[]byte) (Hash, []byte) {
 // PayloadHashes returns the hash of a payload in spaced canonical JSON (spec: IPC hashes). If
 // apart is true, it also returns the hash of the same form without the payload's top-level
 // member seed (spec: Seedless hash). Unless member is nil, PayloadHashes calls it with the
-// name and the form of each member, in the order of names; if apart is true, not for seed. It
-// overwrites scratch and returns it for the next call.
+// name and the form of each member, in the order of names, but not for seed if apart is true.
+// It overwrites scratch and returns it for the next call.
 func PayloadHashes(scratch []byte, payload pyjson.Value, apart bool, member func(name, form []byte)) (whole, seedless Hash, _ []byte) {
 	scratch = append(slices.Grow(scratch[:0], len(payload.Raw())), '{')
 	from, to := 0, 0 // the member seed and one separator
@@ -69,9 +69,10 @@ type Axis struct {
 	Score       float64
 }
 
-// AxisPayloadHashes is PayloadHashes for an axis payload (spec: Axis payload). It strips
-// labels. The hashes do not cover other members of the payload. The names of axes must be
-// distinct. seed is decimal. It fails if the payload exceeds the limits of JSON.
+// AxisPayloadHashes is like PayloadHashes, for an axis payload (spec: Axis payload). It strips
+// labels. The hashes cover only the members that the arguments hold. The names of axes must be
+// distinct. seed is decimal. AxisPayloadHashes fails if the payload exceeds the limits of
+// JSON.
 func AxisPayloadHashes(axes []Axis, policyHash, seed, worldID []byte, apart bool, member func(name, form []byte)) (whole, seedless Hash, err error) {
 	w := new(pyjson.Builder)
 	w.Open()

@@ -98,7 +98,7 @@ func AppendWithoutLinks(dst, text []byte) []byte {
 
 // appendWithout appends a line without its links. From left to right, it deletes each shortest
 // piece that begins with begin, contains middle, and ends with end (or with middle, if end is
-// ""). Once one of the three is not found, no later start can match either, so the cost is
+// ""). Once one of the three is not found, no later piece can match either, so the cost is
 // linear. dst can be line[:0].
 func appendWithout(dst, line []byte, begin, middle, end string) []byte {
 	for {

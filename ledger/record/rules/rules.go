@@ -1,7 +1,7 @@
 // Package rules implements the rules for texts, JSON, and hashes (spec: Hashes) as pure
-// functions, each once. The ledger uses it to hash records before it logs them. Audits, nested
-// proofs, and offline verification use it to recompute what a log claims. CPython and the
-// vectors in testdata are its oracles.
+// functions. Each rule has one implementation. The ledger uses it to hash records before it
+// logs them. Audits, nested proofs, and offline verification use it to recompute what a log
+// claims. CPython and the vectors in testdata are its oracles.
 package rules
 
 import (
@@ -29,7 +29,7 @@ func JSONHash(scratch []byte, v pyjson.Value) (Hash, []byte) {
 	return sha256.Sum256(scratch), scratch
 }
 
-// objectHash returns the JSON hash of the object whose members the function writes.
+// objectHash returns the JSON hash of the object whose members are written by members.
 func objectHash(members func(w *pyjson.Builder)) Hash {
 	w := new(pyjson.Builder)
 	w.Open()
@@ -48,7 +48,7 @@ var notHex = func() (table [256]byte) {
 	return table
 }()
 
-// IsDigits reports whether a text is exactly n lower-case hexadecimal digits.
+// IsDigits reports whether a text consists of exactly n lower-case hexadecimal digits.
 func IsDigits(text []byte, n int) bool {
 	bad := byte(0)
 	for _, c := range text {
@@ -87,10 +87,10 @@ func IsChunkHash(text []byte) bool {
 func rawHash(digits []byte) Hash {
 	var raw Hash
 	if len(digits) != hex.EncodedLen(len(raw)) {
-		panic("rules: a hash that must have been checked before has the wrong length")
+		panic("rules: the caller did not check a hash: it has the wrong length")
 	}
 	if _, err := hex.Decode(raw[:], digits); err != nil {
-		panic("rules: a hash that must have been checked before: " + err.Error())
+		panic("rules: the caller did not check a hash: " + err.Error())
 	}
 	return raw
 }

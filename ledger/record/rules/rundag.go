@@ -50,8 +50,8 @@ func Shape(stages []string) string {
 	return ShapeUnrecognised
 }
 
-// PreflightOf returns the value of the member preflight for a list of stages (spec: Run
-// shapes).
+// PreflightOf returns the value of the event's member preflight for a list of stages (spec:
+// Run shapes).
 func PreflightOf(stages []string) string {
 	if slices.Contains(stages, Preflight) {
 		return "available"
@@ -60,7 +60,7 @@ func PreflightOf(stages []string) string {
 }
 
 // FailureStage returns the stage at which a run that was built from inputs failed (spec:
-// Run-DAG hashes), or nil if it did not fail. The numbers of sources and quotes are decimal.
+// Run-DAG hashes), or nil if it did not fail. sources and quotes are decimal numbers.
 func FailureStage(auditMode, sources, quotes []byte) []byte {
 	switch {
 	case string(auditMode) == "STRICT":
@@ -73,8 +73,8 @@ func FailureStage(auditMode, sources, quotes []byte) []byte {
 	return []byte("answer")
 }
 
-// AnswerStage returns the stage that covers answer_text in a run-DAG without inputs: answer,
-// or else render. It returns "" if the run has neither.
+// AnswerStage returns the stage that covers answer_text in a run-DAG without inputs: answer
+// or, if the run lacks it, render. It returns "" if the run has neither.
 func AnswerStage(stages []string) string {
 	for _, stage := range [...]string{"answer", "render"} {
 		if slices.Contains(stages, stage) {
@@ -88,11 +88,11 @@ func AnswerStage(stages []string) string {
 // that check is always claimed.
 const AnswerCheck = "answer_text"
 
-// StagePrefix begins the names of the checks of stages.
+// StagePrefix is the prefix of the names of the checks of stages.
 const StagePrefix = "stage:"
 
 // StageChecks returns a distinct name for the check of each stage. A repeated stage gets the
-// first of the suffixes "#2", "#3", … that gives a name which no other stage has.
+// first of the suffixes "#2", "#3", … that makes its name unique.
 func StageChecks(stages []string) []string {
 	taken := make(map[string]bool, len(stages))
 	for _, stage := range stages {
@@ -160,9 +160,9 @@ const PreflightVersion = "preflight-node-v1"
 const LegacyPreflight = "legacy"
 
 // PreflightGeneration returns the generation of a preflight payload, which is an object (spec:
-// Preflight payload). It returns nil for the generation of PreflightVersion, and otherwise the
-// payload's node_version, or LegacyPreflight if it has none. maxVersion limits a version, in
-// bytes.
+// Preflight payload). It returns nil for the generation of PreflightVersion. For any other
+// payload it returns the payload's node_version, or LegacyPreflight if there is none.
+// maxVersion limits a version, in bytes.
 func PreflightGeneration(payload pyjson.Value, maxVersion int) []byte {
 	version := payload.Member("node_version")
 	if text := version.Text(); version.Kind() == pyjson.String && string(text) != PreflightVersion &&
@@ -249,8 +249,8 @@ func valueOrNull(w *pyjson.Builder, name string, v pyjson.Value) {
 	}
 }
 
-// VerifyHash returns the hash of the stage verify, from the inputs of a run. The numbers of
-// quotes are decimal.
+// VerifyHash returns the hash of the stage verify, from the inputs of a run. quotes and
+// verified are decimal numbers.
 func VerifyHash(inputs pyjson.Value, quotes, verified, failureStage []byte) Hash {
 	return objectHash(func(w *pyjson.Builder) {
 		w.Value("audit_mode", inputs.Member("audit_mode"))
@@ -277,7 +277,7 @@ func LabelHash(inputs pyjson.Value) Hash {
 	})
 }
 
-// Values of a run that preflight rejected, for inputs without their own.
+// Default values for the inputs of a run that preflight rejected.
 const (
 	RejectAuditMode      = "UNGROUNDED"
 	RejectVerifierMethod = "claim_lattice_pointer"

@@ -18,8 +18,8 @@ type StageProof struct {
 }
 
 // ProveStage returns the proof of a stage, or false if there is no such stage. If several
-// stages have the same name, the second is "name#2" and so on, as in StageChecks. It fails if
-// a hash is not a SHA-256.
+// stages have the same name, the second is called "name#2" and so on, as in StageChecks.
+// ProveStage fails if a hash is not a SHA-256.
 func ProveStage(stages []Stage, name string) (StageProof, bool, error) {
 	names := make([]string, len(stages))
 	leaves := make([]Hash, len(stages))

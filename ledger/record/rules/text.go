@@ -28,8 +28,9 @@ func AppendOutput(dst, text []byte) []byte {
 	return appendShortened(dst, pyjson.Strip(text), " ")
 }
 
-// appendShortened appends a text in which each run of one character that is longer than limit
-// is cut to limit. limit consists of one or more of that character. dst can be text[:0].
+// appendShortened appends a text in which each run of one character is cut to the length of
+// limit if it is longer. limit consists of one or more copies of that character. dst can be
+// text[:0].
 func appendShortened(dst, text []byte, limit string) []byte {
 	for {
 		i := indexRun(text, limit[0], len(limit)+1)

@@ -98,8 +98,8 @@ func parents(level []Hash) []Hash {
 	return level[:(len(level)+1)/2]
 }
 
-// RunRoot returns the root over the hashes of a run's stages, in their order. Each hash is 64
-// hexadecimal digits. There must be at least one.
+// RunRoot returns the root over the hashes of a run's stages, in the order of the stages. Each
+// hash is 64 hexadecimal digits. There must be at least one.
 func RunRoot(hashes [][]byte) Hash { return MerkleRoot(rawHashes(hashes)) }
 
 func rawHashes(hashes [][]byte) [][]byte {

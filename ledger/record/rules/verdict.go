@@ -7,7 +7,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// VerdictPrefix begins the names of the checks of verdicts. The name of a rule follows it.
+// VerdictPrefix is the prefix of the names of the checks of verdicts. The name of a rule
+// follows it.
 const VerdictPrefix = "verdict:"
 
 // The rules that every possible verdict obeys (spec: Verdicts).
@@ -23,7 +24,7 @@ const (
 var VerdictRules = [...]string{StrictWithoutSources, StrictWithoutVerified, MoreVerifiedThanQuotes, StrictRejected, LatticeWithoutEvidence}
 
 // BrokenVerdictRules returns the rules that the verdict of an answered run breaks, except
-// LatticeWithoutEvidence. The numbers are decimal.
+// LatticeWithoutEvidence. sources, quotes, and verified are decimal numbers.
 func BrokenVerdictRules(auditMode, sources, quotes, verified []byte) (broken []string) {
 	if isStrict(auditMode) && string(sources) == "0" {
 		broken = append(broken, StrictWithoutSources)
@@ -47,8 +48,8 @@ func BrokenRejectionRules(auditMode []byte) []string {
 
 func isStrict(auditMode []byte) bool { return string(auditMode) == "STRICT" }
 
-// CitedEvidence returns the distinct evidence ids that a lattice cites, sorted. They are the
-// texts in each list named evidence_ids, at any depth.
+// CitedEvidence returns the distinct evidence ids that a lattice cites, sorted. These are the
+// texts in all lists named evidence_ids, at any depth.
 func CitedEvidence(lattice pyjson.Value) [][]byte {
 	ids := appendCited(nil, lattice)
 	slices.SortFunc(ids, bytes.Compare)

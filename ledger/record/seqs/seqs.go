@@ -1,5 +1,5 @@
 // Package seqs implements lists of event numbers, with which redactions name records (spec:
-// Redactions), and sets of them.
+// Redactions), and sets of event numbers.
 package seqs
 
 import (
@@ -14,10 +14,10 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// Limits of a List. Even with the longest reason, an event with such a list fits an entry.
+// Limits of a List. An event with such a list fits an entry even with the longest reason.
 const (
 	Max      = 4096
-	MaxBytes = 32 << 10 // largest length of its JSON
+	MaxBytes = 32 << 10 // largest length of its JSON, in bytes
 )
 
 // List is an ascending list of event numbers. A content_redacted event contains it as an
@@ -26,10 +26,10 @@ const (
 type List struct {
 	ranges []seqRange
 	count  int
-	bytes  int // length in bytes of the JSON, without the outer brackets and with a comma after each element
+	bytes  int // length in bytes of the JSON without the outer brackets and with a comma after each element
 }
 
-// seqRange is the events from first to last, both included.
+// seqRange is the range of events from first to last, both included.
 type seqRange struct{ first, last uint64 }
 
 // bytes returns the length of the range in JSON, with a comma.
@@ -63,7 +63,7 @@ func (l *List) Add(seq uint64) bool {
 	return true
 }
 
-// Len returns how many numbers the list has.
+// Len returns the number of event numbers in the list.
 func (l *List) Len() int { return l.count }
 
 // Last returns the greatest number, or 0 if the list is empty.
@@ -110,7 +110,8 @@ func (l *List) AppendJSON(dst []byte) []byte {
 	return append(dst, ']')
 }
 
-// Parse reads what AppendJSON writes for a list that is not empty. It refuses everything else.
+// Parse parses what AppendJSON writes for a list that is not empty. It refuses everything
+// else.
 func Parse(v pyjson.Value) (*List, error) {
 	if v.Kind() != pyjson.Array {
 		return nil, errors.New("not an array")

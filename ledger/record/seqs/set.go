@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Set is a set of event numbers. The zero value is empty. It takes 8 KiB for every aligned
+// Set is a set of event numbers. The zero value is empty. It uses 8 KiB for every aligned
 // block of 65,536 numbers that has a member.
 type Set struct {
 	blocks map[uint64]*seqBlock // by number / blockSeqs
@@ -46,7 +46,7 @@ func (s *Set) Has(seq uint64) bool {
 // Len returns the number of members.
 func (s *Set) Len() uint64 { return s.count }
 
-// All yields the members in ascending order. The set must not change meanwhile.
+// All yields the members in ascending order. The set must not change during the iteration.
 func (s *Set) All() iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		for _, number := range slices.Sorted(maps.Keys(s.blocks)) {

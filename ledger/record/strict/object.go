@@ -1,5 +1,6 @@
-// Package strict decodes the JSON of requests strictly: objects have known members only,
-// values have their types and forms, and every problem is reported with its place.
+// Package strict decodes the JSON of requests strictly: objects may have only known members,
+// values must have the right types and formats, and every problem is reported with its
+// position in the request.
 package strict
 
 import (
@@ -98,7 +99,7 @@ func (o Object) UTF8(name string) (text []byte, given bool) {
 	return text, given
 }
 
-// LoneSurrogate is the problem of a text that contains a lone surrogate.
+// LoneSurrogate is the problem text for a text that contains a lone surrogate.
 const LoneSurrogate = "has a lone surrogate (U+D800..U+DFFF); this field must be valid UTF-8"
 
 // Text returns a text of at most limit bytes without lone surrogates, or nil if it is not
@@ -112,8 +113,8 @@ func (o Object) Text(name string, limit int) []byte {
 	return text
 }
 
-// Identifier is Text for a text that must not be empty, since all clients that sent an empty
-// key would share it.
+// Identifier is like Text, for a text that must not be empty, since all clients that sent an
+// empty key would share it.
 func (o Object) Identifier(name string, limit int) []byte {
 	text := o.Text(name, limit)
 	if text != nil && len(text) == 0 {
@@ -122,7 +123,7 @@ func (o Object) Identifier(name string, limit int) []byte {
 	return text
 }
 
-// RequiredText is Text for a required member.
+// RequiredText is like Text, for a required member.
 func (o Object) RequiredText(name string, limit int) []byte {
 	if !o.Member(name).Given() {
 		o.Missing(name)
@@ -131,7 +132,7 @@ func (o Object) RequiredText(name string, limit int) []byte {
 	return o.Text(name, limit)
 }
 
-// RequiredWTF is WTF for a required member.
+// RequiredWTF is like WTF, for a required member.
 func (o Object) RequiredWTF(name string) []byte {
 	text, given := o.WTF(name)
 	if !given && !o.Member(name).Given() {
@@ -140,8 +141,8 @@ func (o Object) RequiredWTF(name string) []byte {
 	return text
 }
 
-// Typed returns a value of that kind. If the kind is another, it reports that the value must
-// be want, such as "an object".
+// Typed returns a value of that kind. If the value has another kind, Typed reports that it
+// must be want, such as "an object".
 func (o Object) Typed(name string, kind pyjson.Kind, want string) pyjson.Value {
 	v := o.Member(name)
 	if v.Given() && v.Kind() != kind {
@@ -168,8 +169,8 @@ func (o Object) RequiredObject(name string) pyjson.Value {
 // given.
 func (o Object) Hash(name string) []byte { return o.Digits(name, "", 64) }
 
-// Digits returns a text that is prefix and then exactly n lower-case hexadecimal digits, or
-// nil if it is not given.
+// Digits returns a text that consists of prefix and exactly n lower-case hexadecimal digits,
+// or nil if it is not given.
 func (o Object) Digits(name, prefix string, n int) []byte {
 	text, given := o.WTF(name)
 	if !given {
@@ -202,7 +203,8 @@ func FollowedBy(prefix string) string {
 	return strconv.Quote(prefix) + " followed by "
 }
 
-// IsDigits reports whether a text is prefix and then exactly n lower-case hexadecimal digits.
+// IsDigits reports whether a text consists of prefix and exactly n lower-case hexadecimal
+// digits.
 func IsDigits(text []byte, prefix string, n int) bool {
 	digits, ok := bytes.CutPrefix(text, []byte(prefix))
 	return ok && rules.IsDigits(digits, n)
@@ -221,7 +223,7 @@ func (o Object) Double(name string) (value float64, given bool) {
 	return value, ok
 }
 
-// Labels returns an object of strings, with up to most members. Each name and each string has
+// Labels returns an object of strings with at most most members. Each name and each string has
 // at most mostBytes bytes.
 func (o Object) Labels(name string, most, mostBytes int) pyjson.Value {
 	v := o.Typed(name, pyjson.Object, "an object of strings")
@@ -266,7 +268,7 @@ func (o Object) Element(name string, i int) string {
 	return o.At(name) + "/" + strconv.Itoa(i)
 }
 
-// Constant reports a member that is given but does not have the value.
+// Constant reports a problem if a member is given but does not have the required value.
 func (o Object) Constant(name, value string) {
 	if text, given := o.UTF8(name); given && string(text) != value {
 		o.Invalid(name, "must be %q", value)
@@ -309,7 +311,7 @@ func (o Object) RequiredFlag(name string) bool {
 	return v.Kind() == pyjson.True
 }
 
-// ParseSeq reads the number of an event in plain decimal.
+// ParseSeq parses the number of an event in plain decimal.
 func ParseSeq(v pyjson.Value) (uint64, error) {
 	seq, err := strconv.ParseUint(string(v.Raw()), 10, 64)
 	if v.Kind() != pyjson.Integer || err != nil || strconv.FormatUint(seq, 10) != string(v.Raw()) {

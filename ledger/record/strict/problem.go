@@ -8,13 +8,13 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Problem is one thing that is wrong with a request.
+// Problem is one error in a request.
 type Problem struct {
 	Pointer string // JSON pointer (RFC 6901) to the wrong value; "" means the whole request
 	Detail  string // what is wrong and what to do
 }
 
-// Error lists why a request was refused.
+// Error lists the reasons why a request was refused.
 type Error struct {
 	// Malformed is true if the request is not JSON, or has duplicate or unknown members. It is
 	// false if only values are wrong.
@@ -54,8 +54,8 @@ func SyntaxError(err error) *Error {
 type Decoder struct {
 	problems  []Problem
 	malformed bool
-	// Hints say what to write instead of an unknown member, by its name. They are for the objects
-	// that are decoded next.
+	// Hints suggests what to write instead of an unknown member, by the member's name. It applies
+	// to the objects that are decoded next.
 	Hints map[string]string
 }
 
@@ -92,7 +92,7 @@ func boundedPointer(pointer string) string {
 	return pointer[:max(0, strings.LastIndexByte(pointer[:maxPointer+1], '/'))]
 }
 
-// Invalid reports what is wrong with the value at a pointer.
+// Invalid reports a problem with the value at a pointer.
 func (d *Decoder) Invalid(pointer, format string, args ...any) {
 	d.add(pointer, fmt.Sprintf(format, args...))
 }
@@ -106,7 +106,7 @@ func (d *Decoder) unknown(pointer, name string) {
 	d.add(pointer, "unknown member; remove it or correct its name")
 }
 
-// Malformed reports that a request does not have the form of its kind at all.
+// Malformed reports that a request does not have the structure of its kind at all.
 func (d *Decoder) Malformed(pointer, detail string) {
 	d.malformed = true
 	d.add(pointer, detail)

@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Reread fails the test unless a value is reported as damaged or decodes to something whose
-// encoding decodes to the same.
+// Reread fails the test unless a value is reported as damaged or survives decoding, encoding,
+// and decoding again.
 func Reread[S any](t *testing.T, value []byte, decode func([]byte) (S, error), encode func(S) []byte) {
 	t.Helper()
 	s, err := decode(value)
