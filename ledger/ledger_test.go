@@ -220,7 +220,8 @@ func TestFreezeIsFinal(t *testing.T) {
 	require.Equal(t, last, again.Head().Checkpoint)
 }
 
-// Freeze commits what was accepted before it. No caller sees ErrFrozen before that.
+// Freeze commits the submissions that were accepted before it. No caller gets ErrFrozen before
+// they are committed.
 func TestFreezeWaitsForPendingCommits(t *testing.T) {
 	g := &gate{store(t, memory.New()), make(chan struct{})}
 	l := open(t, g, config(t))

@@ -119,7 +119,7 @@ func TestLedgersOfEarlierVersionsHaveNoMembers(t *testing.T) {
 	}
 	require.NoError(t, s.Commit(t.Context(), storage.Head{}, b))
 
-	for range 2 { // the same after a restart
+	for range 2 { // the same before and after a restart
 		l := open(t, s, config(t))
 		require.Nil(t, l.MemberSecret())
 		r, err := record.DefaultLimits().For(l.MemberSecret()).Parse(record.IPCRecord, []byte(`{"payload":{"a":1},"model":"m"}`))

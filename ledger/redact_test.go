@@ -156,7 +156,7 @@ func TestKeyOfARedaction(t *testing.T) {
 	require.Equal(t, ledger.Appended, withdraw("r", "key").Outcome)
 	require.Equal(t, ledger.Replayed, withdraw("r", "key").Outcome)
 	require.Equal(t, ledger.Conflicted, withdraw("q", "key").Outcome)
-	require.Equal(t, ledger.Appended, withdraw("r", "").Outcome, "once more, without effect")
+	require.Equal(t, ledger.Appended, withdraw("r", "").Outcome, "the redaction is logged again, without effect")
 	by, err := l.Store().Redaction(t.Context(), 1)
 	require.NoError(t, err)
 	require.EqualValues(t, 3, by)

@@ -55,7 +55,7 @@ func (s *signing) recover(ctx context.Context, log storage.Reader) (*keyring, er
 	return ring, nil
 }
 
-// follow returns the keyring of a ledger that another server writes. refusal is set already.
+// follow returns the keyring of a ledger that another server writes. s.refusal must be set already.
 func (s *signing) follow(history *proofs.KeyHistory) (*keyring, error) {
 	if history == nil {
 		return nil, fmt.Errorf("%w: another server is creating it", errNoFirstEvent)

@@ -2,16 +2,16 @@ package index
 
 import "colophon/ledger/index/rowstore"
 
-// Dimensions that belong to no family. The comment of each lists the parts of its key after
-// the colon, and its value after the semicolon.
+// Dimensions that belong to no family. Numbers in parentheses are lengths in bytes.
 const (
-	// cursorDimension: one key; a cursor.
+	// cursorDimension has one key. Its value is a cursor.
 	cursorDimension rowstore.Dimension = 0x01
-	// hashDimension: the first hashBytes of an event_hash, and the seq (8).
+	// A key of hashDimension has the first hashBytes of an event_hash, and the seq (8).
 	hashDimension rowstore.Dimension = 0x03
-	// recordedMarks: the time of an event and its seq (8), stored for one event in each block.
+	// A key of recordedMarks has the time of an event and its seq (8). There is one for each
+	// block of events.
 	recordedMarks rowstore.Dimension = 0x20
-	// recordedTimes: the number of a block of events (8); the times at which they were
+	// recordedTimes maps the number of a block of events (8) to the times at which they were
 	// recorded.
 	recordedTimes rowstore.Dimension = 0x22
 )

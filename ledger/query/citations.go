@@ -160,8 +160,8 @@ func Source(v *View, id string) (*wire.SourceAnswer, error) {
 // Questions about one citation set, which the path element seq names. They have no Path: the
 // answer to Document is not only JSON, and the request of Retrieval has a body.
 var (
-	Document  = Question{Seqs: []string{"seq"}}                // spec: Citations document
-	Retrieval = Question{Takes: Proofs, Seqs: []string{"seq"}} // spec: Pinned retrieval
+	Document  = Question{Seqs: []string{"seq"}}                // the citations document of a set (spec: Citations document)
+	Retrieval = Question{Takes: Proofs, Seqs: []string{"seq"}} // a pinned retrieval with a set (spec: Pinned retrieval)
 )
 
 // CitationSet returns the citation set that the path element seq names.

@@ -113,7 +113,7 @@ func latestSet(v *View, _, run string, _ record.Kind) (*uint64, bool, error) {
 }
 
 // compareSets compares the citation sets of two runs if both have one. It also looks for
-// changes of the sources that they cite.
+// changes to the sources that they cite.
 func compareSets(v *View, answer *wire.RunsComparison) error {
 	answer.LostChunks, answer.Reregistered = []wire.LostChunk{}, []wire.Reregistration{}
 	var sets [2]*citations.Set

@@ -97,7 +97,7 @@ func compare(a, b []byte) *comparison {
 	c.endsA, c.endsB, c.restA, c.restB = endsA, endsB, restA, restB
 	c.aligned = align(tokensA, tokensB, len(numbers))
 
-	const tokenSteps = 4 // steps for reading a byte, in units of a step of align
+	const tokenSteps = 4 // cost of reading a byte, in steps of align
 	c.figures = Figures{A: lengthA, B: lengthB, Similarity: 1, Bounded: restA > 0 || restB > 0,
 		Work: uint64(len(tokensA)*len(tokensB)/64 + tokenSteps*(len(a)+len(b)))}
 	if allA+allB > 0 {

@@ -2,5 +2,5 @@ package counters
 
 import "colophon/ledger/index/rowstore"
 
-// counterDimension: the name of a counter; its value.
+// counterDimension maps the name of a counter to its value.
 const counterDimension rowstore.Dimension = 0x02

@@ -12,11 +12,12 @@ import (
 )
 
 const (
-	// conditions: identity of a variable and its value; one empty version for each combination
-	// with that value, written by its first run.
+	// A row of conditions has the identity of a variable and its value, and one empty version
+	// for each combination with that value. The first run of the combination writes the
+	// version.
 	conditions rowstore.Dimension = 0x83
-	// memberConditions: the same for a payload member. The digest of the member, which covers
-	// its pointer, identifies it.
+	// memberConditions is like conditions, for payload members. A row has the digest of a
+	// member, which covers the member's pointer.
 	memberConditions rowstore.Dimension = 0x86
 )
 

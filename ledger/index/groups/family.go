@@ -18,25 +18,25 @@ import (
 // Dimensions of groups. In these comments, a family is the identity of a name by which runs
 // are grouped. The counts of a group are in the postings of its value.
 const (
-	// rankings: a family, the number of a ranking, a score (8), and the seq (8, inverted) of
-	// the group's first run.
+	// A key of rankings has a family, the number of a ranking, a score (8 bytes), and the seq
+	// (8 bytes, inverted) of the group's first run.
 	rankings rowstore.Dimension = 0x11
-	// deadRuns: a group and the seq (8) of the first of consecutive runs that are not live;
-	// the seq of the last one.
+	// deadRuns maps a group and the seq (8 bytes) of the first of consecutive runs that are
+	// not live to the seq of the last one.
 	deadRuns rowstore.Dimension = 0x12
 
-	// families: a family; one version for each group, written by the group's first run: the
-	// group.
+	// A row of families has a family, and one version for each group. The group's first run
+	// writes the version, whose value is the group.
 	families rowstore.Dimension = 0x81
-	// outputs: a group and the first run (8) of the ledger with an output; how many runs of
-	// the group have that output.
+	// outputs maps a group and the first run (8 bytes) of the ledger with an output to the
+	// number of runs of the group that have that output.
 	outputs rowstore.Dimension = 0x82
-	// outputLevels: a group and a number of live runs (8); how many outputs of the group have
-	// that number of live runs.
+	// outputLevels maps a group and a number of live runs (8 bytes) to the number of outputs
+	// of the group that have so many live runs.
 	outputLevels rowstore.Dimension = 0x84
-	// Combinations: a combination, alone or together with a label; one version for each run of
-	// the combination. Its value is the run's output, as the distance to the first run of the
-	// ledger with that output.
+	// A row of Combinations has a combination, alone or together with a label, and one version
+	// for each run of the combination. The value is the run's output, as the distance to the
+	// first run of the ledger with that output.
 	Combinations rowstore.Dimension = 0x85
 )
 

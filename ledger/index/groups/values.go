@@ -9,9 +9,9 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// values: the identity of a name; one version for each run that adds a new value of the name. The
-// version holds the new values, each preceded by its length. The names are LabelNames and those that
-// are passed to NoteValue.
+// A row of values has the identity of a name, and one version for each run that adds a new value of
+// the name. The version holds the new values, each preceded by its length. The names are LabelNames
+// and those that are passed to NoteValue.
 const values rowstore.Dimension = 0x87
 
 // LabelNames is the name under which Values lists the names of the labels that runs have.

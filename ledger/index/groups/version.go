@@ -10,18 +10,19 @@ import (
 
 // Flags of a version of a group, in addition to records.IsRecord and records.IsRun.
 const (
-	// hasRuns: the group has runs, and the counts follow.
+	// hasRuns means that the group has runs, and that the counts follow.
 	hasRuns = 4 << iota
-	// isLone: the version's run is live, and is the only run of the group.
+	// isLone means that the version's run is live, and is the only run of the group.
 	isLone
-	// hasDeadRuns: some runs are not live, and the counts of all runs follow too.
+	// hasDeadRuns means that some runs are not live, and that the counts of all runs follow
+	// too.
 	hasDeadRuns
-	// addsOutput: the run is the first of the group with its output.
+	// addsOutput means that the run is the first of the group with its output.
 	addsOutput
-	// AddsCondition: the run is the first of its combination.
+	// AddsCondition means that the run is the first of its combination.
 	AddsCondition
-	// isMarked: in the group of an output_hash, the output has rows in outputs; in any other
-	// group, the group has levels.
+	// isMarked means, in the group of an output_hash, that the output has rows in outputs. In
+	// any other group it means that the group has levels.
 	isMarked
 )
 

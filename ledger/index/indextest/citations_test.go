@@ -186,13 +186,13 @@ const (
 func TestRecitedChunksAreStale(t *testing.T) {
 	one, two := chunkOf("one"), chunkOf("two")
 	f, _ := foldBodies(t,
-		citationSet("x", citation("s", one, intro)),                                // 1
-		citationSet("y", citation("s", one, noSection)),                            // 2: another place
-		citationSet("y", citation("other", one, intro)),                            // 3: another source
-		citationSet("y", citation("s", two, intro)),                                // 4: supersedes
-		citationSet("z", citation("s", one, noSection)),                            // 5: again, at a third place
-		citationSet("y", citation("s", two, noSection), citation("s", one, intro)), // 6: supersedes both, and cites both
-		citationSet("y"), // 7: no source, no place
+		citationSet("x", citation("s", one, intro)),                                // event 1
+		citationSet("y", citation("s", one, noSection)),                            // event 2: cited at another place
+		citationSet("y", citation("other", one, intro)),                            // event 3: from another source
+		citationSet("y", citation("s", two, intro)),                                // event 4: supersedes one
+		citationSet("z", citation("s", one, noSection)),                            // event 5: cites one again, at a third place
+		citationSet("y", citation("s", two, noSection), citation("s", one, intro)), // event 6: supersedes both, and cites both
+		citationSet("y"), // event 7: has no citations
 	)
 	v := viewOf(t, f, 8)
 	stale := func(v *index.View) []citations.StaleCitation {
@@ -223,13 +223,13 @@ func TestUnlistedChunksAreStale(t *testing.T) {
 	one, two := chunkOf("one"), chunkOf("two")
 	list := fmt.Sprintf(`,"chunk_hashes":[%q]`, two)
 	f, _ := foldBodies(t,
-		citationSet("x", citation("s", one, noSection), citation("s", two, noSection)), // 1
-		registration("s", ""),   // 2: has no list of chunks
-		registration("s", list), // 3: supersedes one
-		citationSet("y", citation("s", one, noSection), citation("t", one, noSection)), // 4: stale at once
-		registration("s", list),                         // 5: supersedes nothing more
-		registration("s", ""),                           // 6
-		citationSet("y", citation("s", one, noSection)), // 7: fresh
+		citationSet("x", citation("s", one, noSection), citation("s", two, noSection)), // event 1
+		registration("s", ""),   // event 2: has no list of chunks
+		registration("s", list), // event 3: supersedes one
+		citationSet("y", citation("s", one, noSection), citation("t", one, noSection)), // event 4: stale at once
+		registration("s", list),                         // event 5: supersedes nothing more
+		registration("s", ""),                           // event 6
+		citationSet("y", citation("s", one, noSection)), // event 7: fresh
 	)
 	run := "r"
 	require.Equal(t, []citations.StaleCitation{{Seq: 4, RunID: &run, Subject: "y", ChunkHash: one, SupersededBy: 4, How: "not_listed"}, {Seq: 1, RunID: &run, Subject: "x", ChunkHash: one, SupersededBy: 3, How: "registered"}},

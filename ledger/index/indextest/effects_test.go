@@ -22,18 +22,18 @@ func TestEffectTotalsIgnoreInvalidStateChanges(t *testing.T) {
 	}
 	var bodies []string
 	for tokens := range 9 { // as many ipc_ids per model as there are events between the sizes
-		bodies = append(bodies, limited("m", "yes", tokens), limited("n", "no", tokens)) // 1 to 18
+		bodies = append(bodies, limited("m", "yes", tokens), limited("n", "no", tokens)) // events 1 to 18
 	}
 	f, log := foldBodies(t, append(bodies,
-		stateOf(99, "failed"),     // 19: no such event
-		stateOf(20, "failed"),     // 20: itself
-		stateOf(0, "failed"),      // 21: a kind without states
-		stateOf(1, "failed"),      // 22
-		limited("n", "later", 3),  // 23: the second run
-		limited("m", "later", 3),  // 24: the second run
-		stateOf(24, "failed"),     // 25
-		stateOf(24, "live"),       // 26
-		stateOf(2, "quarantined"), // 27
+		stateOf(99, "failed"),     // event 19: its target does not exist
+		stateOf(20, "failed"),     // event 20: its target is the event itself
+		stateOf(0, "failed"),      // event 21: its target's kind has no state
+		stateOf(1, "failed"),      // event 22
+		limited("n", "later", 3),  // event 23: the second run of its combination
+		limited("m", "later", 3),  // event 24: the second run of its combination
+		stateOf(24, "failed"),     // event 25
+		stateOf(24, "live"),       // event 26
+		stateOf(2, "quarantined"), // event 27
 	)...)
 	q := effects.Query{Variable: "model", A: "m", B: "n"}
 	counted := func(size uint64, known *effects.Totals) effects.Totals {
@@ -63,17 +63,17 @@ func TestEffectTotalsOfLabels(t *testing.T) {
 	const a, b = `"labels":{"region":"eu"},`, `"labels":{"region":"us","other":"eu"},`
 	var bodies []string
 	for tokens := range 9 {
-		bodies = append(bodies, labelled(a, "yes", tokens), labelled(b, "no", tokens)) // 1 to 18
+		bodies = append(bodies, labelled(a, "yes", tokens), labelled(b, "no", tokens)) // events 1 to 18
 	}
 	f, log := foldBodies(t, append(bodies,
-		labelled("", "no", 1), // 19
-		stateOf(19, "failed"), // 20: without the label
-		stateOf(1, "failed"),  // 21
-		labelled(a, "no", 0),  // 22
-		stateOf(1, "live"),    // 23
-		labelled(b, "yes", 0), // 24
-		stateOf(2, "stale"),   // 25
-		stateOf(22, "stale"),  // 26
+		labelled("", "no", 1), // event 19
+		stateOf(19, "failed"), // event 20: its target lacks the label
+		stateOf(1, "failed"),  // event 21
+		labelled(a, "no", 0),  // event 22
+		stateOf(1, "live"),    // event 23
+		labelled(b, "yes", 0), // event 24
+		stateOf(2, "stale"),   // event 25
+		stateOf(22, "stale"),  // event 26
 	)...)
 	q := effects.Query{Variable: "label:region", A: "eu", B: "us"}
 	counted := func(size uint64, known *effects.Totals) effects.Totals {
@@ -108,22 +108,22 @@ func TestEffectsOfPayloadMembers(t *testing.T) {
 	}
 	const seed = `"seed":7,`
 	bodies := []string{
-		run(`{"a":1,"b":1,"seed":7}`, "", "yes"),        // 1
-		run(`{"a":2,"b":1}`, seed, "no"),                // 2: the partner of 1
-		run(`{"a":1,"b":1}`, seed, "well"),              // 3: the second run like 1
-		run(`{"a":2,"b":1,"seed":7}`, "", "well"),       // 4: the partner of 3
-		run(`{"a":1,"b":2}`, seed, "yes"),               // 5: another member differs
-		run(`{"a":2,"b":1}`, `"seed":8,`, "yes"),        // 6: the seed differs
-		run(`{"a":2,"b":1,"c":null}`, seed, "yes"),      // 7: one more member
-		run(`{"b":1}`, seed, "yes"),                     // 8: lacks the member
-		run(`{"a":2,"b":1,"seed":8}`, seed, "yes"),      // 9: the payload's seed is a member
-		run(`{"a":2.0,"b":1}`, seed, "yes"),             // 10: another value
-		run(`{"a":1,"b":1}`, `"seed":null,`, "yes"),     // 11: no seed
-		run(`{"a":2,"b":1}`, `"seed":null,`, "no"),      // 12: the partner of 11
-		run(`{"a":1,"b":1,"seed":0}`, "", "yes"),        // 13
-		run(`{"seed":0,"b":1,"a":1}`, "", "yes"),        // 14: again
-		run(`{"a":2,"b":1,"seed":0}`, "", "yes"),        // 15: the partner of 13
-		run(`{"a":1,"b":{"c":[1,2]},"seed":0}`, "", ""), // 16: no partner
+		run(`{"a":1,"b":1,"seed":7}`, "", "yes"),        // event 1
+		run(`{"a":2,"b":1}`, seed, "no"),                // event 2: the partner of 1
+		run(`{"a":1,"b":1}`, seed, "well"),              // event 3: the second run with the values of event 1
+		run(`{"a":2,"b":1,"seed":7}`, "", "well"),       // event 4: the partner of 3
+		run(`{"a":1,"b":2}`, seed, "yes"),               // event 5: another member differs
+		run(`{"a":2,"b":1}`, `"seed":8,`, "yes"),        // event 6: the seed differs
+		run(`{"a":2,"b":1,"c":null}`, seed, "yes"),      // event 7: has one more member
+		run(`{"b":1}`, seed, "yes"),                     // event 8: lacks the member
+		run(`{"a":2,"b":1,"seed":8}`, seed, "yes"),      // event 9: the payload's seed is a member
+		run(`{"a":2.0,"b":1}`, seed, "yes"),             // event 10: another value of the member
+		run(`{"a":1,"b":1}`, `"seed":null,`, "yes"),     // event 11: no seed
+		run(`{"a":2,"b":1}`, `"seed":null,`, "no"),      // event 12: the partner of 11
+		run(`{"a":1,"b":1,"seed":0}`, "", "yes"),        // event 13
+		run(`{"seed":0,"b":1,"a":1}`, "", "yes"),        // event 14: the second run with the values of event 13
+		run(`{"a":2,"b":1,"seed":0}`, "", "yes"),        // event 15: the partner of 13
+		run(`{"a":1,"b":{"c":[1,2]},"seed":0}`, "", ""), // event 16: has no partner
 	}
 	f, log := foldBodies(t, bodies...)
 	digest := func(value string) string {

@@ -104,17 +104,17 @@ func TestPathsAreComparedWithTheirBase(t *testing.T) {
 	const id = "a6122a65" // path_id of the route "Start"
 	route := `["Start"]`
 	f, _ := foldBodies(t,
-		fingerprint(t, "p", `"1"`, route, `"00000001"`, `"0000000a"`),  // 1
-		validation(t, "p", id, "00000001", true),                       // 2
-		fingerprint(t, "p", `"2"`, route, `"00000001"`, `"0000000b"`),  // 3: links only
-		fingerprint(t, "q", `"2"`, route, `"00000001"`, `"0000000b"`),  // 4: another project
-		fingerprint(t, "p", `null`, route, `"00000002"`, `"0000000b"`), // 5
-		validation(t, "p", id, "00000001", true),                       // 6: for an earlier content
-		fingerprint(t, "p", `"3"`, route, `null`, `null`),              // 7: null is a value
-		validation(t, "p", id, "", true),                               // 8
-		fingerprint(t, "p", `"3"`, route, `null`, `"0000000c"`),        // 9: only the links differ
-		validation(t, "p", id, "", false),                              // 10
-		validation(t, "p", "a6122a66", "", true),                       // 11: no such path
+		fingerprint(t, "p", `"1"`, route, `"00000001"`, `"0000000a"`),  // event 1
+		validation(t, "p", id, "00000001", true),                       // event 2
+		fingerprint(t, "p", `"2"`, route, `"00000001"`, `"0000000b"`),  // event 3: only links differ
+		fingerprint(t, "q", `"2"`, route, `"00000001"`, `"0000000b"`),  // event 4: another project
+		fingerprint(t, "p", `null`, route, `"00000002"`, `"0000000b"`), // event 5
+		validation(t, "p", id, "00000001", true),                       // event 6: names an earlier content
+		fingerprint(t, "p", `"3"`, route, `null`, `null`),              // event 7: a null fingerprint is a value
+		validation(t, "p", id, "", true),                               // event 8
+		fingerprint(t, "p", `"3"`, route, `null`, `"0000000c"`),        // event 9
+		validation(t, "p", id, "", false),                              // event 10
+		validation(t, "p", "a6122a66", "", true),                       // event 11: there is no such path
 	)
 	change := func(category paths.Category, validated, links bool) paths.Change {
 		return paths.Change{PathID: id, Category: category, Validated: validated, LinksChanged: links}
@@ -159,21 +159,21 @@ func TestPullRequestLeavesMainValidated(t *testing.T) {
 		return validationOf(t, currentPath{Project: "p", PathID: id, Build: &build, ContentFingerprint: content, RecordSeq: seq}, validated)
 	}
 	f, log := foldBodies(t,
-		record("main1", `"branch":"main",`, "00000001"),                // 1
-		record("main2", `"branch":"main",`, "00000001"),                // 2
-		validate("main1", "00000001", 1, true),                         // 3: also applies to main2
-		record("pr7", `"branch":"pr-7","base":"main2",`, "00000002"),   // 4
-		record("main3", `"branch":"main",`, "00000001"),                // 5
-		validate("pr7", "00000002", 4, true),                           // 6: does not apply to main
-		record("pr7", `"branch":"pr-7",`, "00000002"),                  // 7: the build repeats its record
-		record("main4", `"branch":"main",`, "00000002"),                // 8: the text of the pull request
-		record("main5", `"branch":"main",`, "00000001"),                // 9: text that was validated before
-		record("pr7b", `"branch":"pr-7",`, "00000002"),                 // 10: its base is pr7
-		record("main5", `"branch":"main","base":"main3",`, "00000001"), // 11: contradicts the base in the first record
-		record("first", `"base":"unknown",`, "00000001"),               // 12
-		validate("main3", "00000002", 5, true),                         // 13: main3 has another content
-		validate("nowhere", "00000001", 5, true),                       // 14
-		validate("main1", "00000001", 1, false),                        // 15: also ends the validation of main2 and main3
+		record("main1", `"branch":"main",`, "00000001"),                // event 1
+		record("main2", `"branch":"main",`, "00000001"),                // event 2
+		validate("main1", "00000001", 1, true),                         // event 3: also applies to main2
+		record("pr7", `"branch":"pr-7","base":"main2",`, "00000002"),   // event 4
+		record("main3", `"branch":"main",`, "00000001"),                // event 5
+		validate("pr7", "00000002", 4, true),                           // event 6: does not apply to main
+		record("pr7", `"branch":"pr-7",`, "00000002"),                  // event 7: the build repeats its record
+		record("main4", `"branch":"main",`, "00000002"),                // event 8: the text of the pull request
+		record("main5", `"branch":"main",`, "00000001"),                // event 9: text that was validated before
+		record("pr7b", `"branch":"pr-7",`, "00000002"),                 // event 10: its base is pr7
+		record("main5", `"branch":"main","base":"main3",`, "00000001"), // event 11: contradicts the base in the first record
+		record("first", `"base":"unknown",`, "00000001"),               // event 12
+		validate("main3", "00000002", 5, true),                         // event 13: main3 has another content
+		validate("nowhere", "00000001", 5, true),                       // event 14
+		validate("main1", "00000001", 1, false),                        // event 15: also ends the validation of main2 and main3
 	)
 	change := func(category paths.Category, validated bool, before uint64) paths.Change {
 		return paths.Change{PathID: id, Category: category, Validated: validated, ValidatedBefore: before}
@@ -235,16 +235,16 @@ func TestHashVersionChanges(t *testing.T) {
 	}
 	const door, wall = "A door.", "A wall."
 	f, log := foldBodies(t,
-		record("1", "", door, `null`), // 1
-		validationOf(t, currentPath{Project: "p", PathID: id, ContentFingerprint: "f361f6eb", RecordSeq: 1}, true), // 2
-		record("2", "adr-005", door, `"0123456789abcdef"`),                                                         // 3: only the version changes
-		record("3", "adr-005", "[x](y)"+door, `"0123456789abcdef"`),                                                // 4: within a version, the fingerprint decides
-		record("4", "adr-005", wall, `"00000001"`),                                                                 // 5
-		record("5", "adr-006", door, `"00000001"`),                                                                 // 6: the digits belong to another version
-		record("6", "adr-006", "", `"00000001"`),                                                                   // 7: the fingerprint alone
-		record("7", "", "", `"00000001"`),                                                                          // 8: no text on either side
-		record("8", "", door, `null`),                                                                              // 9: the earlier text, in its version
-		record("9", "adr-005", "", `"0123456789abcdef"`),                                                           // 10: without a text
+		record("1", "", door, `null`), // event 1
+		validationOf(t, currentPath{Project: "p", PathID: id, ContentFingerprint: "f361f6eb", RecordSeq: 1}, true), // event 2
+		record("2", "adr-005", door, `"0123456789abcdef"`),                                                         // event 3: only the version changes
+		record("3", "adr-005", "[x](y)"+door, `"0123456789abcdef"`),                                                // event 4: within a version, the fingerprint decides
+		record("4", "adr-005", wall, `"00000001"`),                                                                 // event 5
+		record("5", "adr-006", door, `"00000001"`),                                                                 // event 6: the digits belong to another version
+		record("6", "adr-006", "", `"00000001"`),                                                                   // event 7: has only a fingerprint
+		record("7", "", "", `"00000001"`),                                                                          // event 8: neither this record nor the previous one has a text
+		record("8", "", door, `null`),                                                                              // event 9: the first text again, in its version
+		record("9", "adr-005", "", `"0123456789abcdef"`),                                                           // event 10: has no text
 	)
 	change := func(category paths.Category, validated bool, before uint64) paths.Change {
 		return paths.Change{PathID: id, Category: category, Validated: validated, ValidatedBefore: before}
@@ -272,11 +272,11 @@ func TestHashVersionChanges(t *testing.T) {
 // these digits and by the path_id in its event.
 func TestPathIDsCollide(t *testing.T) {
 	f, log := foldBodies(t,
-		fingerprint(t, "p", `null`, colliding1, `null`, `null`),                  // 1
-		fingerprint(t, "p", `null`, colliding2, `null`, `null`),                  // 2
-		fingerprint(t, "q", `null`, colliding2, `null`, `null`),                  // 3: another project
-		fingerprint(t, "p", `null`, `["Start → Day 42885"]`, `null`, `null`),     // 4: the same route
-		fingerprint(t, "p", `null`, strings.ToUpper(colliding2), `null`, `null`), // 5: another route
+		fingerprint(t, "p", `null`, colliding1, `null`, `null`),                  // event 1
+		fingerprint(t, "p", `null`, colliding2, `null`, `null`),                  // event 2
+		fingerprint(t, "q", `null`, colliding2, `null`, `null`),                  // event 3: another project
+		fingerprint(t, "p", `null`, `["Start → Day 42885"]`, `null`, `null`),     // event 4: the same route
+		fingerprint(t, "p", `null`, strings.ToUpper(colliding2), `null`, `null`), // event 5: another route
 	)
 	v := viewOf(t, f, log.head.Size)
 	collisions := pages(t, 1, func(p index.Page) ([]paths.Collision, []byte, error) {
@@ -304,13 +304,13 @@ func TestBuildsKeepAndLose(t *testing.T) {
 	a, b, c := `["a"]`, `["b"]`, `["c"]`
 	record := func(build, route string) string { return fingerprint(t, "p", build, route, `null`, `null`) }
 	f, log := foldBodies(t,
-		record(`"1"`, a), record(`"1"`, b), // 1, 2
-		record(`null`, c), // 3: without a build
-		record(`"2"`, a),  // 4
-		record(`"2"`, a),  // 5: again
-		record(`"3"`, c),  // 6
-		record(`"2"`, c),  // 7: late, and kept by build 3
-		record(`"1"`, c),  // 8: late, and kept by build 2
+		record(`"1"`, a), record(`"1"`, b), // events 1, 2
+		record(`null`, c), // event 3: has no build
+		record(`"2"`, a),  // event 4
+		record(`"2"`, a),  // event 5: repeats event 4
+		record(`"3"`, c),  // event 6
+		record(`"2"`, c),  // event 7: arrives late; build 3 still has the path
+		record(`"1"`, c),  // event 8: arrives late; build 2 still has the path
 	)
 	for size, want := range map[uint64][]uint64{5: {0, 1}, 7: {0, 1, 1}, 8: {0, 1, 1}, 9: {0, 1, 1}} {
 		v := viewOf(t, f, size)

@@ -188,12 +188,12 @@ func requireRunCounts(t *rapid.T, counted counters.Counts, events []dagEvent) {
 // skipped, but a divergence that was derived when the run-DAG was live stays the same.
 func TestDivergenceOfAQuestion(t *testing.T) {
 	f, _ := foldBodies(t,
-		dagBody("why", node("question", "1"), node("answer", "1")), // 1
-		dagBody("how", node("question", "1"), node("answer", "5")), // 2: another question
-		dagBody("why", node("question", "1"), node("answer", "2")), // 3
-		dagBody("why", node("question", "1"), node("answer", "1")), // 4
-		stateOf(3, "quarantined"),                                  // 5
-		dagBody("why", node("question", "1"), node("mine", "1")),   // 6
+		dagBody("why", node("question", "1"), node("answer", "1")), // event 1
+		dagBody("how", node("question", "1"), node("answer", "5")), // event 2: for another question
+		dagBody("why", node("question", "1"), node("answer", "2")), // event 3
+		dagBody("why", node("question", "1"), node("answer", "1")), // event 4
+		stateOf(3, "quarantined"),                                  // event 5
+		dagBody("why", node("question", "1"), node("mine", "1")),   // event 6
 	)
 	v := viewOf(t, f, 7)
 	rows, next, err := rundags.OfQuestion(t.Context(), v, "why", false, index.Page{Limit: 9})
@@ -233,14 +233,14 @@ func cachedDAG(key, dimensions string) string {
 func TestCachedRuns(t *testing.T) {
 	const dimensions = `{"schema_version":"1|2","chunking_version":"3"}`
 	f, _ := foldBodies(t,
-		cachedDAG("k", ""),         // 1: a claim
-		cachedDAG("k", dimensions), // 2
-		cachedDAG("k", dimensions), // 3
-		stateOf(3, "stale"),        // 4
-		stateOf(2, "failed"),       // 5
-		stateOf(3, "live"),         // 6
-		cachedDAG("k", `{"schema_version":"1","chunking_version":"2|3"}`), // 7: other dimensions that are the same text when joined
-		stateOf(7, "quarantined"), // 8
+		cachedDAG("k", ""),         // event 1: its cache key is only a claim
+		cachedDAG("k", dimensions), // event 2
+		cachedDAG("k", dimensions), // event 3
+		stateOf(3, "stale"),        // event 4
+		stateOf(2, "failed"),       // event 5
+		stateOf(3, "live"),         // event 6
+		cachedDAG("k", `{"schema_version":"1","chunking_version":"2|3"}`), // event 7: other dimensions that are the same text when joined
+		stateOf(7, "quarantined"), // event 8
 	)
 	for size, want := range map[uint64]struct{ seq, others uint64 }{2: {}, 3: {2, 0}, 4: {3, 1}, 5: {2, 0}, 6: {}, 7: {3, 0}, 8: {}, 9: {3, 0}} {
 		v := viewOf(t, f, size)
@@ -305,16 +305,16 @@ func TestRunGroupsAreReadWithFewKeys(t *testing.T) {
 // the first one is by then.
 func TestRunGroupWhoseFirstIsNotLive(t *testing.T) {
 	f, _ := foldBodies(t,
-		dagBody("why", node("answer", "1")),   // 1
-		stateOf(1, "failed"),                  // 2
-		dagBody("why", node("answer", "1")),   // 3
-		dagBody("why", node("render", "2")),   // 4
-		dagBody("why", node("question", "1")), // 5: without an answer
-		stateOf(1, "live"),                    // 6
-		stateOf(3, "stale"),                   // 7
-		stateOf(5, "stale"),                   // 8
-		stateOf(1, "stale"),                   // 9
-		stateOf(4, "stale"),                   // 10
+		dagBody("why", node("answer", "1")),   // event 1
+		stateOf(1, "failed"),                  // event 2
+		dagBody("why", node("answer", "1")),   // event 3
+		dagBody("why", node("render", "2")),   // event 4
+		dagBody("why", node("question", "1")), // event 5: has no answer
+		stateOf(1, "live"),                    // event 6
+		stateOf(3, "stale"),                   // event 7
+		stateOf(5, "stale"),                   // event 8
+		stateOf(1, "stale"),                   // event 9
+		stateOf(4, "stale"),                   // event 10
 	)
 	type counted struct{ runs, answers, first, last uint64 }
 	for size, want := range map[uint64]counted{2: {1, 1, 1, 1}, 3: {}, 4: {1, 1, 3, 3}, 5: {2, 2, 3, 4}, 6: {3, 2, 3, 5}, 7: {4, 2, 1, 5}, 8: {3, 2, 1, 5}, 9: {2, 2, 1, 4}, 10: {1, 1, 4, 4}, 11: {}} {

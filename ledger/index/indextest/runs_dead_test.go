@@ -138,7 +138,7 @@ func TestCostOfDeadRunsIsBounded(t *testing.T) {
 				if n%2 == 1 {
 					output = fmt.Sprint("two of them ", n/4)
 				}
-				bodies = append(bodies, runBody(t, "m", output, "")) // 1 …
+				bodies = append(bodies, runBody(t, "m", output, "")) // events 1 and later
 			}
 			f, log := foldBodies(t, bodies...)
 			before := 0
@@ -161,12 +161,12 @@ func TestCostOfDeadRunsIsBounded(t *testing.T) {
 
 // Neighbours are found even if many versions between them were not written by runs.
 func TestNeighboursBeyondOtherRecords(t *testing.T) {
-	bodies := []string{runBody(t, "m", "yes", ""), runBody(t, "m", "no", "")}           // 1, 2
+	bodies := []string{runBody(t, "m", "yes", ""), runBody(t, "m", "no", "")}           // events 1, 2
 	incomplete := `{"payload":{"q":"why?"},"model":"m","temperature":0,"max_tokens":9}` // not a run
 	for range 1000 {
 		bodies = append(bodies, posted(t, record.IPCRecord, incomplete))
 	}
-	f, log := foldBodies(t, append(bodies, runBody(t, "m", "yes", ""), stateOf(2, "failed"))...) // 1003, 1004
+	f, log := foldBodies(t, append(bodies, runBody(t, "m", "yes", ""), stateOf(2, "failed"))...) // events 1003, 1004
 	require.Less(t, f.Fold().Touched, 200)
 	g := groupOfModel(t, viewOf(t, f, log.head.Size), "m")
 	require.Equal(t, []uint64{2, 0, 1, 1003}, []uint64{g.Runs, g.Flips, g.First.Seq, g.Last.Seq})

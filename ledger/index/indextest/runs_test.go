@@ -37,12 +37,12 @@ func groupOfModel(t *testing.T, v *index.View, model string) groups.Group {
 
 func TestAGroupCountsItsOutputs(t *testing.T) {
 	f, _ := foldBodies(t,
-		runBody(t, "m", "yes", ""), // 1
-		runBody(t, "m", "no", ""),  // 2
-		runBody(t, "m", "no", ""),  // 3
-		runBody(t, "m", "yes", ""), // 4
-		runBody(t, "m", "no", ""),  // 5
-		runBody(t, "n", "no", ""),  // 6
+		runBody(t, "m", "yes", ""), // event 1
+		runBody(t, "m", "no", ""),  // event 2
+		runBody(t, "m", "no", ""),  // event 3
+		runBody(t, "m", "yes", ""), // event 4
+		runBody(t, "m", "no", ""),  // event 5
+		runBody(t, "n", "no", ""),  // event 6
 	)
 	g := groupOfModel(t, viewOf(t, f, 7), "m")
 	require.Equal(t, []uint64{5, 2, 3, 3}, []uint64{g.Runs, g.Outputs, g.Commonest, g.Flips})
@@ -58,23 +58,23 @@ func TestAGroupCountsItsOutputs(t *testing.T) {
 // becomes live again, it returns to its earlier position.
 func TestARunBecomesLiveAgain(t *testing.T) {
 	f, _ := foldBodies(t,
-		runBody(t, "m", "yes", ""),     // 1
-		runBody(t, "m", "no", ""),      // 2
-		runBody(t, "m", "yes", ""),     // 3
-		stateOf(2, "failed"),           // 4
-		stateOf(2, "stale"),            // 5
-		runBody(t, "m", "yes", ""),     // 6
-		stateOf(2, "live"),             // 7
-		stateOf(6, "stale"),            // 8
-		stateOf(1, "failed"),           // 9
-		stateOf(2, "failed"),           // 10
-		stateOf(3, "live"),             // 11: already live
-		stateOf(3, "failed"),           // 12
-		stateOf(99, "failed"),          // 13: no such event
-		stateOf(6, "live"),             // 14
-		runBody(t, "m", "perhaps", ""), // 15
-		stateOf(15, "live"),            // 16
-		stateOf(15, "unheard"),         // 17
+		runBody(t, "m", "yes", ""),     // event 1
+		runBody(t, "m", "no", ""),      // event 2
+		runBody(t, "m", "yes", ""),     // event 3
+		stateOf(2, "failed"),           // event 4
+		stateOf(2, "stale"),            // event 5
+		runBody(t, "m", "yes", ""),     // event 6
+		stateOf(2, "live"),             // event 7
+		stateOf(6, "stale"),            // event 8
+		stateOf(1, "failed"),           // event 9
+		stateOf(2, "failed"),           // event 10
+		stateOf(3, "live"),             // event 11: its target is already live
+		stateOf(3, "failed"),           // event 12
+		stateOf(99, "failed"),          // event 13: its target does not exist
+		stateOf(6, "live"),             // event 14
+		runBody(t, "m", "perhaps", ""), // event 15
+		stateOf(15, "live"),            // event 16
+		stateOf(15, "unheard"),         // event 17
 	)
 	for size, want := range map[uint64][]uint64{ // runs, outputs, commonest, flips, first, last
 		4:  {3, 2, 2, 2, 1, 3},
@@ -104,17 +104,17 @@ func TestARunBecomesLiveAgain(t *testing.T) {
 // Drift is counted once, against the previous run that was live at that time.
 func TestDriftIsCountedByCause(t *testing.T) {
 	f, _ := foldBodies(t,
-		runBody(t, "m", "yes", ""),                                   // 1: the first run
-		runBody(t, "m", "yes", ""),                                   // 2: identical
-		runBody(t, "n", "yes", ""),                                   // 3: no_effect
-		runBody(t, "m", "no", ""),                                    // 4: model
-		stateOf(4, "failed"),                                         // 5
-		runBody(t, "m", "no", `,"environment":{"model_digest":"d"}`), // 6: model, against 3
-		stateOf(6, "quarantined"),                                    // 7
-		stateOf(6, "live"),                                           // 8
-		runBody(t, "m", "x", `,"environment":{"model_digest":"d"}`),  // 9: stochastic
-		runBody(t, "m", "y", `,"environment":{"model_digest":"e"}`),  // 10: model_internal
-		runBody(t, "m", "z", ""),                                     // 11: stochastic_or_model_internal
+		runBody(t, "m", "yes", ""),                                   // event 1: the first run
+		runBody(t, "m", "yes", ""),                                   // event 2: its cause is identical
+		runBody(t, "n", "yes", ""),                                   // event 3: its cause is no_effect
+		runBody(t, "m", "no", ""),                                    // event 4: its cause is model
+		stateOf(4, "failed"),                                         // event 5
+		runBody(t, "m", "no", `,"environment":{"model_digest":"d"}`), // event 6: its cause is model, compared with event 3
+		stateOf(6, "quarantined"),                                    // event 7
+		stateOf(6, "live"),                                           // event 8
+		runBody(t, "m", "x", `,"environment":{"model_digest":"d"}`),  // event 9: its cause is stochastic
+		runBody(t, "m", "y", `,"environment":{"model_digest":"e"}`),  // event 10: its cause is model_internal
+		runBody(t, "m", "z", ""),                                     // event 11: its cause is stochastic_or_model_internal
 	)
 	got := make(map[string]uint64)
 	for s, n := range countsOf(f) {
@@ -143,12 +143,12 @@ func TestEffectsOfClaimedIDs(t *testing.T) {
 			`"temperature":0.7,"model":"n","output":%q}`, id, output))
 	}
 	f, log := foldBodies(t,
-		claim(idOf("n"), "claimed"), // 1
-		runBody(t, "m", "yes", ""),  // 2
-		runBody(t, "n", "no", ""),   // 3
-		runBody(t, "m", "no", ""),   // 4
-		claim(idOf("o"), "claimed"), // 5
-		claim(idOf("m"), "late"),    // 6
+		claim(idOf("n"), "claimed"), // event 1
+		runBody(t, "m", "yes", ""),  // event 2
+		runBody(t, "n", "no", ""),   // event 3
+		runBody(t, "m", "no", ""),   // event 4
+		claim(idOf("o"), "claimed"), // event 5
+		claim(idOf("m"), "late"),    // event 6
 	)
 	effect := func(size uint64, a, b string) (found [][2]uint64) {
 		for _, pair := range pages(t, 1, func(p index.Page) ([]effects.Pair, []byte, error) {

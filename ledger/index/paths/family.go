@@ -12,43 +12,45 @@ import (
 // rowstore.Identity of its project and its joined route, and a project by that of its name.
 // The builds of a project are numbered from 1; number 0 stands for the records without a build.
 const (
-	// pathVersions: a path; one version for each of its records and validations.
+	// A row of pathVersions has a path, and one version for each of its records and validations.
 	pathVersions rowstore.Dimension = 0xb0
-	// pathHolders: identity of a project and a path_id; the path that has the path_id.
+	// pathHolders maps the identity of a project and a path_id to the path that has the path_id.
 	pathHolders rowstore.Dimension = 0xb1
-	// projectPaths: a project; one version for each new path.
+	// A row of projectPaths has a project, and one version for each new path.
 	projectPaths rowstore.Dimension = 0xb2
-	// projectCollisions: a project; one version for each path_id that another path already
-	// had.
+	// A row of projectCollisions has a project, and one version for each path_id that another path
+	// already had.
 	projectCollisions rowstore.Dimension = 0xb3
-	// projectBuilds: a project; one version for each new build.
+	// A row of projectBuilds has a project, and one version for each new build.
 	projectBuilds rowstore.Dimension = 0xb4
-	// buildNumbers: identity of a project and a build; the build's number.
+	// buildNumbers maps the identity of a project and a build to the build's number.
 	buildNumbers rowstore.Dimension = 0xb5
-	// builds: a project and a build's number (8); the build's counts.
+	// builds maps a project and a build's number (8 bytes) to the build's counts.
 	builds rowstore.Dimension = 0xb6
-	// pathStates: a path and the number (8) of a build; the path after each of its records in
-	// that build.
+	// pathStates maps a path and the number (8 bytes) of a build to the path after each of its
+	// records in that build.
 	pathStates rowstore.Dimension = 0xb7
-	// projects: a byte 0; one version for each new project.
+	// projects has one row, a byte 0, with one version for each new project.
 	projects rowstore.Dimension = 0xb8
-	// lines: a project and a build's number (8); the build's name, branch, and base.
+	// lines maps a project and a build's number (8 bytes) to the build's name, branch, and base.
 	lines rowstore.Dimension = 0xb9
-	// branches: identity of a project and a branch; the number of each of its builds.
+	// branches maps the identity of a project and a branch to the number of each of its builds.
 	branches rowstore.Dimension = 0xba
-	// waiting: a path and the number (8) of a base that lacks it; each build that has the path
-	// and is based on that base.
+	// waiting maps a path and the number (8 bytes) of a base that lacks it to each build that has the
+	// path and is based on that base.
 	waiting rowstore.Dimension = 0xbb
-	// waitingBefore: a path and the number (8) of a build in waiting; the previous build
+	// waitingBefore maps a path and the number (8 bytes) of a build in waiting to the previous build
 	// there.
 	waitingBefore rowstore.Dimension = 0xbc
-	// contents: identity of a project, a hash_version, and a content_fingerprint, and the number (8)
-	// of a build; the paths that have the content there.
+	// contents maps the identity of a project, a hash_version, and a content_fingerprint, and the
+	// number (8 bytes) of a build, to the paths that have the content in that build.
 	contents rowstore.Dimension = 0xbd
-	// validations: a path and a span (8); each validation of the span.
+	// A row of validations has a path and a span (8 bytes), and one version for each validation of
+	// the span.
 	validations rowstore.Dimension = 0xbe
-	// contentValidations: identity of a path, a hash_version, and a content_fingerprint, or of a path
-	// and the digest of a content; each validation of that content.
+	// A row of contentValidations has the identity of a path, a hash_version, and a
+	// content_fingerprint, or of a path and the digest of a content. It has one version for each
+	// validation of that content.
 	contentValidations rowstore.Dimension = 0xbf
 )
 

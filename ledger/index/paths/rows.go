@@ -13,8 +13,8 @@ const (
 	New       Category = "new"       // there is no record to compare with
 	Modified  Category = "modified"  // the contents differ
 	Unchanged Category = "unchanged" // the contents are the same
-	// Incomparable: the hash_versions differ, and one of the two records has no digest of its
-	// content.
+	// Incomparable means that the hash_versions differ, and that one of the two records has no
+	// digest of its content.
 	Incomparable Category = "incomparable"
 )
 

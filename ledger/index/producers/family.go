@@ -9,16 +9,18 @@ import (
 
 // Dimensions of producers. In a key, a producer is represented by the rowstore.Identity of its id.
 const (
-	// producerStates: a producer; what it has delivered so far.
+	// producerStates maps a producer to what it has delivered so far.
 	producerStates rowstore.Dimension = 0x98
-	// producerNumbers: a producer, a level (1), and an index (8); which numbers of a block, or
-	// which blocks of the level below, are delivered.
+	// producerNumbers maps a producer, a level (1 byte), and an index (8 bytes) to the numbers of
+	// a block, or the blocks of the level below, that are delivered.
 	producerNumbers rowstore.Dimension = 0x99
-	// producerRepeats: a producer; one version for each record that repeats a number.
+	// A row of producerRepeats has a producer, and one version for each record that repeats a
+	// number.
 	producerRepeats rowstore.Dimension = 0x9a
-	// producerList: a byte 0; one version for each new producer.
+	// producerList has one row, a byte 0, with one version for each new producer.
 	producerList rowstore.Dimension = 0x9b
-	// producersMissing: a byte 0; the count of missing numbers of all producers together.
+	// producersMissing has one row, a byte 0. Its value is the count of missing numbers of all
+	// producers together.
 	producersMissing rowstore.Dimension = 0x9c
 )
 

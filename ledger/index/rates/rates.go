@@ -16,8 +16,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// tallies: the identity of a series; one version for each event that counts for the series: the number
-// of such events so far.
+// tallies maps the identity of a series to the number of events that count for the series so far, with
+// one version for each such event.
 const tallies rowstore.Dimension = 0x88
 
 // The series. Each cause of drift is a series too.

@@ -12,15 +12,17 @@ import (
 
 // Dimensions of records.
 const (
-	// occurrences: the number of a kind or 0, the time at which a record occurred, and the
-	// record's seq; time and seq are inverted.
+	// A key of occurrences has the number of a kind or 0, the time at which a record occurred,
+	// and the record's seq. The time and the seq are inverted.
 	occurrences rowstore.Dimension = 0x21
-	// Postings: identity of a name and a value; one version for each event with that value.
+	// A row of Postings has the identity of a name and a value, and one version for each event
+	// with that value.
 	Postings rowstore.Dimension = 0x80
-	// recordStates: a record's seq (8); one version for each change of its state: the new
-	// state.
+	// recordStates maps a record's seq (8 bytes) to its state, with one version for each
+	// change of state.
 	recordStates rowstore.Dimension = 0x90
-	// occurredUntil: a byte 0; a time that is later than all occurrences so far.
+	// occurredUntil has one row, a byte 0. Its value is a time that is later than all
+	// occurrences so far.
 	occurredUntil rowstore.Dimension = 0x91
 )
 

@@ -11,31 +11,33 @@ import (
 
 // Dimensions of run-DAGs.
 const (
-	// liveOfGroup: a group of several run-DAGs and the seq (8, inverted) of a live one.
-	// liveOfCacheKey: a row of cachedRuns and the seq (8, inverted) of a live run-DAG.
+	// A key of liveOfGroup has a group of several run-DAGs and the seq (8 bytes, inverted) of a
+	// live one. A key of liveOfCacheKey has a row of cachedRuns and the seq (8 bytes, inverted)
+	// of a live run-DAG.
 	liveOfGroup    rowstore.Dimension = 0x28
 	liveOfCacheKey rowstore.Dimension = 0x29
-	// recentGroups: the position of a name in GroupedBy, and the seq (8, inverted) of the last
-	// live run-DAG of a group of several run-DAGs; the group.
+	// recentGroups maps the position of a name in GroupedBy and the seq (8 bytes, inverted) of
+	// the last live run-DAG of a group to the group. It has only groups of several run-DAGs.
 	recentGroups rowstore.Dimension = 0x2a
 
-	// questionRuns: identity of a question_hash; its latest live run-DAG.
+	// questionRuns maps the identity of a question_hash to its latest live run-DAG.
 	questionRuns rowstore.Dimension = 0xa8
-	// cachedRuns: the identity of a cache_key and the identity of dimensions; the number of live
-	// run-DAGs and the latest of them.
+	// cachedRuns maps the identity of a cache_key and the identity of dimensions to the number of
+	// live run-DAGs and the latest of them.
 	cachedRuns rowstore.Dimension = 0xa9
-	// failureCounts: numbers of a failure_stage, an audit_mode, and a shape (1 each); the number
-	// of run-DAGs with this outcome so far.
+	// failureCounts maps the numbers of a failure_stage, an audit_mode, and a shape (1 byte each)
+	// to the number of run-DAGs with this outcome so far.
 	failureCounts rowstore.Dimension = 0xaa
-	// withdrawnRuns: the seq (8) of a run-DAG whose state has changed; whether it is live.
+	// withdrawnRuns maps the seq (8 bytes) of a run-DAG whose state has changed to whether it is
+	// live.
 	withdrawnRuns rowstore.Dimension = 0xab
-	// groupVersions: identity of a name in GroupedBy and a value; the group.
+	// groupVersions maps the identity of a name in GroupedBy and a value to the group.
 	groupVersions rowstore.Dimension = 0xac
-	// groupLists: the position of a name in GroupedBy; one version for each group, written by its
-	// first run-DAG: the group.
+	// A row of groupLists has the position of a name in GroupedBy, and one version for each
+	// group. The group's first run-DAG writes the version, whose value is the group.
 	groupLists rowstore.Dimension = 0xad
-	// groupAnswers: a group of several run-DAGs and the identity of an answer; how many
-	// run-DAGs of the group have that answer.
+	// groupAnswers maps a group of several run-DAGs and the identity of an answer to the number
+	// of run-DAGs of the group that have that answer.
 	groupAnswers rowstore.Dimension = 0xae
 )
 

@@ -141,7 +141,7 @@ func (p *phoenixReader) collect(name string, v pyjson.Value, at place) {
 	case "openinference.span.kind":
 		p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, Taken, "the kind of the record") })
 	case "input.mime_type", "output.mime_type":
-		p.note(at.pointer, at.pattern, Left, "the value itself shows it")
+		p.note(at.pointer, at.pattern, Left, "the value itself shows its type")
 	case "llm", "input", "output", "session", "openinference", "llm.token_count", "llm.prompt_template":
 		if !isObject(v) {
 			p.keepAt(at.pointer, at.pattern, m)

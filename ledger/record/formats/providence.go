@@ -577,7 +577,7 @@ func (p *providenceRow) rest() {
 				for _, as := range taken {
 					p.note(at, "", Taken, "%s", as)
 				}
-			case used: // its members, or a note, account for it
+			case used: // its members or a note account for it
 			case l.pointer == "" && notOfTheRun[m.name]:
 				p.note(at, "", Left, "it can change although the run does not, so it is not part of the record")
 			case isDigest(value) && p.stageOf(value.Text()) != "":
