@@ -100,7 +100,7 @@ func TestBytesOfACommit(t *testing.T) {
 		for i := range n {
 			s := submission(t, c.ledger, ipc(t, fmt.Sprint("run ", n, i), fmt.Sprint("output ", n, i)), "")
 			for _, content := range s.Contents {
-				if content.Name != "system_prompt" { // the ledger already has it
+				if content.Name != "system_prompt" { // the ledger already has the system prompt
 					size += len(content.Bytes)
 				}
 			}

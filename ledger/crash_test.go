@@ -232,7 +232,7 @@ func survived(l *ledger.Ledger, ack ledger.Ack) error {
 	if string(entry) != string(ack.Entry) {
 		return fmt.Errorf("entry %d differs from the acknowledged one", ack.Seq)
 	}
-	if err := verify(l, ack); err != nil { // its receipt, against its checkpoint
+	if err := verify(l, ack); err != nil { // verifies the receipt against its checkpoint
 		return err
 	}
 	path, err := l.Prover(ctx, head).Consistency(ack.Head.Size, head.Size)

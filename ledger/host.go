@@ -50,7 +50,7 @@ var (
 
 var originPattern = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._~:%-]|/[a-zA-Z0-9._~:%-])*/?$`)
 
-const maxOrigin = 256 // bytes
+const maxOrigin = 256 // maximum length in bytes
 
 // CheckOrigin returns ErrOrigin if the text cannot be the origin of a checkpoint (spec: Origin
 // and keys).

@@ -43,7 +43,7 @@ func (h *Host) keysOf(l *Ledger) ([]*proofs.Verifier, error) {
 		return keys, nil
 	}
 	kept, err := rotating.Others(l.Name())
-	if err != nil && !errors.Is(err, ErrBadKey) { // a key that cannot be read does not sign anything
+	if err != nil && !errors.Is(err, ErrBadKey) { // a key that cannot be read cannot sign
 		return nil, fmt.Errorf("reading the signing keys of ledger %q: %w", l.Name(), err)
 	}
 	return append(slices.Clone(keys), verifiers(kept)...), nil
@@ -60,7 +60,7 @@ func (h *Host) checkOpening(ctx context.Context, store storage.Store, config Con
 		keys = append(keys, config.Signer.Verifier())
 	}
 	history, err := StoredKeys(ctx, store)
-	if err != nil && !errors.Is(err, ErrDamaged) { // Open reports damage
+	if err != nil && !errors.Is(err, ErrDamaged) { // damage is reported by Open
 		return fmt.Errorf("reading the keys of ledger %q: %w", info.Name, err)
 	}
 	if err == nil && history != nil {

@@ -262,7 +262,7 @@ func TestKeysThatSignAreNeverRemoved(t *testing.T) {
 			after := fmt.Sprint(keyFolder(t, keys))
 			for which := range held {
 				if which == 0 && at >= 2 {
-					continue // retired
+					continue // the key is retired
 				}
 				require.Contains(t, after, signers[which].Secret(), "%d events, from %v: %v", at, before, err)
 			}

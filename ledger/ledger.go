@@ -92,7 +92,7 @@ func (l *Ledger) OnCommit(f func(Commit)) { l.sequencer.watch(f) }
 type Commit struct {
 	Events   int
 	Duration time.Duration // duration of storage.Store.Commit
-	At       time.Time     // time of its events
+	At       time.Time     // time of the commit's events
 	// Elsewhere means that another server has made this commit, or has frozen the ledger. Several
 	// commits of that server can be reported as one. Duration is 0.
 	Elsewhere bool
@@ -234,8 +234,8 @@ func (l *Ledger) Info() storage.Info {
 
 // The values of a ledger's setting for records whose claims do not match (spec: Refusals).
 const (
-	AcceptMismatch = "accept" // append them, flagged and counted; the default
-	RejectMismatch = "reject" // refuse them, and append the refusal
+	AcceptMismatch = "accept" // append the record, flagged and counted; the default
+	RejectMismatch = "reject" // refuse the record, and append the refusal
 )
 
 // OnMismatch returns AcceptMismatch or RejectMismatch: the default for requests that do not

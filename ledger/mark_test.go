@@ -56,7 +56,7 @@ func TestMarkIsTheLastCheckpoint(t *testing.T) {
 // readable. So does a ledger whose mark is damaged.
 func TestStoresThatAreNotTheNewest(t *testing.T) {
 	_, mark := grown(t, store(t, memory.New()), 12)
-	_, other := grown(t, store(t, memory.New()), 5) // other run ids make another tree
+	_, other := grown(t, store(t, memory.New()), 5) // other run_ids result in another tree
 	foreign, err := proofs.NewKey([32]byte{7}).Signer("test.invalid/default")
 	require.NoError(t, err)
 	rekeyed, err := foreign.Sign(proofs.Checkpoint{Origin: "test.invalid/default", Size: 3})
@@ -130,8 +130,8 @@ func TestMissingMarkIsLogged(t *testing.T) {
 type brokenMarks struct {
 	keystore.Marks
 	mu             sync.Mutex
-	broken         bool // under mu
-	tried, written int  // under mu
+	broken         bool // guarded by mu
+	tried, written int  // guarded by mu
 }
 
 func (m *brokenMarks) SetMark(name string, checkpoint []byte) error {

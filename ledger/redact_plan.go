@@ -11,9 +11,9 @@ import (
 
 // Erasure describes the effect of redacting a set of records.
 type Erasure struct {
-	Records         uint64 // records whose content would be redacted
-	AlreadyRedacted uint64 // records that an earlier event redacted
-	WithoutContent  uint64 // events that name no content
+	Records         uint64 // number of records whose content would be redacted
+	AlreadyRedacted uint64 // number of records that an earlier event redacted
+	WithoutContent  uint64 // number of events that name no content
 	Erased          Pieces // content that no other record needs
 	Kept            Pieces // content that other records need
 	NeededBy        uint64 // number of other records that need content of the set

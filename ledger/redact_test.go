@@ -265,7 +265,7 @@ func TestRedactionDoesWhatItsPlanSays(t *testing.T) {
 		defer func() { require.NoError(rt, l.Close()) }()
 		texts := []string{"a", "b", "c", "d"}
 		records := rapid.IntRange(1, 12).Draw(rt, "records")
-		held := make(map[string]map[uint64]bool) // text to the records that need it
+		held := make(map[string]map[uint64]bool) // maps each text to the records that need it
 		for i := range records {
 			own := rapid.SliceOfDistinct(rapid.SampledFrom(texts), rapid.ID).Draw(rt, "texts")
 			post(t, l, citing(t, own), "")

@@ -25,9 +25,9 @@ type sequencer struct {
 	store   storage.Store
 	reader  reader
 	queue   *queue
-	signing *signing // run publishes the keys of each commit there
+	signing *signing // holds the published keys; run updates them with each commit
 
-	*published               // run publishes each commit there
+	*published               // holds the published head; run updates it with each commit
 	headMoved  chan struct{} // holds a token when head has moved
 
 	// The fields below belong to Open, then to run, or to Refresh in a ledger that is only
@@ -35,7 +35,7 @@ type sequencer struct {
 	tree  *proofs.Tree
 	ring  *keyring // signs the next commit
 	tip   proofs.Hash
-	time  int64 // time of the last event, microseconds
+	time  int64 // time of the last event, in microseconds
 	short bool  // the last commit failed for lack of space
 }
 

@@ -47,8 +47,8 @@ const sourcesSetting = "unregistered_sources"
 
 // The values of sourcesSetting (spec: Unregistered sources).
 const (
-	AcceptUnregistered = "accept" // append them, flagged if any source is registered; the default
-	RejectUnregistered = "reject" // refuse them
+	AcceptUnregistered = "accept" // append the set, flagged if any source is registered; the default
+	RejectUnregistered = "reject" // refuse the set
 )
 
 // RejectsUnregistered reports whether the ledger refuses citation sets that cite unregistered

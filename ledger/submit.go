@@ -59,7 +59,7 @@ type Ack struct {
 	EventHash proofs.Hash
 	LeafHash  proofs.Hash
 	Time      time.Time
-	TimeText  string // Time as the event's body spells it
+	TimeText  string // Time in the format of the event's body
 	// Head covers the event.
 	Head *Head
 }

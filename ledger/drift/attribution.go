@@ -81,7 +81,7 @@ type Attribution struct {
 // Sets are the latest citation sets of the run_ids of two runs (spec: Evidence). In the zero
 // value, at least one run_id has no set, and nothing is compared.
 type Sets struct {
-	A, B   uint64 // their seqs
+	A, B   uint64 // seqs of the sets
 	Differ bool   // whether the sets differ in their chunks, or in the sources of a chunk
 }
 
@@ -169,7 +169,7 @@ func valuesOf(r *event.IPC) [len(variables)][]byte {
 type comparison struct {
 	differs       [len(variables)]bool
 	counted       int // number of differing variables that count towards the cause
-	last          int // position of the last such variable
+	last          int // position of the last variable that counts
 	outputChanged bool
 }
 

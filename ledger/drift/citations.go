@@ -24,7 +24,7 @@ func CompareChunks(before, after []string) ChunkChange {
 	for _, hash := range after {
 		switch {
 		case !later[hash]:
-			continue // a duplicate
+			continue // the chunk is a duplicate
 		case has(earlier, hash):
 			r.Kept = append(r.Kept, hash)
 		default:

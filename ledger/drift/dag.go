@@ -51,7 +51,7 @@ func (c *StageChange) First() string {
 // stageKey identifies a stage among the stages with the same name.
 type stageKey struct {
 	name string
-	nth  int // from 0
+	nth  int // counted from 0
 }
 
 // CompareStages compares the stages of two run-DAGs.
@@ -151,7 +151,7 @@ func (w *stageWalk) compare(a, b []event.Stage) StageChange {
 			c.Differing, c.OnlyInA = append(c.Differing, w.a[i].name), append(c.OnlyInA, w.a[i].name)
 			i++
 		case j < len(w.b) && w.inA[w.b[j]] < i:
-			j++ // a had it earlier, so the stage differs
+			j++ // a had this stage earlier, so it differs
 		default:
 			c.Differing = append(c.Differing, w.a[i].name)
 			i++

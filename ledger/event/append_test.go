@@ -55,7 +55,7 @@ func bodies(t *testing.T) map[string][]byte {
 // other input.
 func TestEventsAreWrittenAgain(t *testing.T) {
 	var document pyjson.Document
-	var body event.Body // reused, as in an audit
+	var body event.Body // reused for all events, as in an audit
 	written := func(text string) string {
 		require.NoError(t, document.Parse([]byte(text)))
 		body.Read(document.Root())
@@ -74,7 +74,7 @@ func TestEventsAreWrittenAgain(t *testing.T) {
 			"a needless escape":               strings.Replace(string(text), `default`, `\u0064efault`, 1),
 		} {
 			if document.Parse([]byte(altered)) != nil {
-				continue // not JSON, or a duplicate member
+				continue // the text is not JSON, or has a duplicate member
 			}
 			require.NotEqual(t, altered, written(altered), "%s: %s", name, what)
 		}

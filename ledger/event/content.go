@@ -8,8 +8,8 @@ import (
 // Content is a piece of content that a record names (spec: Content).
 type Content struct {
 	Name   []byte
-	Digest [32]byte // SHA-256 of its bytes
-	Size   uint64   // in bytes
+	Digest [32]byte // SHA-256 of the content's bytes
+	Size   uint64   // length of the content in bytes
 }
 
 // Contents yields the pieces of content that a record names, in the order of their names.

@@ -21,9 +21,9 @@ import (
 // Decoder and are valid until it decodes the next entry.
 type Event struct {
 	Seq  uint64
-	Time time.Time // UTC
+	Time time.Time // time of the event in UTC
 	Kind record.Kind
-	Hash [32]byte // event_hash
+	Hash [32]byte // event_hash of this event
 	Prev [32]byte // event_hash of the previous event
 	// Actor, Ledger, and TimeText are members of the body. TimeText is Time as the body spells
 	// it.

@@ -24,7 +24,7 @@ func firstWords(text []byte) (words string, cut bool) {
 		if length > 0 && length+1+n > maxWords {
 			return line.String(), true
 		}
-		if n > maxWords { // one long word
+		if n > maxWords { // the text begins with one long word
 			return string([]rune(word)[:maxWords]), true
 		}
 		if length > 0 {
@@ -53,7 +53,7 @@ func instruction(object []byte) []byte {
 	}
 	text := func(raw json.RawMessage) (s string) {
 		if len(raw) > 0 && raw[0] == '"' {
-			_ = json.Unmarshal(raw, &s) // the object is valid
+			_ = json.Unmarshal(raw, &s) // never fails, because the object is valid
 		}
 		return s
 	}

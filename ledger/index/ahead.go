@@ -18,7 +18,7 @@ const largeEntry = 8 << 10
 
 // chunk is a list of consecutive events.
 type chunk struct {
-	entries []byte // bytes of the entries
+	entries []byte // number of bytes of the entries
 	events  [chunkEvents]Event
 	count   int   // number of events
 	large   bool  // an entry is longer than largeEntry
@@ -40,7 +40,7 @@ func (c *chunk) reset() {
 func newChunks() chan *chunk {
 	free := make(chan *chunk, chunksAhead)
 	for range chunksAhead {
-		free <- nil // allocated at first use
+		free <- nil // nil: the chunk is allocated when it is first used
 	}
 	return free
 }

@@ -9,7 +9,7 @@ import (
 // valid until it is reused.
 type Event struct {
 	event.Event
-	EntryBytes int // length of its entry
+	EntryBytes int // length of the event's entry
 	// The decoded details of the record. Only the field for the event's kind is set; the
 	// others keep values of earlier events.
 	IPC  event.IPC

@@ -126,7 +126,7 @@ func commitInstall(ctx context.Context, f *Follower, rows *rowstore.Install) err
 		return err
 	}
 	defer f.store.rows.Release()
-	if !f.store.rows.Owns(&f.fold.Rows) { // the tables were in the folder that was emptied
+	if !f.store.rows.Owns(&f.fold.Rows) { // the folder was emptied, and the tables with it
 		return ErrRebuilding
 	}
 	f.store.mu.Lock()
@@ -139,9 +139,9 @@ func commitInstall(ctx context.Context, f *Follower, rows *rowstore.Install) err
 // snapshotCheck checks what the rows of a snapshot must have in common with its size. It
 // cannot show that the rows follow from the events.
 type snapshotCheck struct {
-	cursor        // as stored in the rows; zero until its row was read
-	size   uint64 // as stated by the parts
-	bytes  uint64 // of all rows so far
+	cursor        // read from the rows; zero until its row is read
+	size   uint64 // number of events, as stated by the parts
+	bytes  uint64 // length of all rows so far
 	hashes uint64 // rows that map an event_hash to its event
 	all    hash.Hash
 }

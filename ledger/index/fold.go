@@ -190,7 +190,7 @@ func (f *Fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err
 
 // flight is a batch that is being stored while the next one is being filled.
 type flight struct {
-	batch *rowstore.Batch // used by the goroutine that stores the batch
+	batch *rowstore.Batch // owned by the goroutine that stores the batch
 	next  *snapshot       // published once the batch is stored
 	done  chan error
 }

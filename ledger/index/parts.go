@@ -55,12 +55,12 @@ var (
 // heldView is a view that stays open between the requests for its parts.
 type heldView struct {
 	mu    sync.Mutex // held while a part is read
-	view  *View      // nil once it is closed; under mu
+	view  *View      // nil once the view is closed; guarded by mu
 	timer *time.Timer
 
 	follower *Follower
 	size     uint64
-	done     atomic.Bool // the last part was read
+	done     atomic.Bool // the last part has been read
 }
 
 // heldViews holds the views whose parts are being read, of all ledgers.
@@ -107,7 +107,7 @@ func (s *heldViews) close(h *heldView) {
 	defer h.mu.Unlock()
 	h.timer.Stop()
 	if h.view != nil {
-		_ = h.view.Close() // it has no iterators, so nothing can fail
+		_ = h.view.Close() // cannot fail, because the view has no iterators
 		h.view = nil
 	}
 	s.list = slices.DeleteFunc(s.list, func(other *heldView) bool { return other == h })

@@ -18,7 +18,7 @@ const markedEvery = 64
 // difference from 1970. It belongs to the follower's goroutine.
 type recorded struct {
 	encoded []byte
-	events  uint64 // number of times
+	events  uint64 // number of times in the block
 	last    int64  // the last time, in microseconds
 	stored  uint64 // number of times that are already written
 }
@@ -77,7 +77,7 @@ func recordedBlockKey(k rowstore.Keyspace, dst []byte, block uint64) []byte {
 // timesReader decodes the times of a block in order.
 type timesReader struct {
 	rest   []byte
-	micros int64 // since 1970, of the last time
+	micros int64 // the last time, in microseconds since 1970
 }
 
 func (t *timesReader) next() (time.Time, error) {

@@ -113,7 +113,7 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 	if f.fold.state.size == 0 {
 		return nil
 	}
-	return f.storeSome() // stores the cursor of a finished index
+	return f.storeSome() // also stores the cursor of a finished index
 }
 
 // requireSpace returns storage.ErrNoSpace if the disk is nearly full.

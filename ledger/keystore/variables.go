@@ -18,7 +18,7 @@ import (
 // files, NAME.vkey holds the verifier key that last signed for a ledger.
 type Variables struct {
 	Files
-	Lookup func(name string) (string, bool) // like os.LookupEnv
+	Lookup func(name string) (string, bool) // behaves like os.LookupEnv
 }
 
 // Variable returns the name of a ledger's environment variable.

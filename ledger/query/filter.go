@@ -23,7 +23,7 @@ type RecordFilter struct {
 	ByOccurrence bool // since, until and the order refer to the records' timestamps
 
 	parameters Parameters // the request's parameters, if prefixes is not empty
-	prefixes   []prefixed // hashes given by their first digits, until Resolve
+	prefixes   []prefixed // hashes of which only the first digits are given; used by Resolve
 }
 
 // List returns a page of the records that the filter selects, newest first.

@@ -52,12 +52,12 @@ type Common uint8
 
 // The shared parameters.
 const (
-	Pages   Common = 1 << iota // limit and cursor
-	States                     // state: live or any
-	Proofs                     // proofs
-	Figures                    // text
-	Seeds                      // seeded
-	Named                      // names
+	Pages   Common = 1 << iota // the parameters limit and cursor
+	States                     // the parameter state: live or any
+	Proofs                     // the parameter proofs
+	Figures                    // the parameter text
+	Seeds                      // the parameter seeded
+	Named                      // the parameter names
 )
 
 // Ask parses the parameters of a question. The function that it returns answers the question

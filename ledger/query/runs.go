@@ -127,7 +127,7 @@ func compareSets(v *View, answer *wire.RunsComparison) error {
 		}
 		sets[i] = &set
 		if i == 1 && sets[0] != nil && sets[0].Seq == set.Seq {
-			continue // its lost chunks are already listed
+			continue // the lost chunks of this set are already listed
 		}
 		lost, err := citations.LostChunks(v.View, &set)
 		if err != nil {

@@ -19,8 +19,8 @@ import (
 	"colophon/storage"
 )
 
-// Log is what answers read from a ledger in addition to its index. It has at least the events
-// of the view.
+// Log provides what answers need from a ledger in addition to its index. It has at least the
+// events of the view.
 type Log interface {
 	// Name returns the name of the ledger.
 	Name() string

@@ -14,8 +14,8 @@ const most = 1024
 // Its methods are safe for concurrent use.
 type Checkpoints struct {
 	mu    sync.Mutex
-	sizes []uint64 // ascending; under mu
-	notes [][]byte // checkpoints of these sizes; under mu
+	sizes []uint64 // in ascending order; guarded by mu
+	notes [][]byte // checkpoints of these sizes; guarded by mu
 }
 
 // Add remembers a checkpoint. Its size must be larger than that of every earlier one.

@@ -14,7 +14,7 @@ type Result string
 // The results.
 const (
 	Match    Result = "match"    // the content has the claimed hash
-	Mismatch Result = "mismatch" // it has another hash; both are recorded
+	Mismatch Result = "mismatch" // the content has another hash; both hashes are recorded
 	Computed Result = "computed" // there is content and no claim
 	Claimed  Result = "claimed"  // there is a claim and no content
 	// Inconsistent is the result of a check of a verdict. No run can have such a verdict,

@@ -85,7 +85,7 @@ func TestTextsOfStages(t *testing.T) {
 	for _, text := range []string{`[]`, `["a"]`, `{}`, `[{"chunk_root":"a"}]`, `1`, `null`, `[],"b":1`} {
 		require.LessOrEqual(t, len(StageHashes("context", "", []byte(text))), 2, text)
 		require.LessOrEqual(t, len(StageHashes("evidence_map", "", []byte(text))), 2, text)
-		if text != `{}` { // which has all that a payload must have
+		if text != `{}` { // {} is a valid payload
 			require.LessOrEqual(t, len(StageHashes("preflight", "", []byte(text))), 2, text)
 		}
 	}

@@ -57,7 +57,7 @@ type Record struct {
 	ipc      ipc // the fields of an IPC record
 	scratch  []byte
 	members  []byte // memory of ipc.Members
-	body     []byte // body of the event
+	body     []byte // memory of the event's body
 	arena    []byte // holds the values in checks and hashes, and checksJSON and hashesJSON
 }
 
@@ -67,9 +67,9 @@ var records = sync.Pool{New: func() any {
 
 // Limits are the limits for the contents of an event. Each server chooses its own.
 type Limits struct {
-	Labels     int // labels of a record
-	LabelBytes int // bytes of a label's name or value
-	Values     int // JSON values and member names of a record
+	Labels     int // maximum number of labels of a record
+	LabelBytes int // maximum length of a label's name or value, in bytes
+	Values     int // maximum number of JSON values and member names of a record
 	// Members is the secret of payload members of the ledger that receives the record. With
 	// nil, events have no digests of members.
 	Members *members.Secret

@@ -32,7 +32,7 @@ type Selection struct {
 	// Filter maps query parameters that select records to their values. Exactly one of Filter and
 	// Seqs is not nil.
 	Filter map[string]string
-	Seqs   []uint64 // in any order, each once
+	Seqs   []uint64 // event numbers, in any order, each once
 	DryRun bool
 	// AsOf is the tree size at which Filter selects. It is required if DryRun is false.
 	AsOf *uint64

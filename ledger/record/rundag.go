@@ -166,7 +166,7 @@ func (g *runDAG) decodeBase(o, arguments, dimensions strict.Object, claimed []no
 type baseClaim struct {
 	hash     []byte // nil if there is no claim
 	pointer  string // JSON pointer to hash in the request
-	checked  bool   // hash is the hash of a stage, and is checked as such
+	checked  bool   // hash is the hash of a stage, and the check of that stage covers it
 	repeated []byte // the dimension of the same name, unless hash comes from there
 }
 

@@ -36,14 +36,14 @@ type Op string
 // The possible values of Op.
 const (
 	Equal  Op = "equal"
-	Delete Op = "delete" // only a
-	Insert Op = "insert" // only b
+	Delete Op = "delete" // only a has the part
+	Insert Op = "insert" // only b has the part
 )
 
 // Edit is a part of a diff.
 type Edit struct {
 	Op   Op
-	Text []byte // from b if both texts have it
+	Text []byte // text of the part; taken from b if both texts have it
 }
 
 // Measure returns the length of a text.
@@ -188,7 +188,7 @@ func last(list []int) int {
 // diff is a diff under construction.
 type diff struct {
 	a, b     []byte
-	atA, atB int // edits is complete up to these bytes
+	atA, atB int // edits covers a and b up to these offsets, in bytes
 	edits    []Edit
 }
 

@@ -223,7 +223,7 @@ func TestRealInput(t *testing.T) {
 	}
 	for _, c := range []struct {
 		a, b               string
-		length, similarity float64 // medians
+		length, similarity float64 // expected medians
 	}{
 		{"claude-2", "claude-2.1", 0.01, 0.34},
 		{"gpt4_1106_preview", "gpt4_1106_preview_verbose", 0.17, 0.35},

@@ -9,7 +9,7 @@ import (
 // token is a word or a mark of a text, by its position in bytes.
 type token struct {
 	start, end int
-	begins     bool // a word of Length begins here
+	begins     bool // a word, as Length counts words, begins here
 }
 
 // tokens yields the words and marks of a text (spec: Figures of texts). A word is a maximal
@@ -62,7 +62,7 @@ const (
 	mark
 	apostrophe
 	inWord
-	alone // a word by itself
+	alone // each character is a word by itself
 )
 
 // withoutSpaces are scripts that do not put spaces between words.

@@ -88,7 +88,7 @@ func Needed(s Statistic, level float64, typical Input) int {
 type Null struct {
 	// Observed is the statistic of the data.
 	Observed float64
-	values   []float64 // ascending
+	values   []float64 // in ascending order
 	sampled  bool      // values come from random splits, not from all splits
 }
 

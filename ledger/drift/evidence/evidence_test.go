@@ -159,7 +159,7 @@ func TestSmallestAndNeeded(t *testing.T) {
 	require.Equal(t, 5, evidence.Needed(upward, 0.05, one))
 	repeated := evidence.NewExcess([]evidence.Input{two, two}, func(_, _, _ int) float64 { return 1 })
 	require.InDelta(t, 1.0/9, evidence.Smallest(repeated), 1e-12)
-	require.Equal(t, 3, evidence.Needed(repeated, 0.05, two)) // 1/27
+	require.Equal(t, 3, evidence.Needed(repeated, 0.05, two)) // the smallest p-value is 1/27
 	require.Equal(t, 6, evidence.Needed(evidence.NewDifference(nil, nil, false), 0.05, one))
 }
 

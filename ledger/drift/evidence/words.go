@@ -31,8 +31,8 @@ func NewWords(inputs []Input, sets [][][]int, count int) *Words {
 	w := &Words{inputs: inputs, runs: make([][][]int, len(inputs))}
 	occurs := make([]int, count)       // in the current input: number of runs that have the word
 	minority := make([]int, count)     // number of runs that differ from most runs of their input in the word
-	variance := make([]float64, count) // of the sum over the inputs
-	var shares [2][]float64            // sums over the inputs, by set
+	variance := make([]float64, count) // variance of the sum over the inputs
+	var shares [2][]float64            // for each set, the sums over the inputs
 	shares[0], shares[1] = make([]float64, count), make([]float64, count)
 	tally := func(i int) {
 		for _, set := range sets[i] {

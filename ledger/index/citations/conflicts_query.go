@@ -19,7 +19,7 @@ type Conflict struct {
 	ChunkHash string
 	// Sources are the first maxSources sources, oldest first.
 	Sources []ChunkSource
-	Count   uint64 // number of all sources
+	Count   uint64 // total number of sources
 }
 
 // ChunkSource is a source under which a chunk is cited.

@@ -116,7 +116,7 @@ type newSources struct {
 	fold      *deriver
 	seq       uint64
 	chunks    map[rowstore.Identity]*newChunk
-	order     []rowstore.Identity // order of the chunks
+	order     []rowstore.Identity // the chunks in the order of the set
 	conflicts uint32
 }
 

@@ -18,7 +18,7 @@ import (
 // Set is a citation set, or those of its citations that a query selects.
 type Set struct {
 	Seq       uint64
-	Time      time.Time // time of its event
+	Time      time.Time // time of the set's event
 	RunID     *string
 	Subject   string
 	Citations []Citation
@@ -27,8 +27,8 @@ type Set struct {
 // Citation is one citation of a set (spec: Citation set).
 type Citation struct {
 	ChunkHash, SourceID string
-	Section             *string // nil for null
-	Weight              string  // JSON number
+	Section             *string // nil if null
+	Weight              string  // a JSON number
 }
 
 // Get returns the citation set at seq. It returns storage.ErrNotFound if the event is of
@@ -98,7 +98,7 @@ type Drift struct {
 	Seq     uint64
 	Time    time.Time // time of the set's event
 	RunID   *string
-	Against uint64 // the previous set; 0 for the first one
+	Against uint64 // seq of the previous set; 0 for the first set
 	drift.ChunkChange
 }
 

@@ -13,7 +13,7 @@ import (
 type sourceState struct {
 	registered uint64 // 1 if registered
 	listed     uint64 // 1 if the registration lists the source's chunks
-	chunks     uint64 // number of chunks that it lists
+	chunks     uint64 // number of listed chunks
 	// list is the identity of the listed chunks, or zero if the registration has no list.
 	list rowstore.Identity
 }
@@ -49,8 +49,8 @@ func pairOf(source, chunk rowstore.Identity) pair {
 // citedChunks.
 type citedState struct {
 	fresh uint64 // 1 if a set has cited the chunk since it was last superseded
-	from  uint64 // sets from this event on are not superseded; 0 if no set ever was
-	chunk []byte // chunk_hash
+	from  uint64 // sets before this event are superseded; 0 if none ever was
+	chunk []byte // chunk_hash of the chunk
 }
 
 func (s *citedState) append(dst []byte) []byte {

@@ -34,7 +34,7 @@ func (f *deriver) sourceChanged(e *event.Event) error {
 			f.Rows.Put(sourceList, listRow, e.Seq, change.ID)
 		}
 	case !known:
-		return nil // nothing to revoke
+		return nil // the source is not registered, so there is nothing to revoke
 	}
 	f.value = state.append(f.value[:0])
 	f.Rows.Put(sourceStates, source[:], e.Seq, f.value)

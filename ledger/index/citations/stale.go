@@ -120,7 +120,7 @@ func placeOf(c *event.Citation, subject []byte) rowstore.Identity {
 // updatePlaces writes the chunks at the places of a set, and supersedes those that are no
 // longer there.
 func (s *superseding) updatePlaces(set *event.CitationSet) {
-	var places []rowstore.Identity // in the order of the set
+	var places []rowstore.Identity // places in the order of the set
 	sources := make(map[rowstore.Identity]rowstore.Identity)
 	cited := make(map[rowstore.Identity][]rowstore.Identity)
 	for i := range set.Citations {

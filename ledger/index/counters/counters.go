@@ -13,7 +13,7 @@ import (
 type Counters struct {
 	Readings
 	places map[Series]int
-	own    []counter // by position in series
+	own    []counter // indexed like series
 	// changed lists the positions of the counters that the batch has changed.
 	changed []int
 	pending pending // events that are not yet counted
@@ -22,7 +22,7 @@ type Counters struct {
 
 // counter is the stored name of a counter, and whether the batch has changed it.
 type counter struct {
-	name    []byte // in the form that appendName writes
+	name    []byte // as encoded by appendName
 	changed bool
 }
 

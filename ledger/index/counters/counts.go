@@ -132,8 +132,8 @@ func SeriesOf(m Metric, labels ...string) Series {
 type pending struct {
 	kind   record.Kind
 	checks []byte
-	places []int  // positions of the counters
-	events uint64 // number of events to be counted
+	places []int  // positions of the counters to increment
+	events uint64 // number of events not yet counted
 }
 
 // CountEvent counts an event by its kind and checks. The counters can lack the event until

@@ -8,10 +8,10 @@ import (
 // Tally holds some of a ledger's counters as of a size.
 type Tally struct {
 	Size       uint64            // number of events covered
-	Records    map[string]uint64 // by kind
-	Refusals   map[string]uint64 // by reason
-	Incomplete map[string]uint64 // incomplete IPC records, by the part that they lack
-	Checks     []CheckCount      // by kind, field and result, sorted
+	Records    map[string]uint64 // number of records by kind
+	Refusals   map[string]uint64 // number of refusals by reason
+	Incomplete map[string]uint64 // number of incomplete IPC records, by missing part
+	Checks     []CheckCount      // sorted by kind, field, and result
 }
 
 // CheckCount is the number of checks of one field that had one result.

@@ -15,7 +15,7 @@ const maxTotals = 256
 type Cache struct {
 	mu   sync.Mutex // guards the fields below; held briefly
 	kept map[totalsKey]Totals
-	keys []totalsKey // keys of kept, the oldest first
+	keys []totalsKey // keys of the cached totals, oldest first
 }
 
 type totalsKey struct {

@@ -69,7 +69,7 @@ func (f *deriver) isKnown(id rowstore.Identity) bool {
 
 // addCondition adds the first run of a combination to the list of a value.
 func (f *deriver) addCondition(d rowstore.Dimension, id rowstore.Identity, seq uint64) {
-	if filter := f.groups.Filter(); !filter.MayContain(id) { // most seeds are new
+	if filter := f.groups.Filter(); !filter.MayContain(id) { // the filter saves lookups, because most seeds are new
 		filter.Add(id)
 		f.Rows.Start(d, id[:], seq, nil)
 		return

@@ -173,8 +173,8 @@ func (e *walk) appendPair(ctx context.Context, rows []Pair, one paired) ([]Pair,
 
 // position is a position of a walk.
 type position struct {
-	next [2]uint64 // the next combination of each list; 0 at its end
-	turn int       // the list whose turn it is
+	next [2]uint64 // the next combination of each list; 0 at the end of the list
+	turn int       // number of the list that comes next
 	// runs are the seqs at which the walk continues in the combinations with A and B of a pair;
 	// 0 at their beginning.
 	runs [2]uint64

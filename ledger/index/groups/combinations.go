@@ -55,7 +55,7 @@ func (r *run) combine(f *Deriver, seq uint64, of *preparedRun) {
 		case id == (rowstore.Identity{}):
 			r.first[by] = false
 		case By(by) == ByMembers:
-			r.first[by] = r.first[ByInput] || !isKnown(f, id) // members determine the input
+			r.first[by] = r.first[ByInput] || !isKnown(f, id) // a new input means new members
 			addTo(f, id, seq, r.first[by])
 		default:
 			r.first[by] = addFiltered(f, id, seq)
@@ -78,7 +78,7 @@ func isKnown(f *Deriver, id rowstore.Identity) bool {
 // addFiltered adds a run to a combination, and adds the combination to the filter if this is
 // its first run. It returns whether this is the first run.
 func addFiltered(f *Deriver, id rowstore.Identity, seq uint64) (first bool) {
-	first = !f.Filter().MayContain(id) || !isKnown(f, id) // most seeds are new
+	first = !f.Filter().MayContain(id) || !isKnown(f, id) // the filter saves lookups, because most seeds are new
 	if first {
 		f.Filter().Add(id)
 	}

@@ -78,7 +78,7 @@ func (f *Deriver) Prepare(e *index.Event) {
 		p.combinations[by] = Combination(&e.IPC, by)
 	}
 	p.labels = p.labels[:0]
-	for one := range index.Prepared[records.Values](e).Grouped() { // records.Deriver has prepared them
+	for one := range index.Prepared[records.Values](e).Grouped() { // prepared by records.Deriver
 		if one.IsLabel() {
 			p.labels = append(p.labels, labelled{one.ID, LabelCombination(p.combinations[ByInputHash], one.ID)})
 		}
@@ -226,7 +226,7 @@ func (f *Deriver) join(g *Version, p records.Posting, r *run) {
 			g.flags |= isMarked
 		}
 	default:
-		g.markCondition(slices.Contains(r.firstWith, p.ID)) // never for an ipc_id
+		g.markCondition(slices.Contains(r.firstWith, p.ID)) // false for the group of an ipc_id
 	}
 	dead := g.HasDeadRuns()
 	g.Live.add(g.seq, r.output, same.live)

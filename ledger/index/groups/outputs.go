@@ -71,7 +71,7 @@ func (f *Deriver) joinOutput(g *Version, p records.Posting, r *run) outputCount 
 // key returns the key under which the filter contains the row.
 func (row outputRow) key() (key rowstore.Identity) {
 	copy(key[:], row[:])
-	mixed := binary.BigEndian.Uint64(row[len(key):]) * 0x9e3779b97f4a7c15 // an odd constant with well-mixed bits
+	mixed := binary.BigEndian.Uint64(row[len(key):]) * 0x9e3779b97f4a7c15 // multiplying by an odd constant mixes the bits
 	low, high := key[8:], key[:8]
 	binary.BigEndian.PutUint64(high, binary.BigEndian.Uint64(high)^mixed)
 	binary.BigEndian.PutUint64(low, binary.BigEndian.Uint64(low)^bits.ReverseBytes64(mixed))

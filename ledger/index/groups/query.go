@@ -19,7 +19,7 @@ type Group struct {
 	Outputs uint64 // number of distinct outputs
 	// Commonest is the number of runs with the commonest output.
 	Commonest   uint64
-	Flips       uint64  // runs whose output differs from that of the previous run
+	Flips       uint64  // number of runs whose output differs from that of the previous run
 	Entropy     float64 // entropy of the outputs, in bits
 	First, Last Moment  // the first and the last run
 }
@@ -142,7 +142,7 @@ func ValueOf(ctx context.Context, v *index.View, seq uint64, by string) (string,
 	if label, ok := strings.CutPrefix(by, records.LabelPrefix); ok {
 		return labelOf(ctx, v, seq, label)
 	}
-	r, err := records.ReadIPCRecordOnce(ctx, v, seq) // few groups share their last run
+	r, err := records.ReadIPCRecordOnce(ctx, v, seq) // read once, because few groups share their last run
 	switch by {
 	case records.IPCID:
 		return string(r.IPCID), err

@@ -6,10 +6,10 @@ import "math"
 type Tally struct {
 	Runs      uint64
 	outputs   uint64 // number of distinct outputs
-	commonest uint64 // runs with the commonest output
-	tied      uint64 // outputs with as many runs as the commonest; 0 if unknown
-	flips     uint64 // runs whose output differs from that of the previous run
-	spread    uint64 // sum of weight(runs) over the outputs
+	commonest uint64 // number of runs with the commonest output
+	tied      uint64 // number of outputs that share the largest number of runs; 0 if unknown
+	flips     uint64 // number of runs whose output differs from that of the previous run
+	spread    uint64 // sum of weight(n) over the outputs, where n is the output's number of runs
 	// first and Last are the seqs of the first and the last run. Output is the output of the
 	// last run. They are 0 if there are no runs.
 	first, Last, Output uint64

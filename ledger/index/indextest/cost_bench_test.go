@@ -50,8 +50,8 @@ func cpuTime(t tester) float64 {
 // indexCost sums the costs of several indexes.
 type indexCost struct {
 	events                         int
-	cpu                            float64 // microseconds
-	flushed, compacted, left, keys uint64  // bytes, and keys
+	cpu                            float64 // in microseconds
+	flushed, compacted, left, keys uint64  // the first three in bytes, keys as a count
 }
 
 // add adds the cost of an index that is about to be closed. It first waits until the

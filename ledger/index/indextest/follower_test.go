@@ -96,7 +96,7 @@ func TestUnreadableEvent(t *testing.T) {
 	log.append(plains(t, 0, 12)...)
 	link := func(body string) []byte { return append(log.hashes[6][:], body...) }
 	cases := map[string]struct {
-		entry []byte // nil: the entry is missing
+		entry []byte // nil means that the entry is missing
 		why   string
 	}{
 		"missing":       {nil, "missing"},

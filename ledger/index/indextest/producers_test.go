@@ -28,7 +28,7 @@ func produced(id string, number uint64) string {
 type delivery struct {
 	producers.Producer
 	gaps       []producers.Gap
-	duplicates []producers.Duplicate // newest first
+	duplicates []producers.Duplicate // duplicates, newest first
 }
 
 // delivered returns what the index knows about a producer, from all pages.

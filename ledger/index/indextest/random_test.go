@@ -67,7 +67,7 @@ func drawAnyDAG(t *rapid.T) string {
 	stages := fmt.Sprintf(`"dag":{"root":%q,"nodes":[%s]}`, drawDigest(t, "root"), strings.Join(nodes, ","))
 	run := few(t, "run", stages, stages, drawRunInputs(t), `"reject_inputs":{"preflight_hash":"`+zeros+`","rejection_reason":"so"}`)
 	question := fmt.Sprintf(`"question":%q,`, few(t, "question", "why?", "how?"))
-	if run == stages { // inputs need it
+	if run == stages { // only inputs need a question
 		question = few(t, "has question", "", question, question)
 	}
 	return "{" + drawCommon(t) + question + optional(t, "cache_dimensions", dimensions) +

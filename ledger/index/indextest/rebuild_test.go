@@ -39,7 +39,7 @@ func TestDamagedIndexIsRebuilt(t *testing.T) {
 	beside.catchUp(other)
 	v, err := other.Latest()
 	require.NoError(t, err)
-	f.Close() // it has cached some rows
+	f.Close() // closed because it has cached some rows
 	garble(t, s)
 	f = follow(t, s, log)
 	log.append(plains(t, 50, 60)...)

@@ -215,7 +215,7 @@ func TestRefoldUpToASize(t *testing.T) {
 	require.ErrorContains(t, err, "the log ends before the requested size")
 	require.Nil(t, f)
 	log.catchUp(follow(t, s, log))
-	requireSame(t, log.refold(), dump(t, s)) // from the beginning
+	requireSame(t, log.refold(), dump(t, s)) // compares with a fold from the beginning
 	_, err = s.Refold(t.Context(), log.name, log.store, 100, func(uint64) {})
 	require.ErrorContains(t, err, "already followed")
 	require.NoError(t, s.Close())

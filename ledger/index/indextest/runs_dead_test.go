@@ -162,7 +162,7 @@ func TestCostOfDeadRunsIsBounded(t *testing.T) {
 // Neighbours are found even if many versions between them were not written by runs.
 func TestNeighboursBeyondOtherRecords(t *testing.T) {
 	bodies := []string{runBody(t, "m", "yes", ""), runBody(t, "m", "no", "")}           // events 1, 2
-	incomplete := `{"payload":{"q":"why?"},"model":"m","temperature":0,"max_tokens":9}` // not a run
+	incomplete := `{"payload":{"q":"why?"},"model":"m","temperature":0,"max_tokens":9}` // an IPC record that is not a run
 	for range 1000 {
 		bodies = append(bodies, posted(t, record.IPCRecord, incomplete))
 	}

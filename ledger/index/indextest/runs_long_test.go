@@ -196,7 +196,7 @@ func (q longQuery) compare(t *testing.T, sides []longSide) {
 	t.Helper()
 	const rounds, questions = 5, 1000
 	random := rand.New(rand.NewPCG(7, 7))
-	most := 0.0 // keys per row
+	most := 0.0 // largest number of keys per row
 	var middle, slow [][]time.Duration
 	for range rounds {
 		took := make([][]time.Duration, len(sides))

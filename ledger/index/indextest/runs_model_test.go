@@ -385,7 +385,7 @@ func TestEffectsEqualModel(t *testing.T) {
 			}
 			values := rapid.Permutation(u.naive.valuesOf(name)).Draw(t, "values")
 			for i := range values[:2] {
-				if variable[0] == '/' && !members.IsDigest([]byte(values[i])) { // such as "none"
+				if variable[0] == '/' && !members.IsDigest([]byte(values[i])) { // for example, "none" is not a digest
 					values[i] = fmt.Sprintf("%032x", i)
 				}
 			}

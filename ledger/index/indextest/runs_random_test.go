@@ -129,7 +129,7 @@ type naiveSet struct {
 
 type naiveGeneration struct {
 	seq    uint64
-	run    string // run_id; empty if it has none
+	run    string // run_id; empty if the record has none
 	time   time.Time
 	hashes map[string]string // hashes that are not null
 	labels map[string]string

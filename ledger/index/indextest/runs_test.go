@@ -76,7 +76,7 @@ func TestARunBecomesLiveAgain(t *testing.T) {
 		stateOf(15, "live"),            // event 16
 		stateOf(15, "unheard"),         // event 17
 	)
-	for size, want := range map[uint64][]uint64{ // runs, outputs, commonest, flips, first, last
+	for size, want := range map[uint64][]uint64{ // want has runs, outputs, commonest, flips, first, and last
 		4:  {3, 2, 2, 2, 1, 3},
 		5:  {2, 1, 2, 0, 1, 3},
 		6:  {2, 1, 2, 0, 1, 3},

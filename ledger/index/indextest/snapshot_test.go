@@ -411,7 +411,7 @@ func TestNoSnapshotInTheMiddleOfAnEvent(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for range 2 { // the events before it, and its first part
+	for range 2 { // folds the events before it, and its first part
 		_, err := f.FoldBatch(t.Context())
 		require.NoError(t, err)
 	}

@@ -30,7 +30,7 @@ func TestStates(t *testing.T) {
 		posted(t, record.RunDAG, smallDAG),
 		stateChange(t, 1, record.Failed),
 		stateChange(t, 2, record.Quarantined),
-		stateChange(t, 1, record.Failed), // repeated
+		stateChange(t, 1, record.Failed), // repeats the previous change
 		stateChange(t, 1, record.Live),
 		stateChange(t, 1, record.Failed),
 	)
@@ -71,9 +71,9 @@ func TestInvalidStateChangesAreIgnored(t *testing.T) {
 	log.append(
 		plain(t, 0),
 		posted(t, record.PathFingerprint, `{"project":"p","route":["a"]}`),
-		stateChange(t, 1, record.Failed), // a kind without states
-		stateChange(t, 3, record.Failed), // itself
-		stateChange(t, 9, record.Failed), // an event that does not exist
+		stateChange(t, 1, record.Failed), // the target's kind has no state
+		stateChange(t, 3, record.Failed), // the target is the event itself
+		stateChange(t, 9, record.Failed), // the target does not exist
 		foreign("record_state_changed", `{}`, `{"record_seq":0,"state":"mellow"}`),
 		foreign("record_state_changed", `{}`, `{}`),
 	)

@@ -81,7 +81,7 @@ func TestUnavailableLog(t *testing.T) {
 	log.check(f)
 	require.Zero(t, s.Rebuilds())
 
-	away.away.Store(true) // before the start
+	away.away.Store(true) // the log is unavailable before the follower starts
 	f.Close()
 	f, err = s.Follow(log.name, away)
 	require.NoError(t, err)

@@ -11,11 +11,11 @@ import (
 
 // Project is a project that has paths.
 type Project struct {
-	Seq        uint64 // seq of its first record
+	Seq        uint64 // seq of the first record
 	Name       string
 	Paths      uint64
-	Builds     uint64 // distinct builds; records can have none
-	Collisions uint64 // paths whose path_id another path already had
+	Builds     uint64 // number of builds; a record need not have one
+	Collisions uint64 // number of paths whose path_id another path already had
 }
 
 // Projects returns the projects of the ledger in the order of their first records, newest first.
@@ -39,7 +39,7 @@ func Projects(v *index.View, page index.Page) ([]Project, []byte, error) {
 
 // Collision is a path whose path_id another path already had (spec: Path categories).
 type Collision struct {
-	Seq    uint64 // seq of its first record
+	Seq    uint64 // seq of the first record
 	PathID string // the longer path_id that the path got instead
 	Route  []string
 	Held   string // the path_id of eight digits that was taken
@@ -77,19 +77,19 @@ func Collisions(ctx context.Context, v *index.View, project string, page index.P
 
 // Build is a build of a project.
 type Build struct {
-	Seq          uint64    // seq of its first record
+	Seq          uint64    // seq of the first record
 	Time         time.Time // time of that record's event
 	Name         string
 	Branch, Base *string // nil if the build has none
-	HashVersion  string  // hash_version of its first record
+	HashVersion  string  // hash_version of the first record
 	// UnknownBase is the base that its first record names, if the project did not have that
 	// base.
 	UnknownBase *string
 	// Numbers of records of the build by category.
 	New, Modified, Unchanged, Incomparable uint64
-	OtherBases                             uint64 // records that name a base or branch other than the build's
-	Paths                                  uint64 // distinct ones
-	Gone                                   uint64 // paths of its base that the build lacks
+	OtherBases                             uint64 // number of records that name a base or branch other than the build's
+	Paths                                  uint64 // number of distinct paths
+	Gone                                   uint64 // number of paths of the base that the build lacks
 }
 
 // Builds returns the builds of a project by their first record, oldest first. It returns

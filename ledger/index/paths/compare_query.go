@@ -26,7 +26,7 @@ type Difference struct {
 // Rename is a path with another route but the same content.
 type Rename struct {
 	PathID string
-	Seq    uint64 // seq of its record
+	Seq    uint64 // seq of the path's record
 	Route  []string
 }
 

@@ -23,7 +23,7 @@ type Path struct {
 	// An empty fingerprint means null.
 	ContentFingerprint, RawContentFingerprint string
 	HashVersion                               string  // hash_version of the fingerprints
-	Build                                     *string // nil for null
+	Build                                     *string // nil if null
 }
 
 // Change has the facts that follow from a record of a path and the events before it.

@@ -99,7 +99,7 @@ func decodePathState(value []byte) (pathState, error) {
 
 // line is a build's place among the builds. It is the value of lines.
 type line struct {
-	base uint64 // number of its base; 0 if it has none or the project did not have it
+	base uint64 // number of the base; 0 if there is none or the project did not have it
 	// skip is an ancestor of the build, or 0. With the skips, any build in a line of n builds
 	// is reached in O(log n) steps.
 	depth, skip            uint64 // depth is the length of the line, from 1
@@ -148,7 +148,7 @@ func decodeValidation(value []byte) (validation, error) {
 // projectPaths.
 type projectState struct {
 	path              rowstore.Identity // the new path
-	paths, collisions uint64            // counts so far
+	paths, collisions uint64            // numbers of paths and collisions so far
 }
 
 func (s *projectState) append(dst []byte) []byte {
@@ -170,7 +170,7 @@ type buildState struct {
 	categories [4]uint64 // numbers of records, in the order of Categories
 	otherBases uint64    // number of records that name a base or branch other than the build's
 	paths      uint64    // number of distinct paths
-	kept       uint64    // number of these paths that its base has too
+	kept       uint64    // number of paths that the base has too
 	// addsPath is true if this version was written by the first record of path in the build.
 	addsPath bool
 	path     rowstore.Identity

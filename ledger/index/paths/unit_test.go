@@ -71,7 +71,7 @@ func TestPathRowsRoundTrip(t *testing.T) {
 func TestLongPathIDs(t *testing.T) {
 	route := []byte("Start → Day 18555")
 	held := make(map[string]bool)
-	const digits = "d2f2e118c8482b41d7f2bf859348ffd6" // the MD5
+	const digits = "d2f2e118c8482b41d7f2bf859348ffd6" // MD5 of the route
 	for length := 8; length <= 96; length += 8 {
 		id := string(assignPathID(route, func(id []byte) bool { return held[string(id)] }))
 		require.Len(t, id, length)

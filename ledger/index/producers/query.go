@@ -16,8 +16,8 @@ type Producer struct {
 	Records    uint64
 	CompleteTo uint64 // no number up to this one is missing
 	Highest    uint64 // the highest number; 0 if none from 1 on was delivered
-	Missing    uint64 // numbers below the highest that were not delivered
-	Duplicates uint64 // records that repeat a number
+	Missing    uint64 // count of numbers below the highest that were not delivered
+	Duplicates uint64 // number of records that repeat a number
 }
 
 // Gap is a range of numbers that a producer has not delivered. Both ends are included.

@@ -125,7 +125,7 @@ func seekNumber(n uint64, missing bool, read func(level byte, n uint64) (block, 
 			break
 		}
 		if n = n>>blockBits + 1; level == topLevel || n>>(64-blockBits*(int(level)+1)) > 0 {
-			return 0, false, nil // beyond the largest number
+			return 0, false, nil // the next number would be beyond the largest one
 		}
 	}
 	for ; level > 0; level-- {
@@ -146,7 +146,7 @@ type producerState struct {
 	next      uint64 // the lowest number from 1 on that is not delivered
 	highest   uint64 // the highest number; 0 if there is none
 	delivered uint64 // number of distinct numbers from 1 on
-	repeats   uint64 // records that repeat a number
+	repeats   uint64 // number of records that repeat a number
 	zero      uint64 // 1 if number 0 was delivered
 }
 

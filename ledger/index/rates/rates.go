@@ -105,8 +105,8 @@ type Rate struct {
 	Since, Until time.Time
 	// From is the first event of the period, and Below the event after the last one.
 	From, Below uint64
-	Mismatches  uint64 // records with a wrong claim
-	NoOutput    uint64 // IPC records that are not runs
+	Mismatches  uint64 // number of records with a wrong claim
+	NoOutput    uint64 // number of IPC records that are not runs
 	Drift       map[drift.Cause]uint64
 }
 

@@ -21,7 +21,7 @@ func (r *IPCRecord) texts() [15]*[]byte {
 // A text is encoded as its length plus plainText, followed by its bytes, unless one of the
 // other constants applies.
 const (
-	noText     = iota // nil
+	noText     = iota // the text is nil
 	digestText        // a digest in hexadecimal, followed by its bytes
 	plainText
 )

@@ -71,7 +71,7 @@ func (f *Deriver) Prepare(e *index.Event) {
 		v.collect(&f.identities, &e.Event)
 		v.AddRecurring(projectName, e.Path.Project)
 		v.AddRecurring(buildName, e.Path.Build)
-	default: // not a record
+	default: // the event is not a record
 		return
 	}
 	v.addProducer(&e.Event)

@@ -16,8 +16,8 @@ import (
 // IPCRecord holds the contents of an IPC record's event. The caller owns it.
 type IPCRecord struct {
 	Seq   uint64
-	Time  time.Time // when it was recorded
-	RunID []byte    // nil if it has none
+	Time  time.Time // time at which it was recorded
+	RunID []byte    // nil if the record has none
 	event.IPC
 	schema []byte
 }
@@ -64,7 +64,7 @@ func ReadIPCRecordOnce(ctx context.Context, v *index.View, seq uint64) (IPCRecor
 		return IPCRecord{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
 	}
 	if r, _, found := cachedRecord(v, seq); found {
-		return r, ctx.Err() // what a read of the log would return
+		return r, ctx.Err() // like a read of the log
 	}
 	entry, e, err := v.Entry(ctx, seq)
 	if err != nil {

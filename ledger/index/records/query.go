@@ -52,7 +52,7 @@ func (q *Filter) valueIDs() []rowstore.Identity {
 type Record struct {
 	Seq       uint64
 	Kind      record.Kind
-	Time      time.Time // when it was recorded
+	Time      time.Time // time at which it was recorded
 	EventHash storage.Hash
 	State     record.State // empty if the kind has no state
 	RunID     *string

@@ -90,7 +90,7 @@ func (f *Deriver) target(ctx context.Context, seq, named uint64) (*event.Event, 
 	if err != nil {
 		return nil, fmt.Errorf("reading event %d: %w", named, err)
 	}
-	var decoder event.Decoder // the fold's decoder still holds the change
+	var decoder event.Decoder // the fold's decoder is in use for the change
 	target, err := decoder.Decode(entry)
 	if err != nil {
 		return nil, fmt.Errorf("reading event %d: %w", named, err)

@@ -18,7 +18,7 @@ type Batch struct {
 	spare []write // scratch for sort
 	bytes []byte  // keys and values
 
-	engine *engine.DB // Commit writes to it
+	engine *engine.DB // the engine to which Commit writes
 }
 
 type write struct {
@@ -26,7 +26,7 @@ type write struct {
 	// sort compares the rest of equal keys, further on.
 	order      uint64
 	at         uint32 // offset of the key; the value follows it
-	key, value uint32 // lengths
+	key, value uint32 // lengths in bytes
 	kind       writeKind
 }
 

@@ -61,7 +61,7 @@ type generation struct {
 	blocks  [][]byte // names and version runs
 	filled  int      // number of blocks in use
 	at      int      // bytes used in the last of these blocks
-	used    int      // bytes in total, including heads
+	used    int      // total number of bytes, including heads
 }
 
 // place is the position of a row in entries. It is valid until the next rotation; 0 means

@@ -122,7 +122,7 @@ func TestRowCacheIsBounded(t *testing.T) {
 		keep(fmt.Sprintf("row %d", n), n, value)
 		require.LessOrEqual(t, cache.current.used, limit/2+1000*len(value)+1000)
 	}
-	for range 3 { // no more large values
+	for range 3 { // rotates without further large values
 		for n := 0; !cache.full(limit); n++ {
 			keep(fmt.Sprintf("row %d", n), n, value)
 		}

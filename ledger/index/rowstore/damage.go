@@ -72,7 +72,7 @@ func (s *Store) CountRunning(running int) {
 
 // ErrDamaged is wrapped by errors about stored rows that no fold of this build can have
 // written.
-var ErrDamaged = errors.New("index: damaged")
+var ErrDamaged = errors.New("index: the stored rows are damaged")
 
 // IsCorruption reports whether an error of the engine means that its files are damaged.
 func IsCorruption(err error) bool { return engine.IsCorruptionError(err) }

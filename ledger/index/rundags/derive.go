@@ -127,7 +127,7 @@ func (f *deriver) changeQuestion(ctx context.Context, seq uint64, question rowst
 	if latest == f.latestRun(question).seq {
 		return nil
 	}
-	next := latestRun{listed: true} // no live run-DAG
+	next := latestRun{listed: true} // means that there is no live run-DAG
 	if latest > 0 {
 		e, err := f.ReadEvent(ctx, latest)
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 
 // Failures is the number of run-DAGs with one outcome.
 type Failures struct {
-	FailureStage, AuditMode, Shape string // empty for null
+	FailureStage, AuditMode, Shape string // empty if null
 	Count                          uint64
 }
 

@@ -38,7 +38,7 @@ type group struct {
 type tally struct {
 	runs        uint64
 	answers     uint64 // number of distinct answers
-	first, last uint64 // seqs; 0 if there are no run-DAGs
+	first, last uint64 // seqs of the first and the last run-DAG; 0 if there are none
 }
 
 // verdict is the number of run-DAGs of a group that have one outcome.

@@ -20,7 +20,7 @@ import (
 // RunDAG holds the contents of a run-DAG's event. The caller owns it.
 type RunDAG struct {
 	Seq   uint64
-	Time  time.Time // when it was recorded
+	Time  time.Time // time at which it was recorded
 	RunID *string
 	event.DAG
 }

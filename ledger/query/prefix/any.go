@@ -62,7 +62,7 @@ func hashesOf(e *event.Event) (list []Named) {
 	}
 	add := func(name string, hash []byte) { list = append(list, Named{name, string(hash), e.Seq}) }
 	for name, hash := range e.Hashes() {
-		if string(name) != "seedless_input_hash" { // records are found by input instead
+		if string(name) != "seedless_input_hash" { // such records are found by input instead
 			add(string(name), hash)
 		}
 	}

@@ -61,7 +61,7 @@ type search struct {
 	text         []byte // how the digits appear in the text of an event
 	left         Bounds
 	decoder      event.Decoder
-	runs, all    map[string]bool // what was found
+	runs, all    map[string]bool // the hashes found so far
 }
 
 func (s *search) run(ctx context.Context) error {

@@ -28,9 +28,9 @@ import (
 // Bounds of a search.
 const (
 	maxHits     = 50
-	maxListed   = 200 // models, projects, sources, and producers that are compared with the text, each
-	maxNamed    = 250 // prompts, inputs, and questions whose first words are compared with the text, each
-	maxLabelled = 64  // names of labels whose values are compared with the text
+	maxListed   = 200 // number of models, of projects, of sources, and of producers that are compared with the text
+	maxNamed    = 250 // number of prompts, of inputs, and of questions whose first words are compared with the text
+	maxLabelled = 64  // number of label names whose values are compared with the text
 )
 
 // searchedLog bounds a log that is searched for the first digits of hashes.
@@ -54,7 +54,7 @@ type search struct {
 	hits     []Hit
 	complete bool
 	seen     map[[2]string]bool
-	err      error // the first error of the method named
+	err      error // the first error in named
 }
 
 // Find finds the possible meanings of a text: an event, a hash, a value of records, or the first words

@@ -10,7 +10,7 @@ package cpython
 
 import (
 	"bufio"
-	_ "embed" // the oracle
+	_ "embed" // embeds oracle.py
 	"encoding/json"
 	"fmt"
 	"io"

@@ -43,11 +43,11 @@ func Assigned(t testing.TB, oracle *Oracle) []rune {
 // pools are code points that have special rules.
 var pools = []string{
 	"abcXYZ019 .,;:?!'\"\\/<>&_-",
-	"\t\n\v\f\r\x1c\x1d\x1e\x1f \u0085\u00a0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000",                                         // spaces, line ends
+	"\t\n\v\f\r\x1c\x1d\x1e\x1f \u0085\u00a0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000",                                         // spaces and line ends
 	"\x00\x01\x08\x7f\u180e\u200b\u200c\u200d\u2060\ufeff\ufffd\uffff",                                                                // looks like a space or a line end, but is neither
 	"aσςΣAΑİIıßẞǅǄǆﬁ'.:·’\u00ad\u0301\u0345ªⅠⓐᶜʰ^`",                                                                                   // case
-	"eêệAÅΩ\u212a\u2126\u0300\u0301\u0302\u0304\u0308\u0323\u0327\u0328\u031b\u0338\u0340\u0341\u0344\u0345\u037e",                    // composition
-	"\u0958\u0915\u093c\u0f73\u0f71\u0f72\u0f80\u09c7\u09be\u2adc\u2add\u0338\U0001d15e\U0001d157\U0001d165\u034f\u05b0\u3099か\u302a", // exclusions, odd classes
+	"eêệAÅΩ\u212a\u2126\u0300\u0301\u0302\u0304\u0308\u0323\u0327\u0328\u031b\u0338\u0340\u0341\u0344\u0345\u037e",                    // code points that compose
+	"\u0958\u0915\u093c\u0f73\u0f71\u0f72\u0f80\u09c7\u09be\u2adc\u2add\u0338\U0001d15e\U0001d157\U0001d165\u034f\u05b0\u3099か\u302a", // composition exclusions and unusual combining classes
 	"\u1100\u1112\u1161\u1175\u11a7\u11a8\u11c2가각힣한",                                                                                  // Hangul
 	"？！。、…“”日本語🎵😀👩\u200d🚀\u20e3\ufe0f",
 }

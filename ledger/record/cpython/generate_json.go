@@ -166,7 +166,7 @@ func (g *Generator) halfway() string {
 	mantissa, exponent, _ := strings.Cut(text, "e")
 	mantissa = strings.TrimRight(mantissa, "0")
 	mantissa += g.oneOf("", "0", "0000001", strings.Repeat("0", g.IntN(900))+"1")
-	if g.IntN(4) == 0 { // just below
+	if g.IntN(4) == 0 { // makes it slightly smaller
 		last := len(mantissa) - 1
 		for mantissa[last] == '0' || mantissa[last] == '.' {
 			last--

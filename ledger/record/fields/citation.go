@@ -11,7 +11,7 @@ import (
 // Citation is one citation of a set. A nil Section is null.
 type Citation struct {
 	ChunkHash, SourceID, Section []byte
-	Weight                       []byte // canonical number
+	Weight                       []byte // a canonical number
 }
 
 // CitationSet holds the fields of a citation_set event (spec: Citation hashes).

@@ -30,8 +30,8 @@ type Common struct {
 // Content names a piece of content (spec: Content).
 type Content struct {
 	Name   string
-	Digest []byte // SHA-256 of its bytes, in hexadecimal digits
-	Size   uint64 // in bytes
+	Digest []byte // SHA-256 of the content's bytes, in hexadecimal digits
+	Size   uint64 // length of the content in bytes
 }
 
 func (c *Common) appendContents(w *pyjson.Builder) {
@@ -113,7 +113,7 @@ var emptyDigest = rules.AppendHex(nil, sha256.Sum256(nil))
 // missing number means that a record was never posted.
 type Producer struct {
 	ID  []byte // nil if the record names none
-	Seq []byte // decimal, 0 to 2^63-1
+	Seq []byte // a decimal number from 0 to 2^63-1
 }
 
 // IsProducerSeq reports whether a producer can give a record this decimal number.

@@ -18,7 +18,7 @@ type Fields interface {
 // Hashed is implemented by the fields of each kind with effective hashes (spec: Effective hashes).
 type Hashed interface {
 	Fields
-	AppendHashes(w *pyjson.Builder) // in the order of the event
+	AppendHashes(w *pyjson.Builder) // writes the hashes in the order of the event
 }
 
 // MaxEntry is the largest log entry in bytes (tlog-tiles): 32 bytes of chain

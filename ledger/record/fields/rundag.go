@@ -27,7 +27,7 @@ type Run struct {
 	// current generation (spec: Preflight payload).
 	PreflightGeneration                               []byte
 	AuditMode, VerifierMethod, LookupPath, AnswerMode []byte
-	Quotes, Verified, Sources                         []byte // decimal
+	Quotes, Verified, Sources                         []byte // decimal numbers
 	QuestionMode                                      []byte
 
 	// DocumentRoots and EvidenceIDs are distinct and sorted. A list is nil if it would have

@@ -33,7 +33,7 @@ func citations(v pyjson.Value, o Options) Entry {
 	for name, value := range v.Members() {
 		m := member{string(name.Text()), value}
 		switch m.name {
-		case "all_citations", "by_section": // read
+		case "all_citations", "by_section": // accounted for by read
 		case "subject", "run_id":
 			if !isID(value) {
 				d.keep(m)
@@ -58,7 +58,7 @@ func citations(v pyjson.Value, o Options) Entry {
 // citationSet collects the citations of a draft.
 type citationSet struct {
 	*draft
-	list    [][]byte       // in JSON
+	list    [][]byte       // each citation in JSON
 	sources []string       // sources of all citations so far
 	seen    map[string]int // number of occurrences of each citation in all_citations that have not yet been found in by_section
 }

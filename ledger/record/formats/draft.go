@@ -28,7 +28,7 @@ type draft struct {
 	kept     map[string]bool // names of the members in imported
 	usage    pyjson.Value
 	zoned    bool // a time without a zone got the zone of the options
-	noted    int  // bytes of the pointers in Members
+	noted    int  // total length of the pointers in Members, in bytes
 	tooMany  bool // there are more members than options.MaxMembers
 }
 

@@ -94,7 +94,7 @@ type Entry struct {
 	// Key is the idempotency key. It depends only on the format, the native value, the project, the
 	// subject, and the run, so that a second import has the same key.
 	Key string
-	// Change follows the record; it is nil if there is none.
+	// Change is the change that follows the record. It is nil if there is none.
 	Change  *Change
 	Members []Member
 }
@@ -104,7 +104,7 @@ type Change struct {
 	State  record.State // state of a run; empty for a validation
 	Path   string       // path id, for a validation
 	Reason string
-	Key    string // idempotency key
+	Key    string // idempotency key of the change
 	// OriginalActor and Timestamp say who made the change in the other system, and when. They
 	// are empty if that is not known.
 	OriginalActor, Timestamp string
@@ -233,7 +233,7 @@ func key(f Format, v pyjson.Value, skip map[string]bool, parts ...string) string
 // appendUnwrapped appends a value in a canonical form, in which an array or object replaces a text that
 // contains it as JSON.
 func appendUnwrapped(dst []byte, v pyjson.Value, depth int) []byte {
-	const deepest = 16 // levels of nesting, texts included
+	const deepest = 16 // levels of nesting, including JSON in texts
 	inner, ok := jsonOf(v)
 	if !ok || inner.Kind() < pyjson.Array || depth == deepest {
 		return v.AppendCanonical(dst, pyjson.Compact)

@@ -45,7 +45,7 @@ func TestTimes(t *testing.T) {
 	require.NoError(t, err)
 	for native, want := range map[string]string{
 		`"2025-11-12T18:53:35.403015"`:       "2025-11-12T18:53:35.403015-05:00 zoned",
-		`"2025-07-12 18:53:35"`:              "2025-07-12T18:53:35-04:00 zoned", // summer
+		`"2025-07-12 18:53:35"`:              "2025-07-12T18:53:35-04:00 zoned", // in summer, the zone has another offset
 		`"2025-11-12T18:53:35.403015+00:00"`: "2025-11-12T18:53:35.403015+00:00",
 		`"2025-11-12 18:53:35+01:00"`:        "2025-11-12T18:53:35+01:00",
 		`"2025-11-12T18:53:35Z"`:             "2025-11-12T18:53:35Z",
@@ -185,7 +185,7 @@ func TestArraysAndObjectsAsLabels(t *testing.T) {
 	const dag = `"dag":{"root":"r","nodes":[]},`
 	for native, want := range map[string]map[string]string{
 		`{` + dag + `"unverified_quotes":["q", "r"]}`:       {"unverified_quotes": `["q","r"]`},
-		`{` + dag + `"unverified_quotes":"[\"q\", \"r\"]"}`: {"unverified_quotes": `["q","r"]`}, // as a database stores it
+		`{` + dag + `"unverified_quotes":"[\"q\", \"r\"]"}`: {"unverified_quotes": `["q","r"]`}, // a list as a database stores it
 		`{` + dag + `"unverified_quotes":[]}`:               {"unverified_quotes": `[]`},
 		`{` + dag + `"unverified_quotes":["q","` + long + `",{"page":1,"at":null}]}`: {
 			"unverified_quotes/0": "q", "unverified_quotes/2": `{"at":null,"page":1}`},

@@ -271,7 +271,7 @@ func (p *providenceRow) only(f found, known []string) []byte {
 	}
 	w.Close()
 	if whole {
-		return f.value.Raw() // byte for byte
+		return f.value.Raw() // copied byte for byte
 	}
 	return w.B
 }
@@ -431,7 +431,7 @@ func (p *providenceRow) takeDAG() {
 	}
 	w.Close()
 	if exact && dag.Len() == members && (!preflight.given() || dag.Member("preflight_payload").Given()) {
-		w.B = dag.Raw() // byte for byte
+		w.B = dag.Raw() // copied byte for byte
 	}
 	p.raw("dag", w.B)
 }

@@ -52,7 +52,7 @@ func parseTime(v pyjson.Value, zone *time.Location) (text string, zoned, ok bool
 // unixTime returns a number of seconds since 1970 as RFC 3339, to the microsecond.
 func unixTime(v pyjson.Value) (string, bool) {
 	seconds, ok := v.Float()
-	if !ok || seconds < 0 || seconds >= 253402300800 { // the year 10000
+	if !ok || seconds < 0 || seconds >= 253402300800 { // not in the years 1970 to 9999
 		return "", false
 	}
 	whole := math.Floor(seconds)

@@ -148,7 +148,7 @@ func Name(pointer []byte) (name []byte, ok bool) {
 
 // Builder computes the digests of one payload's members.
 type Builder struct {
-	Secret  *Secret // nil: no digests
+	Secret  *Secret // nil means no digests
 	Text    []byte  // memory for the digests, empty at first
 	count   int
 	escaped bool // a pointer contains escapes, so the pointers may be out of order

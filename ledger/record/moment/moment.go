@@ -33,7 +33,7 @@ func Parse(text []byte) (time.Time, bool) {
 			return time.Time{}, false
 		}
 		padded := (string(rest[1:digits]) + "000000000")[:9]
-		nanoseconds, _ = strconv.Atoi(padded) // nine digits
+		nanoseconds, _ = strconv.Atoi(padded) // padded has nine digits
 		rest = rest[digits:]
 	}
 	offset, ok := parseOffset(rest)

@@ -22,7 +22,7 @@ type Document struct {
 
 // node is one value or member name.
 type node struct {
-	start, end uint32 // its bytes in Document.src
+	start, end uint32 // the node's bytes in Document.src
 	// For a container, link is the index of the node after its last descendant, or 0 while it
 	// is open. For an escaped string, link is where its text begins in Document.text.
 	link uint32

@@ -26,7 +26,7 @@ func AppendFloat(dst []byte, f float64) []byte {
 // parseFloat returns the double nearest to a JSON number, or false if that double is infinite.
 // Numbers that are too small become zero.
 func parseFloat(number []byte) (float64, bool) {
-	const short = 32 // bytes; longer numbers are rare
+	const short = 32 // length in bytes; longer numbers are rare
 	if len(number) > short {
 		var buffer [maxDigits + 32]byte
 		number = normalise(buffer[:0], number)

@@ -38,7 +38,7 @@ type token struct {
 	negative bool
 	integer  int    // digits before the point
 	fraction int    // digits after the point
-	mantissa uint64 // these digits as one number, modulo 2^64
+	mantissa uint64 // all digits as one number, modulo 2^64
 	exponent bool   // there is an exponent part
 }
 
@@ -90,11 +90,11 @@ func scanExponent(src []byte, pos int) (int, bool) {
 // those.
 func (t *token) shortest() bool {
 	if t.exponent || t.integer+t.fraction > 19 {
-		return false // no positional form, or a mantissa that may have wrapped
+		return false // the token has no positional form, or its mantissa may have wrapped
 	}
 	const exact = 1e15 // below this, any two different decimals parse as different doubles
 	if t.mantissa%10 == 0 {
-		return t.fraction == 1 && t.mantissa < exact // "0.0", "120.0"; not "1.10"
+		return t.fraction == 1 && t.mantissa < exact // accepts "0.0" and "120.0", but not "1.10"
 	}
 	if t.fraction > 4 && t.mantissa < powersOfTen[t.fraction-4] {
 		return false // below 1e-4, where repr uses an exponent
@@ -121,7 +121,7 @@ func nearest(m uint64, k int) bool {
 	}
 	quotient, rest := bits.Div64(high, low, divisor) // at least 2^63
 
-	const dropped = 1 << 11 // from 64 bits to 53
+	const dropped = 1 << 11 // weight of the bits that rounding from 64 to 53 bits drops
 	// Both are in units of the quotient's last bit.
 	rounding := float64(int64(dropped/2) - int64((quotient+dropped/2)%dropped))
 	offset := rounding - float64(rest)/float64(divisor)

@@ -48,7 +48,7 @@ const (
 type SyntaxError struct {
 	Offset  int    // position of the error in the source, in bytes
 	Pointer string // JSON pointer of the refused value; "" for the document, or if the source is not JSON at all
-	Msg     string // phrase in lower case
+	Msg     string // a phrase in lower case
 }
 
 // Empty reports whether the source has no bytes.

@@ -61,8 +61,8 @@ func TestCodePointsAgainstCPython(t *testing.T) {
 		var runes []rune
 		for _, c := range chunk {
 			for _, piece := range [][]rune{
-				{c}, {'A', 'Σ', c}, {c, 'Σ'}, {'A', c, 'Σ'}, {'A', 'Σ', c, 'B'}, // lower
-				{'e', 0x301, c, 0x301, 0x316}, {c, 0x323, 0x302}, {0x1100, c, 0x11A8}, {0xAC00, c}, {0x915, c}, // nfc
+				{c}, {'A', 'Σ', c}, {c, 'Σ'}, {'A', c, 'Σ'}, {'A', 'Σ', c, 'B'}, // for lower-casing
+				{'e', 0x301, c, 0x301, 0x316}, {c, 0x323, 0x302}, {0x1100, c, 0x11A8}, {0xAC00, c}, {0x915, c}, // for NFC
 			} {
 				runes = append(append(runes, piece...), '\n')
 			}

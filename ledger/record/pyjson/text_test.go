@@ -15,7 +15,7 @@ func TestHasLoneSurrogate(t *testing.T) {
 		"a\xed\xa0\x80":        true,
 		"\xed\xbf\xbfz":        true,
 		"\xed\x9f\xbf":         false,
-		"\xed\xa0":             false, // not WTF-8
+		"\xed\xa0":             false, // the text is not WTF-8
 	} {
 		require.Equal(t, want, HasLoneSurrogate([]byte(text)), "%q", text)
 	}
@@ -118,7 +118,7 @@ func TestAppendLower(t *testing.T) {
 		".Σ":                   ".σ",
 		"ΑΣ1Β":                 "ας1β",
 		"Α\u0301Σ\u0301\u00ad": "α\u0301ς\u0301\u00ad",
-		"ʰΣ":                   "ʰσ", // both cased and ignorable: skipped
+		"ʰΣ":                   "ʰσ", // the first character is both cased and ignorable, so it is skipped
 		"Α\xed\xa0\x80Σ":       "α\xed\xa0\x80σ",
 		"ΑΣ\xed\xa0\x80":       "ας\xed\xa0\x80",
 		"\ufffdA":              "\ufffda",
@@ -136,7 +136,7 @@ func TestAppendNFC(t *testing.T) {
 		"e\u0301":                          "é",
 		"e\u0323\u0302":                    "ệ",
 		"e\u0302\u0323":                    "ệ",
-		"\u0958":                           "\u0915\u093c", // composition exclusion
+		"\u0958":                           "\u0915\u093c", // a composition exclusion
 		"\u1100\u1161\u11a8":               "각",
 		"가\u11a8\u11a8":                    "각\u11a8",
 		"\u212a\u2126":                     "KΩ",

@@ -19,8 +19,8 @@ type Request struct {
 // the request.
 const (
 	MaxChunks = 100_000
-	maxValues = 1_000_000 // JSON values and member names
-	maxID     = 1024      // bytes of a source's id
+	maxValues = 1_000_000 // number of JSON values and member names
+	maxID     = 1024      // length of a source's id, in bytes
 )
 
 // DefaultTopK is the top_k of a request without one.

@@ -27,7 +27,7 @@ func ChunkHash(text []byte) string {
 // Chunk is one row of a pinned retrieval (spec: Pinned retrieval).
 type Chunk struct {
 	Hash     []byte // includes its prefix
-	Text     []byte // unchanged
+	Text     []byte // text of the chunk, unchanged
 	SourceID []byte
 }
 
@@ -60,8 +60,8 @@ type Citation struct {
 	ChunkHash []byte
 	SourceID  []byte
 	Text      []byte // nil if the ledger does not have it
-	Weight    []byte // JSON number
-	Section   []byte // nil for null
+	Weight    []byte // a JSON number
+	Section   []byte // nil if null
 }
 
 // AppendCitationsDocument appends the citations document as canonical JSON (spec: Citations

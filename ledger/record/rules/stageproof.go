@@ -14,7 +14,7 @@ type StageProof struct {
 	Index int // index of the stage, among the stages of the run
 	Hash  Hash
 	Root  Hash
-	Path  []PathStep // from the leaf to the root; empty if the run has one stage
+	Path  []PathStep // steps from the leaf to the root; empty if the run has one stage
 }
 
 // ProveStage returns the proof of a stage, or false if there is no such stage. If several

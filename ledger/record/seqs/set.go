@@ -10,7 +10,7 @@ import (
 // Set is a set of event numbers. The zero value is empty. It uses 8 KiB for every aligned
 // block of 65,536 numbers that has a member.
 type Set struct {
-	blocks map[uint64]*seqBlock // by number / blockSeqs
+	blocks map[uint64]*seqBlock // maps number / blockSeqs to the block
 	count  uint64
 }
 

@@ -19,7 +19,7 @@ type Error struct {
 	// Malformed is true if the request is not JSON, or has duplicate or unknown members. It is
 	// false if only values are wrong.
 	Malformed bool
-	Problems  []Problem // 1 to MaxProblems
+	Problems  []Problem // at least one, and at most MaxProblems
 }
 
 // MaxProblems is the largest number of problems that are reported for one request.
