@@ -37,7 +37,7 @@ func change(t testing.TB, l *ledger.Ledger, v *record.Verb, key string) ledger.A
 	return ack
 }
 
-// postPath posts a path.
+// postPath posts a path fingerprint and returns its path.
 func postPath(t testing.TB, l *ledger.Ledger) record.CurrentPath {
 	t.Helper()
 	r, err := record.Parse(record.PathFingerprint, []byte(`{"project":"p","route":["Start"]}`))

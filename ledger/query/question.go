@@ -217,7 +217,7 @@ func (r *Request) isValue(name string) bool {
 	return slices.Contains(r.Question.Values, name) || long && slices.Contains(r.Question.Values, prefix+":<name>")
 }
 
-// unknown returns the error for an unknown parameter, which lists the known ones.
+// unknown returns the error for an unknown parameter. The error lists the known ones.
 func (r *Request) unknown(name string, names, given []string) error {
 	for _, other := range given {
 		if r.isValue(other) {

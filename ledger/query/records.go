@@ -30,7 +30,7 @@ type RecordRow struct {
 	Time         wire.Time        `json:"time"`
 	EventHash    string           `json:"event_hash"`
 	State        record.State     `json:"state,omitempty"`
-	RedactedBy   *uint64          `json:"redacted_by,omitempty"` // current, regardless of as_of
+	RedactedBy   *uint64          `json:"redacted_by,omitempty"` // the current value, regardless of as_of
 	RunID        *string          `json:"run_id,omitempty"`
 	Timestamp    *string          `json:"timestamp,omitempty"`
 	Hashes       json.RawMessage  `json:"hashes"`
@@ -186,7 +186,7 @@ type RecordAnswer struct {
 	Checks        json.RawMessage `json:"checks"`
 	Incomplete    json.RawMessage `json:"incomplete,omitempty"` // the parts that an IPC record lacks
 	State         record.State    `json:"state,omitempty"`
-	RedactedBy    *uint64         `json:"redacted_by,omitempty"` // current, regardless of as_of
+	RedactedBy    *uint64         `json:"redacted_by,omitempty"` // the current value, regardless of as_of
 	Event         json.RawMessage `json:"event"`
 	*wire.Derived
 }

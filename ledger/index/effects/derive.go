@@ -58,7 +58,7 @@ func (f *deriver) writeConditions(seq uint64, ipc *event.IPC) {
 	}
 }
 
-// isKnown reports whether a combination has a value.
+// isKnown reports whether any combination has the value with this identity.
 func (f *deriver) isKnown(id rowstore.Identity) bool {
 	if !f.groups.Filter().MayContain(id) {
 		return false

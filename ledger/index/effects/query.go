@@ -158,7 +158,7 @@ func (e *walk) before(of int, condition uint64) (uint64, error) {
 	return before, err
 }
 
-// appendPair reads the two runs of a pair and appends it.
+// appendPair reads the two runs of a pair and appends the pair.
 func (e *walk) appendPair(ctx context.Context, rows []Pair, one paired) ([]Pair, error) {
 	a, err := records.ReadIPCRecord(ctx, e.view, one.sides[0].seq)
 	if err != nil {

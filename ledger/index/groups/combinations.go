@@ -86,7 +86,7 @@ func addFiltered(f *Deriver, id rowstore.Identity, seq uint64) (first bool) {
 	return first
 }
 
-// addTo adds a run to a combination; f.value is its output.
+// addTo adds a run to a combination. f.value must hold the run's output.
 func addTo(f *Deriver, id rowstore.Identity, seq uint64, first bool) {
 	if first {
 		f.Rows.Start(Combinations, id[:], seq, f.value)

@@ -19,9 +19,10 @@ const (
 	// RankedRecent orders groups with several runs of any state by their last live run; the
 	// latest comes first.
 	RankedRecent Ranking = iota
-	// RankedRuns orders groups with several live runs by their number, largest first.
+	// RankedRuns orders groups with several live runs by the number of these runs, largest
+	// first.
 	RankedRuns
-	// RankedFlips orders groups with flips by their number, largest first.
+	// RankedFlips orders groups with flips by the number of flips, largest first.
 	RankedFlips
 	// RankedStability orders groups with several outputs by the share of the commonest output,
 	// smallest first.
@@ -49,7 +50,7 @@ func (g *Version) scores() scores {
 		s[RankedFlips] = notRanked - t.flips
 	}
 	if t.outputs > 1 {
-		// Different shares have different scores for fewer than 2³² runs.
+		// For fewer than 2³² runs, different shares have different scores.
 		s[RankedStability], _ = bits.Div64(t.commonest, 0, t.Runs)
 	}
 	return s

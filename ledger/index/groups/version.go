@@ -29,7 +29,7 @@ const (
 // Version is one version of a group: its runs up to and including one event (spec: Groups).
 type Version struct {
 	seq   uint64 // seq of the event
-	flags byte   // records.IsRecord, records.IsRun, addsOutput, AddsCondition, isMarked
+	flags byte   // a set of records.IsRecord, records.IsRun, addsOutput, AddsCondition, and isMarked
 	// Output is the output of the event's run, identified by the first run of the ledger with
 	// that output. It is 0 if the event is not a run.
 	Output uint64

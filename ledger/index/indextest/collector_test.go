@@ -37,7 +37,7 @@ func exposed(t *testing.T, c prometheus.Collector) (samples, comments string) {
 	return sampled.String(), commented.String()
 }
 
-// counted returns the samples of some metrics.
+// counted returns only the samples of the named metrics.
 func counted(samples string, names ...string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(samples) {

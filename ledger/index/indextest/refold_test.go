@@ -40,7 +40,7 @@ func poison(t tester, s *index.Store) {
 	require.NoError(t, it.Close())
 }
 
-// refoldAll refolds a ledger.
+// refoldAll refolds the whole journal into an index.
 func (j *journal) refoldAll(s *index.Store) {
 	j.t.Helper()
 	done := uint64(0)

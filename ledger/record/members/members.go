@@ -176,7 +176,7 @@ func (m *Builder) add(name, form []byte) {
 	m.Text = append(m.Secret.AppendDigest(m.Text, pointer, form), '"')
 }
 
-// End returns the digests.
+// End returns the digests of the members that were passed to the function of Visitor.
 func (m *Builder) End() Digests {
 	switch {
 	case m.Secret == nil:
