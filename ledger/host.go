@@ -225,7 +225,7 @@ func (h *Host) StepDown(name string) {
 // Role is what a server does with a ledger.
 type Role uint8
 
-// The roles.
+// The roles that a server can have for a ledger.
 const (
 	Absent Role = iota // the ledger is not open
 	Closed             // the ledger was closed, or another server has taken it over

@@ -40,8 +40,7 @@ func (h *Host) RetireKey(ctx context.Context, name, actor string) (Ack, error) {
 	return h.changeKeys(ctx, name, func(l *Ledger, _ RotatingKeys) (Ack, error) { return l.RetireKey(actor) })
 }
 
-// changeKeys changes the keys of a ledger, and then brings the stored keys in line with its
-// log.
+// changeKeys changes the keys of a ledger, and then updates the stored keys to match its log.
 func (h *Host) changeKeys(ctx context.Context, name string, change func(*Ledger, RotatingKeys) (Ack, error)) (Ack, error) {
 	if err := ctx.Err(); err != nil {
 		return Ack{}, err

@@ -65,9 +65,9 @@ type Config struct {
 	// Clock returns the time of events. Default time.Now.
 	Clock func() time.Time
 	Log   *slog.Logger
-	// Fatal is called when continuing could lose or fork the log, or another server has taken
-	// the ledger. The default logs the error and exits with status 1. If Fatal returns, the
-	// ledger takes no writes until Host.Reopen.
+	// Fatal is called when continuing could lose or fork the log, or another server has taken over
+	// the ledger. The default logs the error and exits with status 1. If Fatal returns, the ledger
+	// accepts no writes until Host.Reopen.
 	Fatal func(error)
 	// MaxPending and MaxPendingBytes bound the queue of the sequencer, in records and in bytes of
 	// events and content. They also bound a commit, except that a single record may be larger.

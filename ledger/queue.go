@@ -18,7 +18,7 @@ type queue struct {
 	failed  error // why the sequencer has stopped; nil while it runs
 
 	wake  chan struct{} // holds a token when pending has items, or closed is set
-	ended chan struct{} // closed when the sequencer has ended and takes no more batches
+	ended chan struct{} // closed when the sequencer has ended and accepts no more batches
 }
 
 func newQueue(maxItems, maxBytes int, frozen bool) *queue {

@@ -157,9 +157,9 @@ func (s *Submission) size() int {
 // verbsAhead limits the verbs that AppendVerbs has queued and not yet reported.
 const verbsAhead = 1 << 10
 
-// AppendVerbs appends each verb as an event of its own, in order, and calls done with each
-// acknowledgement. It queues verbs ahead, so that one commit takes many. After an error or the
-// end of ctx, the log has exactly the verbs that were reported to done. There are two
+// AppendVerbs appends each verb as a separate event, in order, and calls done with each
+// acknowledgement. It queues verbs ahead, so that one commit contains many. After an error or
+// the end of ctx, the log has exactly the verbs that were reported to done. There are two
 // exceptions: done returned the error, or the outcome of a commit is unknown.
 func (l *Ledger) AppendVerbs(ctx context.Context, verbs iter.Seq[*record.Verb], actor string, done func(Ack) error) error {
 	var waiting []Ticket

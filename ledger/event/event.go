@@ -25,8 +25,8 @@ type Event struct {
 	Kind record.Kind
 	Hash [32]byte // event_hash of this event
 	Prev [32]byte // event_hash of the previous event
-	// Actor, Ledger, and TimeText are members of the body. TimeText is Time as the body spells
-	// it.
+	// Actor, Ledger, and TimeText are members of the body. TimeText is Time in the format of
+	// the body.
 	Actor, Ledger, TimeText []byte
 	// Checks, Detail, Rules, and Version are the members checks, record, rules, and v of the
 	// body.

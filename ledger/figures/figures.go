@@ -16,7 +16,7 @@ import (
 	"colophon/proofs"
 )
 
-// Log gives access to the ledger whose records the figures are about.
+// Log is the ledger whose records the figures are about.
 type Log interface {
 	// Name returns the name of the ledger.
 	Name() string

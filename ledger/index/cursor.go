@@ -9,8 +9,8 @@ import (
 	"colophon/storage"
 )
 
-// cursor says how far a ledger is folded. Each batch stores the cursor that is valid after the
-// batch.
+// cursor is the position up to which a ledger is folded. Each batch stores the cursor that is
+// valid after the batch.
 type cursor struct {
 	size uint64       // number of events folded
 	tip  storage.Hash // event_hash of the last event; zero if there is none

@@ -86,7 +86,7 @@ func (s *Store) emptySnapshot() *snapshot {
 	return &snapshot{Readings: empty.Published(), superseded: make(chan struct{})}
 }
 
-// acquire keeps the rows from being replaced until they are released. It returns how often
+// acquire prevents the rows from being replaced until they are released. It returns how often
 // they were replaced before.
 func (s *Store) acquire() (replaced int, err error) {
 	replaced, err = s.rows.Acquire()

@@ -17,7 +17,7 @@ type Error struct {
 // Reason is the kind of an Error.
 type Reason uint8
 
-// The reasons.
+// The reasons why a question has no answer.
 const (
 	Invalid   Reason = iota // a parameter is malformed, unknown, or beyond the log
 	WrongKind               // a parameter names an event of another kind

@@ -13,7 +13,7 @@ import (
 // Parameters are the elements of the path and the query parameters of a request, by name.
 type Parameters map[string]string
 
-// Has reports whether the request gives a parameter.
+// Has reports whether the request has a parameter.
 func (p Parameters) Has(name string) bool {
 	_, has := p[name]
 	return has

@@ -15,7 +15,7 @@ import (
 // hashPrefix matches the first digits of a hash.
 var hashPrefix = regexp.MustCompile(`^[0-9a-f]{8,63}$`)
 
-// prefixed is a parameter that gives only the first digits of a hash.
+// prefixed is a parameter that has only the first digits of a hash.
 type prefixed struct {
 	parameter string
 	hash      string // name of the hash

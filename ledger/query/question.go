@@ -16,7 +16,7 @@ import (
 )
 
 // Question is a question about one ledger that its index answers (spec: Index and as_of; Pages
-// and cursors). Every question takes the parameters after and, unless AtHead says otherwise,
+// and cursors). Every question accepts the parameters after and, unless AtHead says otherwise,
 // as_of.
 type Question struct {
 	// Path is the path below the ledger's. An element that begins with a colon is the

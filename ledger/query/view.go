@@ -132,7 +132,7 @@ func rowsOf[F, R any](v *View, found []F, row func(*View, *F) R) []R {
 	return rows
 }
 
-// timeOf returns a time as events spell it.
+// timeOf returns a time in the format of events.
 func timeOf(t time.Time) wire.Time { return wire.Time(t.Format(moment.Layout)) }
 
 // RedactedBy returns the event that redacts a record now, or nil if none does.

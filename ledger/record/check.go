@@ -11,7 +11,7 @@ import (
 // Result is the result of comparing a claimed hash with the recomputed one (spec: Checks).
 type Result string
 
-// The results.
+// The results of a check.
 const (
 	Match    Result = "match"    // the content has the claimed hash
 	Mismatch Result = "mismatch" // the content has another hash; both hashes are recorded

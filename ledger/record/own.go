@@ -31,7 +31,7 @@ func AppendLedgerCreated(dst []byte, e Event, origin, verifierKey string, secret
 // Idempotency).
 type Refusal string
 
-// The reasons.
+// The reasons for refusals.
 const (
 	RefusedMismatch Refusal = "mismatch" // a claim did not match, and the client or the ledger rejects mismatches
 	RefusedKey      Refusal = "idempotency_key_conflict"

@@ -11,7 +11,7 @@ import (
 // verb changes its state. Lookups by cache_key find only live records.
 type State string
 
-// The states.
+// The states of a record.
 const (
 	Live        State = "live"
 	Failed      State = "failed"

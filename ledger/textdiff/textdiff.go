@@ -30,7 +30,7 @@ func Memory(sizeA, sizeB uint64) int64 {
 	return a*b/8 + ofToken*(a+b)
 }
 
-// Op says which of the two texts have a part.
+// Op tells which of the two texts contain a part.
 type Op string
 
 // The possible values of Op.

@@ -25,8 +25,8 @@ func IsVariable(name string) bool {
 	return is && label != "" || member || slices.Contains(Variables[:], name)
 }
 
-// Query asks what changed when one variable changed from A to B while all others stayed the same
-// (spec: Effects of a variable).
+// Query is the question what changed when one variable changed from A to B while all others
+// stayed the same (spec: Effects of a variable).
 type Query struct {
 	Variable string // one of Variables, "label:" and the name of a label, or the JSON pointer of a payload member
 	// A and B are the values. Numbers have the form that they have in events; values of

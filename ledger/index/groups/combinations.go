@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/record/members"
 )
 
-// By says how a combination compares the input.
+// By selects how a combination compares the input.
 type By int
 
 const (

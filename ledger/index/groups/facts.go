@@ -22,9 +22,9 @@ const (
 	unknownFact  = longestFact + 2
 )
 
-// The first byte of encoded facts says how the run states its input. Runs in one group of an
-// input have equal inputs, with one exception: one run may have the seed in its payload, while
-// the other has only input_hash.
+// The first byte of encoded facts records how the run states its input. Runs in one group of
+// an input have equal inputs, with one exception: one run may have the seed in its payload,
+// while the other has only input_hash.
 const (
 	onlyHash byte = iota
 	payload

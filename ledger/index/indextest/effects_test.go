@@ -21,7 +21,7 @@ func TestEffectTotalsIgnoreInvalidStateChanges(t *testing.T) {
 			`"temperature":0.7,"model":%q,"output":%q}`, tokens, model, output))
 	}
 	var bodies []string
-	for tokens := range 9 { // as many ipc_ids per model as there are events between the sizes
+	for tokens := range 9 { // the number of ipc_ids per model equals the number of events between the sizes
 		bodies = append(bodies, limited("m", "yes", tokens), limited("n", "no", tokens)) // events 1 to 18
 	}
 	f, log := foldBodies(t, append(bodies,

@@ -279,7 +279,7 @@ func TestWaitersAndWakers(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// hashesOf returns the event hashes of that many plain events.
+// hashesOf returns the event hashes of the first plain events.
 func hashesOf(t *testing.T, events int) []storage.Hash {
 	t.Helper()
 	log := newJournal(t, "default")

@@ -298,8 +298,8 @@ func TestPathIDsCollide(t *testing.T) {
 	}
 }
 
-// The paths that are gone from a build are those of the previous build that it lacks, even if
-// records of the previous build arrive late.
+// The paths that are gone from a build are those that it lacks and the previous build has,
+// even if records of the previous build arrive late.
 func TestBuildsKeepAndLose(t *testing.T) {
 	a, b, c := `["a"]`, `["b"]`, `["c"]`
 	record := func(build, route string) string { return fingerprint(t, "p", build, route, `null`, `null`) }

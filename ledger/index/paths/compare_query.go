@@ -11,7 +11,8 @@ import (
 // Gone is the category of a path that a build lacks and the other build has.
 const Gone Category = "gone"
 
-// Difference says how a path differs between two builds, A and B (spec: Comparing builds).
+// Difference describes how a path differs between two builds, A and B (spec: Comparing
+// builds).
 type Difference struct {
 	PathID       string
 	Route        []string

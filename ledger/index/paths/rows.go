@@ -8,7 +8,7 @@ import (
 // categories).
 type Category string
 
-// The categories.
+// The results of a comparison.
 const (
 	New       Category = "new"       // there is no record to compare with
 	Modified  Category = "modified"  // the contents differ

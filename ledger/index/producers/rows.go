@@ -140,8 +140,8 @@ func seekNumber(n uint64, missing bool, read func(level byte, n uint64) (block, 
 	return n, true, nil
 }
 
-// producerState says what a producer has delivered. It is the value of producerStates. Numbers
-// begin at 1. A producer can deliver 0 too, but 0 is never missing.
+// producerState records what a producer has delivered. It is the value of producerStates.
+// Numbers begin at 1. A producer can deliver 0 too, but 0 is never missing.
 type producerState struct {
 	next      uint64 // the lowest number from 1 on that is not delivered
 	highest   uint64 // the highest number; 0 if there is none

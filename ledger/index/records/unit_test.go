@@ -15,7 +15,8 @@ import (
 	"colophon/storage"
 )
 
-// Decoding a cached record gives the same record. nil texts stay distinct from empty ones.
+// Encoding and decoding a cached record results in an equal record. nil texts stay distinct
+// from empty ones.
 func TestCachedRecordsAreEncoded(t *testing.T) {
 	digest := rapid.StringMatching(`[0-9a-f]{64}`)
 	text := rapid.OneOf(rapid.Just("none"), rapid.Just(""), digest, rapid.StringMatching(`[0-9a-fA-Fg]{63,65}`), rapid.String(),

@@ -22,8 +22,8 @@ type usage struct {
 	rebuilds int
 }
 
-// Acquire keeps the engine from being replaced until Release. It returns how often the engine
-// was replaced before. After an error, the caller must not call Release.
+// Acquire prevents the engine from being replaced until Release. It returns how often the
+// engine was replaced before. After an error, the caller must not call Release.
 func (s *Store) Acquire() (replaced int, err error) {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()

@@ -138,7 +138,7 @@ type member struct {
 	seq     uint64
 	outcome outcome
 	answer  rowstore.Identity
-	answers uint64 // 1 if the run-DAG has an answer, and 0 otherwise
+	answers uint64 // 1 if the run-DAG has an answer, and 0 if not
 }
 
 func memberOf(seq uint64, dag *event.DAG) member {

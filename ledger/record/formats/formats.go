@@ -88,7 +88,7 @@ type Entry struct {
 	// one.
 	Name string
 	Kind record.Kind
-	// Record is the JSON body of a POST. It is nil if there is no record, and Left then gives the reason.
+	// Record is the JSON body of a POST. If there is no record, Record is nil and Left states the reason.
 	Record []byte
 	Left   string
 	// Key is the idempotency key. It depends only on the format, the native value, the project, the
@@ -105,8 +105,8 @@ type Change struct {
 	Path   string       // path id, for a validation
 	Reason string
 	Key    string // idempotency key of the change
-	// OriginalActor and Timestamp say who made the change in the other system, and when. They
-	// are empty if that is not known.
+	// OriginalActor and Timestamp name the author and the time of the change in the other system. They are
+	// empty if unknown.
 	OriginalActor, Timestamp string
 }
 
@@ -130,7 +130,7 @@ func (e *Entry) Project() string {
 // Fate is what became of a member.
 type Fate string
 
-// The fates.
+// The fates of members.
 const (
 	Taken   Fate = "taken as"
 	Label   Fate = "kept as label"
