@@ -108,7 +108,7 @@ func TestReplaysOutliveRedactionsAndRotations(t *testing.T) {
 
 // A key belongs to one record of one kind. Records and verbs share one space of keys. A run_id
 // is a key for records of its kind only.
-func TestKeysAreOfOneKind(t *testing.T) {
+func TestKeysBelongToOneKind(t *testing.T) {
 	l := memoryLedger(t)
 	path := func(run string) *record.Record {
 		r, err := record.Parse(record.PathFingerprint, []byte(`{"run_id":"`+run+`","project":"p","route":["Start"]}`))

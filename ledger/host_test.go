@@ -119,7 +119,7 @@ func TestInterruptedCreation(t *testing.T) {
 	})
 }
 
-func TestKeyFilesAreTheOwnersAlone(t *testing.T) {
+func TestOnlyTheOwnerCanReadKeyFiles(t *testing.T) {
 	keys := keystore.Files{Dir: t.TempDir()}
 	signer, err := proofs.GenerateKey().Signer("log.example/a")
 	require.NoError(t, err)

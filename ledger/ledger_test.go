@@ -138,7 +138,7 @@ func (g *gate) Commit(ctx context.Context, old storage.Head, b storage.Batch) er
 	return g.Store.Commit(ctx, old, b)
 }
 
-func TestFullQueueRefusesAndTakesNothing(t *testing.T) {
+func TestFullQueueRefusesSubmissions(t *testing.T) {
 	g := &gate{store(t, memory.New()), make(chan struct{})}
 	c := config(t)
 	c.MaxPending = 3

@@ -100,7 +100,7 @@ func TestStoresThatAreNotTheNewest(t *testing.T) {
 	}
 }
 
-func TestMarkThatIsLost(t *testing.T) {
+func TestLostMark(t *testing.T) {
 	s := store(t, memory.New())
 	grown(t, s, 4)
 	marks := keystore.Marks{Dir: filepath.Join(t.TempDir(), "marks")}

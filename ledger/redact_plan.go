@@ -59,7 +59,7 @@ type planning struct {
 	plan    Erasure
 }
 
-// pieceUse records which records need a piece of content.
+// pieceUse identifies the records that need a piece of content.
 type pieceUse struct {
 	first  uint64 // first record of the set that needs it; the piece is counted there
 	shared bool   // a record outside the set needs it too

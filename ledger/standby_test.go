@@ -246,7 +246,7 @@ func TestStandbyOfAnOlderStore(t *testing.T) {
 
 // A host that keeps a mark of what it has published does not open a store that has lost it. The
 // host returns the checkpoints that it has published, and no others.
-func TestMarkOfWhatWasShown(t *testing.T) {
+func TestMarkOfThePublishedHead(t *testing.T) {
 	_, databases, hosts, _ := sharedHosts(t)
 	writer := openLedger(t, hosts[0])
 	marks := keystore.Marks{Dir: t.TempDir()}

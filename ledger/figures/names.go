@@ -230,9 +230,9 @@ type nameKey struct {
 	object bool
 }
 
-// Begins reports whether words occur in a name at the beginning of a word, ignoring case. words must
+// ContainsWords reports whether words occur in a name at the beginning of a word, ignoring case. words must
 // be in lower case.
-func Begins(name *wire.Name, words string) bool {
+func ContainsWords(name *wire.Name, words string) bool {
 	if name == nil {
 		return false
 	}

@@ -34,12 +34,12 @@ func TestNameOf(t *testing.T) {
 	require.Equal(t, &wire.Name{Words: strings.TrimSpace(strings.Repeat("ab ", 33)), Cut: true}, NameOf([]byte(strings.Repeat("ab ", 40))))
 }
 
-func TestBegins(t *testing.T) {
+func TestContainsWords(t *testing.T) {
 	name := &wire.Name{Label: "Verbose", Words: "You are a Helper."}
 	for words, want := range map[string]bool{"you are": true, "helper": true, "elper": false, "verb": true, "are a h": true, "ou are": false} {
-		require.Equal(t, want, Begins(name, words), words)
+		require.Equal(t, want, ContainsWords(name, words), words)
 	}
-	require.False(t, Begins(nil, "a"))
+	require.False(t, ContainsWords(nil, "a"))
 }
 
 func TestHistograms(t *testing.T) {

@@ -37,8 +37,8 @@ type Fold struct {
 	// every batch.
 	deferWork bool
 
-	// Touched counts the keys that derivers read without using Rows.
-	Touched int
+	// KeysRead counts the keys that derivers read without using Rows.
+	KeysRead int
 	// Cache caches the encodings of events that families make for queries.
 	Cache EventCache
 	// FilterBytes is the memory that the filters of all ledgers can still take, in bytes.

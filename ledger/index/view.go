@@ -84,7 +84,7 @@ func (v *View) IsLatest() bool { return v.Size() == v.latest }
 // Cache returns the log's part of the cache of events.
 func (v *View) Cache() EventCache { return v.follower.cache() }
 
-// Entries yields the entries of the log from a seq on. They do not count towards Touched.
+// Entries yields the entries of the log from a seq on. They do not count towards KeysRead.
 func (v *View) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
 	return v.follower.log.Entries(ctx, from)
 }

@@ -194,7 +194,7 @@ var groupings = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", 
 // such parameter.
 func parseTimeline(p Parameters) (value records.Value, err error) {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
-		if !groups.Grouped(name) {
+		if !groups.IsGrouped(name) {
 			continue
 		}
 		if value.Name != "" {

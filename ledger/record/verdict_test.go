@@ -81,7 +81,7 @@ func TestEvidenceIsChecked(t *testing.T) {
 
 // The event lists the documents and the evidence of a run, so that the run can be found by
 // them.
-func TestRunsNameWhatTheyRestOn(t *testing.T) {
+func TestRunsListTheirDocumentsAndEvidence(t *testing.T) {
 	one, two := strings.Repeat("1", 64), strings.Repeat("2", 64)
 	body := strings.Replace(goodDAG, `"sources":[]`, `"sources":[{"document_root":"`+two+`"},{"document_root":"`+one+`"},{"document_root":"`+two+`"},{"document_root":"short"},{"document_root":7}],`+
 		`"parsed_lattice":[{"evidence_ids":["Edeadbeef","E1",1]}]`, 1)

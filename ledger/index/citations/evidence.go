@@ -50,7 +50,7 @@ func (f *deriver) anyRunSets() bool {
 		f.Rows.Fail("%w", err)
 		return false
 	}
-	f.Touched++
+	f.KeysRead++
 	f.runSets = new(it.First())
 	if err := errors.Join(it.Error(), it.Close()); err != nil {
 		f.Rows.Fail("%w", err)

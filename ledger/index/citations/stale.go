@@ -81,7 +81,7 @@ func (f *deriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
 	for ok := it.First(); ok; ok = it.Next() {
-		f.Touched++
+		f.KeysRead++
 		chunk := rowstore.Identity(it.Key()[len(prefix):])
 		if listed[chunk] {
 			continue

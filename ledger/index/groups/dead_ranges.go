@@ -32,7 +32,7 @@ func (f *Deriver) groupRuns(id rowstore.Identity) (*groupRuns, error) {
 	keys := f.Rows.Keys
 	r := &groupRuns{
 		versionsOf: append(keys.Key(nil, records.Postings), id[:]...), rangesOf: append(keys.Key(nil, deadRuns), id[:]...),
-		touched: &f.Touched,
+		touched: &f.KeysRead,
 	}
 	var err error
 	r.versions, err = f.Rows.Iterate(r.versionsOf, rowstore.UpperBound(r.versionsOf, rowstore.VersionBytes))

@@ -85,7 +85,7 @@ func (f *Deriver) countLevels(ctx context.Context, id rowstore.Identity, except 
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		f.Touched++
+		f.KeysRead++
 		row := append([]byte(nil), it.Key()[:len(it.Key())-rowstore.VersionBytes]...)
 		newest, err := it.NewestUpTo(math.MaxUint64)
 		if err != nil {

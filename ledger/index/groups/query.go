@@ -39,10 +39,10 @@ type Query struct {
 	index.Bounds        // limits the time of a group's last run
 }
 
-// Grouped reports whether by is a valid Query.By: one of the four hashes of a run, input,
-// Grouped reports whether by is a valid Query.By: one of the four hashes of a run, input,
+// IsGrouped reports whether by is a valid Query.By: one of the four hashes of a run, input,
+// IsGrouped reports whether by is a valid Query.By: one of the four hashes of a run, input,
 // model, or "label:" followed by the name of a label.
-func Grouped(by string) bool { return records.IsGrouped(by) && by != records.LabelPrefix }
+func IsGrouped(by string) bool { return records.IsGrouped(by) && by != records.LabelPrefix }
 
 // choice is a Query whose time range is resolved to seqs. The seq of a group's last run must
 // be at least from, and less than below.

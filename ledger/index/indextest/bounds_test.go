@@ -39,11 +39,11 @@ func TestRecordedFrom(t *testing.T) {
 			for seq := 0; seq < events; seq += 13 {
 				for _, micro := range []int64{at(seq) - 1, at(seq), at(seq) + 1} {
 					want := sort.Search(int(size), func(i int) bool { return at(i) >= micro })
-					before := v.Touched()
+					before := v.KeysRead()
 					got, err := firstSince(v, time.UnixMicro(micro))
 					require.NoError(t, err)
 					require.Equal(t, uint64(want), got, "time %d as of %d, %d of one time", micro, size, sameTime)
-					require.LessOrEqual(t, v.Touched()-before, 2)
+					require.LessOrEqual(t, v.KeysRead()-before, 2)
 				}
 			}
 			require.NoError(t, v.Close())

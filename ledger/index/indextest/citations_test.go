@@ -297,12 +297,12 @@ func TestRegistrationsCostWhatIsNew(t *testing.T) {
 	}
 	list := fmt.Sprintf(`,"chunk_hashes":[%q,%q]`, chunkOf("1"), chunkOf("2"))
 	f, log := foldBodies(t, append(bodies, registration("s", list))...)
-	before := f.Fold().Touched
+	before := f.Fold().KeysRead
 	for range 100 {
 		log.append(registration("s", list))
 	}
 	log.catchUp(f)
-	require.LessOrEqual(t, f.Fold().Touched-before, 100*3)
+	require.LessOrEqual(t, f.Fold().KeysRead-before, 100*3)
 }
 
 // A row costs no more than in a small ledger, even if many sets cite the same chunk of one
@@ -316,11 +316,11 @@ func TestCitationsAreReadWithFewKeys(t *testing.T) {
 	v := viewOf(t, f, log.head.Size)
 	const limit = 10
 	touched := func(name string, query func(index.Page) (int, error)) {
-		before := v.Touched()
+		before := v.KeysRead()
 		rows, err := query(index.Page{Limit: limit})
 		require.NoError(t, err)
 		require.Equal(t, limit, rows, name)
-		require.LessOrEqual(t, v.Touched()-before, 20*rows, name)
+		require.LessOrEqual(t, v.KeysRead()-before, 20*rows, name)
 	}
 	touched("stale", func(p index.Page) (int, error) {
 		r, _, err := citations.Stale(t.Context(), v, "s", p)
@@ -338,13 +338,13 @@ func TestCitationsAreReadWithFewKeys(t *testing.T) {
 		r, _, err := citations.Drifts(t.Context(), v, "x", p)
 		return len(r), err
 	})
-	before := v.Touched()
+	before := v.KeysRead()
 	conflicts, _, err := citations.Conflicts(v, index.Page{Limit: limit})
 	require.NoError(t, err)
 	require.Len(t, conflicts, 1)
 	require.Equal(t, uint64(300), conflicts[0].Count)
 	require.Len(t, conflicts[0].Sources, 16)
-	require.LessOrEqual(t, v.Touched()-before, 20)
+	require.LessOrEqual(t, v.KeysRead()-before, 20)
 }
 
 func TestCitationPositionsAreChecked(t *testing.T) {

@@ -371,7 +371,7 @@ func TestPagesOfPathsAreBounded(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, rows)
 	require.NotNil(t, next)
-	require.Less(t, v.Touched(), 30)
+	require.Less(t, v.KeysRead(), 30)
 	require.Empty(t, pages(t, 1, func(p index.Page) ([]paths.Row, []byte, error) {
 		return paths.List(t.Context(), v, "p", paths.Filter{Category: paths.Modified}, p)
 	}))
@@ -380,5 +380,5 @@ func TestPagesOfPathsAreBounded(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, rows, 400)
 	require.Nil(t, next)
-	require.LessOrEqual(t, v.Touched(), 5*400)
+	require.LessOrEqual(t, v.KeysRead(), 5*400)
 }

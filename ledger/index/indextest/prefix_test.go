@@ -66,10 +66,10 @@ func TestHashesAreFoundByFirstDigits(t *testing.T) {
 		{"output_hash", "bbbbbbbb", prefix.Bounds{Events: 3, Bytes: 1 << 20}, 4},
 		{"stage:answer", "dddddddd", prefix.Bounds{Events: 1, Bytes: 1 << 20}, 2},
 	} {
-		keys, bytes := v.Touched(), v.EventBytes()
+		keys, bytes := v.KeysRead(), v.EventBytes()
 		_, err := c.bounds.Find(t.Context(), v, c.name, c.digits)
 		require.ErrorIs(t, err, prefix.ErrTooMany, c.name)
-		require.LessOrEqual(t, v.Touched()-keys, c.keys)
+		require.LessOrEqual(t, v.KeysRead()-keys, c.keys)
 		require.Equal(t, bytes, v.EventBytes(), "no event is read")
 	}
 	for _, bounds := range []prefix.Bounds{{Events: 1000, Bytes: 100}, {Events: 5, Bytes: 100}} {

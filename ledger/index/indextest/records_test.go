@@ -26,13 +26,13 @@ func allRecords(t tester, v *index.View, list lister, q records.Filter, limit in
 	t.Helper()
 	var all []records.Record
 	for p := (index.Page{Limit: limit}); ; {
-		before := v.Touched()
+		before := v.KeysRead()
 		rows, next, err := list(context.Background(), v, q, p)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(rows), limit)
 		// A page can exceed its budget by the cost of one record, and by that of the search by
 		// time with which it begins.
-		require.LessOrEqual(t, v.Touched()-before, rowstore.KeysPerRow*p.Limit+2*records.MaxValues+20)
+		require.LessOrEqual(t, v.KeysRead()-before, rowstore.KeysPerRow*p.Limit+2*records.MaxValues+20)
 		all = append(all, rows...)
 		if next == nil {
 			return all
@@ -163,7 +163,7 @@ func TestListsTouchFewKeys(t *testing.T) {
 			rows, _, err := listers[test.byOccurrence](t.Context(), v, test.filter, index.Page{Limit: limit})
 			require.NoError(t, err)
 			require.Len(t, rows, min(limit, test.rows), name)
-			require.LessOrEqual(t, v.Touched(), 20*max(1, len(rows)), "%s, limit %d", name, limit)
+			require.LessOrEqual(t, v.KeysRead(), 20*max(1, len(rows)), "%s, limit %d", name, limit)
 			require.NoError(t, v.Close())
 		}
 	}
@@ -173,7 +173,7 @@ func TestListsTouchFewKeys(t *testing.T) {
 	rows, _, err := records.ListByOccurrence(t.Context(), v, records.Filter{}, index.Page{Limit: 3})
 	require.NoError(t, err)
 	require.Len(t, rows, 3)
-	require.LessOrEqual(t, v.Touched(), 20*len(rows))
+	require.LessOrEqual(t, v.KeysRead(), 20*len(rows))
 	require.NoError(t, v.Close())
 	require.NoError(t, s.Close())
 }

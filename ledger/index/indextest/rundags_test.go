@@ -252,7 +252,7 @@ func TestCachedRuns(t *testing.T) {
 		require.NoError(t, err, "as of %d", size)
 		require.Equal(t, want.seq, run.Seq, "as of %d", size)
 		require.Equal(t, want.others, others, "as of %d", size)
-		require.LessOrEqual(t, v.Touched(), 10)
+		require.LessOrEqual(t, v.KeysRead(), 10)
 	}
 }
 
@@ -268,12 +268,12 @@ func TestRunsAreReadWithFewKeys(t *testing.T) {
 	failures, err := rundags.CountFailures(t.Context(), v, index.Bounds{Since: new(time.UnixMicro(600)), Until: new(time.UnixMicro(1700))}, false)
 	require.NoError(t, err)
 	require.Equal(t, []rundags.Failures{{FailureStage: "unknown", Count: 1100}}, failures)
-	require.LessOrEqual(t, v.Touched(), 25, "the search for the times is between two marks")
-	before := v.Touched()
+	require.LessOrEqual(t, v.KeysRead(), 25, "the search for the times is between two marks")
+	before := v.KeysRead()
 	rows, _, err := rundags.OfQuestion(t.Context(), v, "why", false, index.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, rows, 10)
-	require.LessOrEqual(t, v.Touched()-before, 50)
+	require.LessOrEqual(t, v.KeysRead()-before, 50)
 }
 
 // The cost of a page of groups of run-DAGs is proportional to its rows, whatever the number of
@@ -291,14 +291,14 @@ func TestRunGroupsAreReadWithFewKeys(t *testing.T) {
 	require.Nil(t, next)
 	require.Len(t, rows, 9, "events 1991 to 1999; 2000 is not live")
 	require.Equal(t, []any{"why 998", uint64(2), uint64(2), uint64(999), uint64(1999)}, []any{rows[0].Value, rows[0].Runs, rows[0].Answers, rows[0].FirstSeq, rows[0].LastSeq})
-	require.LessOrEqual(t, v.Touched(), 60)
+	require.LessOrEqual(t, v.KeysRead(), 60)
 	q.Any = true
 	v = viewOf(t, f, log.head.Size)
 	rows, next, err = rundags.ListGroups(t.Context(), v, q, index.Page{Limit: 5})
 	require.NoError(t, err)
 	require.NotNil(t, next)
 	require.Len(t, rows, 5)
-	require.LessOrEqual(t, v.Touched(), 60)
+	require.LessOrEqual(t, v.KeysRead(), 60)
 }
 
 // A group with one run-DAG keeps its answer until a second one joins, whatever the state of

@@ -149,8 +149,8 @@ func TestCostOfDeadRunsIsBounded(t *testing.T) {
 						continue
 					}
 					log.catchUp(f)
-					require.LessOrEqual(t, f.Fold().Touched-before, 500*groups*10, "%s, run %d", state, n)
-					before = f.Fold().Touched
+					require.LessOrEqual(t, f.Fold().KeysRead-before, 500*groups*10, "%s, run %d", state, n)
+					before = f.Fold().KeysRead
 				}
 			}
 			require.Equal(t, uint64(runs), groupOfModel(t, viewOf(t, f, log.head.Size), "m").Runs)
@@ -167,7 +167,7 @@ func TestNeighboursBeyondOtherRecords(t *testing.T) {
 		bodies = append(bodies, posted(t, record.IPCRecord, incomplete))
 	}
 	f, log := foldBodies(t, append(bodies, runBody(t, "m", "yes", ""), stateOf(2, "failed"))...) // events 1003, 1004
-	require.Less(t, f.Fold().Touched, 200)
+	require.Less(t, f.Fold().KeysRead, 200)
 	g := groupOfModel(t, viewOf(t, f, log.head.Size), "m")
 	require.Equal(t, []uint64{2, 0, 1, 1003}, []uint64{g.Runs, g.Flips, g.First.Seq, g.Last.Seq})
 }

@@ -234,7 +234,7 @@ func (q longQuery) ask(t *testing.T, side longSide, part float64) (took time.Dur
 	require.NoError(t, v.Close())
 	took = time.Since(begin)
 	require.Positive(t, rows, q.name)
-	return took, float64(v.Touched()) / float64(rows)
+	return took, float64(v.KeysRead()) / float64(rows)
 }
 
 // ratioOf returns the ratio of the last side's time to the first side's time in the median

@@ -219,14 +219,14 @@ func TestGroupsOfSeveralRunsAmongMany(t *testing.T) {
 			got = append(got, row.Value)
 		}
 		require.ElementsMatch(t, c.want, got, name)
-		require.Less(t, v.Touched(), 40, name)
+		require.Less(t, v.KeysRead(), 40, name)
 	}
 	v := viewOf(t, f, log.head.Size)
 	for _, ranking := range []groups.Ranking{groups.RankedRecent, groups.RankedRuns, groups.RankedFlips, groups.RankedStability} {
 		all := pages(t, 7, func(p index.Page) ([]groups.Group, []byte, error) {
-			before := v.Touched()
+			before := v.KeysRead()
 			rows, next, err := groups.ListRanked(t.Context(), v, ranking, groups.Query{By: "model"}, p)
-			require.LessOrEqual(t, v.Touched()-before, 7*20+10)
+			require.LessOrEqual(t, v.KeysRead()-before, 7*20+10)
 			return rows, next, err
 		})
 		require.Len(t, all, 502, "%d", ranking)

@@ -456,7 +456,7 @@ func TestFewSnapshotsAtATime(t *testing.T) {
 }
 
 // An index that lacks few events folds them, and does not fetch a snapshot.
-func TestIndexThatIsNearIsNotFetched(t *testing.T) {
+func TestIndexThatLacksFewEventsIsNotFetched(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 100)...)
 	for _, own := range []struct {

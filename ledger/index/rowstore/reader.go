@@ -25,8 +25,8 @@ type Reader struct {
 // Size returns the tree size of the reader.
 func (r *Reader) Size() uint64 { return r.size }
 
-// Touched returns the number of keys that were read so far, including those of the log.
-func (r *Reader) Touched() int { return r.touched }
+// KeysRead returns the number of keys that were read so far, including those of the log.
+func (r *Reader) KeysRead() int { return r.touched }
 
 // EventBytes returns the number of bytes of events that were read so far.
 func (r *Reader) EventBytes() int { return r.bytes }

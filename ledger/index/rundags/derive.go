@@ -191,7 +191,7 @@ func (f *deriver) firstLive(lower, upper []byte, move func(*rowstore.Iterator) b
 	if err != nil {
 		return 0, err
 	}
-	f.Touched++
+	f.KeysRead++
 	if move(it) {
 		seq = rowstore.VersionOf(it.Key())
 	}

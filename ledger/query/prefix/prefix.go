@@ -28,8 +28,8 @@ const (
 // Bounds limits how many events a search reads, and their total size in bytes.
 type Bounds struct{ Events, Bytes int }
 
-// Searched holds the bounds of the function Find.
-var Searched = Bounds{50_000, 128 << 20}
+// DefaultBounds holds the bounds of the function Find.
+var DefaultBounds = Bounds{50_000, 128 << 20}
 
 // ErrTooMany means that a ledger has too many hashes to search.
 var ErrTooMany = errors.New("the ledger has too many hashes to search")
@@ -39,7 +39,7 @@ var ErrTooMany = errors.New("the ledger has too many hashes to search")
 // these. If not, it reads a small log in full, and one event of each group of runs by that name in a
 // large log. It returns ErrTooMany before it reads any event if these are too many.
 func Find(ctx context.Context, v *index.View, name, digits string) ([]string, error) {
-	return Searched.Find(ctx, v, name, digits)
+	return DefaultBounds.Find(ctx, v, name, digits)
 }
 
 // Find is like the function Find, with the bounds b.
@@ -71,7 +71,7 @@ func (s *search) run(ctx context.Context) error {
 	if s.view.Size() <= uint64(s.left.Events) {
 		return s.log(ctx)
 	}
-	if groups.Grouped(s.name) {
+	if groups.IsGrouped(s.name) {
 		if err := s.events(ctx, groups.FirstRuns(s.view, s.name)); err != nil || len(s.runs) > 0 {
 			return err
 		}
@@ -131,7 +131,7 @@ func (s *search) event(ctx context.Context, seq uint64, entry []byte) error {
 	if err != nil {
 		return fmt.Errorf("event %d: %w", seq, err)
 	}
-	if e.Kind == record.IPCRecord && groups.Grouped(s.name) {
+	if e.Kind == record.IPCRecord && groups.IsGrouped(s.name) {
 		value, err := groups.ValueOf(ctx, s.view, seq, s.name)
 		if err != nil {
 			return err

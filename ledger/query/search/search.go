@@ -266,7 +266,7 @@ func (s *search) words() error {
 	}
 	page := index.Page{Limit: maxNamed}
 	take := func(by, value string, first, last uint64) {
-		if name := s.named(func(n *figures.Names) (*wire.Name, error) { return n.Group(s.ctx, by, first, last) }); figures.Begins(name, s.folded) {
+		if name := s.named(func(n *figures.Names) (*wire.Name, error) { return n.Group(s.ctx, by, first, last) }); figures.ContainsWords(name, s.folded) {
 			s.add(by, value, last, name)
 		}
 	}
