@@ -165,7 +165,7 @@ func (e *Excess) Means() (between, within float64, each []float64) {
 // Inputs implements Statistic.
 func (e *Excess) Inputs() []Input { return e.counted }
 
-// Two sets of the same size can be exchanged.
+// Exchanging two sets of the same size does not change the statistic.
 func (e *Excess) logSplits(i Input) float64 {
 	if i.Baseline == i.Candidate {
 		return i.logSplits() - math.Ln2

@@ -40,7 +40,6 @@ type Query struct {
 }
 
 // IsGrouped reports whether by is a valid Query.By: one of the four hashes of a run, input,
-// IsGrouped reports whether by is a valid Query.By: one of the four hashes of a run, input,
 // model, or "label:" followed by the name of a label.
 func IsGrouped(by string) bool { return records.IsGrouped(by) && by != records.LabelPrefix }
 
