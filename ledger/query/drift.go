@@ -190,8 +190,7 @@ func mismatchNote(r *wire.AttributedRecord) string {
 // groupings are the names of values by which runs are grouped.
 var groupings = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "label:<name>"}
 
-// parseTimeline parses the parameter that selects the runs. The request must have exactly one
-// such parameter.
+// parseTimeline parses the parameter that selects the runs. It requires exactly one.
 func parseTimeline(p Parameters) (value records.Value, err error) {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		if !groups.IsGrouped(name) {
@@ -294,8 +293,7 @@ func hashPair(recorded, rerun []byte) wire.HashPair {
 	return wire.HashPair{Recorded: index.TextOf(recorded), Rerun: index.TextOf(rerun), Match: recorded != nil && string(recorded) == string(rerun)}
 }
 
-// verdict returns the result of the comparison as a sentence. It is empty or ends with a
-// space.
+// verdict returns a sentence about the result, which is empty or ends with a space.
 func verdict(r *wire.Reproduction) string {
 	same := !slices.ContainsFunc(r.Differences, func(d wire.Difference) bool { return !drift.IsEnvironment(d.Variable) })
 	switch {

@@ -64,8 +64,7 @@ var valueForms = map[string]*form{
 	"model_profile_hash": hashForm, "cache_key": hashForm,
 }
 
-// valueForm returns the format of values with that name, or nil if records cannot be found by
-// that name.
+// valueForm returns the format of values with that name, or nil if it does not find records.
 func valueForm(name string) *form {
 	switch {
 	case strings.HasPrefix(name, "label:"):

@@ -87,9 +87,8 @@ func (v *View) withHashes(p Parameters, prefixes []prefixed) (_ Parameters, err 
 	return p, nil
 }
 
-// Resolve replaces the first digits of hashes in a filter with whole hashes, as resolve does
-// for a request. The caller must use the filter with the same view. If a hash cannot be
-// resolved, the error is an *Error.
+// Resolve replaces the first digits of hashes in a filter with whole hashes. The caller must
+// use the filter with the same view. If a hash cannot be resolved, the error is an *Error.
 func (f *RecordFilter) Resolve(ctx context.Context, view *index.View) error {
 	if len(f.prefixes) == 0 {
 		return nil

@@ -1,6 +1,5 @@
-// Package query answers questions about a ledger. It lists the questions, each of which is a
-// function from parameters to a typed answer over one view. It also lists the families of
-// index rows that answer them.
+// Package query answers questions about a ledger. It lists the questions and the families of
+// index rows that answer them. Each question maps parameters to a typed answer over one view.
 package query
 
 import (

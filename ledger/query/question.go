@@ -37,8 +37,7 @@ type Question struct {
 	// AtHead reports whether the question needs rankings, which exist for the head only. Each
 	// page is then read at the head when it is requested. nil means never.
 	AtHead func(Parameters) bool
-	// AlwaysNamed means that the answer has names even if the request does not have the parameter
-	// names.
+	// AlwaysNamed means that the answer has names even without the parameter names.
 	AlwaysNamed bool
 	// Refused lists parameters that similar questions accept but this one does not, with reasons.
 	Refused map[string]string
@@ -364,8 +363,7 @@ func (r *Request) Open(ctx context.Context, follower *index.Follower) (*View, er
 	return &v, nil
 }
 
-// Ask answers the request. If the question has no answer, the error is an *Error or
-// index.ErrPosition.
+// Ask answers the request. Without an answer, it returns an *Error or index.ErrPosition.
 func (r *Request) Ask(v *View) (any, error) {
 	if err := r.resolve(v); err != nil {
 		return nil, err

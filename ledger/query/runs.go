@@ -69,8 +69,7 @@ func CompareRuns(v *View, pair RunPair) (*wire.RunsComparison, error) {
 	return answer, err
 }
 
-// recordsOfRun finds the records of a run to compare. name is the parameter that names the
-// run.
+// recordsOfRun finds the records of a run to compare. Errors name the parameter name.
 func recordsOfRun(v *View, name, run string) (found wire.RunRecords, err error) {
 	found = wire.RunRecords{RunID: run, More: []wire.Kind{}}
 	for _, of := range []struct {

@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// deriver records which of its sequence numbers each producer has delivered.
+// deriver records the sequence numbers that each producer has delivered.
 type deriver struct {
 	*index.Fold
 	value []byte // scratch
