@@ -206,7 +206,7 @@ func TestRealInput(t *testing.T) {
 	defer f.Close()
 	unzipped, err := gzip.NewReader(f)
 	require.NoError(t, err)
-	outputs := make(map[string][]string) // by configuration, in the order of the instructions
+	outputs := make(map[string][]string) // maps a configuration to its outputs, in the order of the instructions
 	for d := json.NewDecoder(unzipped); ; {
 		var line struct {
 			Record struct {

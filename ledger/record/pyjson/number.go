@@ -119,7 +119,7 @@ func nearest(m uint64, k int) bool {
 	if high >= divisor {
 		high, low = high>>1, high<<63
 	}
-	quotient, rest := bits.Div64(high, low, divisor) // at least 2^63
+	quotient, rest := bits.Div64(high, low, divisor) // the quotient is at least 2^63
 
 	const dropped = 1 << 11 // weight of the bits that rounding from 64 to 53 bits drops
 	// Both are in units of the quotient's last bit.
