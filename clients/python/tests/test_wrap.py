@@ -385,6 +385,7 @@ class Rules(unittest.TestCase):
         self.assertEqual(openai_request({}), {"model": "unknown", "payload": {"messages": []}})
         odd = openai_request({"model": 3, "messages": "hi", "temperature": True, "max_tokens": -1, "seed": 1.5, "n": 2})
         self.assertEqual(odd, {"model": "unknown", "payload": {"messages": [{"role": "user", "content": "hi"}], "n": 2}})
+        self.assertEqual(openai_request({"model": "m", "seed": 10**400, "temperature": float("nan")})["seed"], 10**400)
         self.assertEqual(read_answer("text").fields, {"labels": {}})
         self.assertEqual(read_answer({"choices": []}).fields["output"], "[]")
 

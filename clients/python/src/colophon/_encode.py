@@ -1,4 +1,7 @@
-"""Python values as JSON. What the C encoder writes is also the snapshot of a record: later changes have no effect."""
+"""Copies of values, and values as JSON.
+
+A copy is made on the calling thread, so it must be cheap: marshal copies what JSON has in a third of the time that the JSON encoder needs
+(bench/measure.py). What marshal does not know is copied as JSON text. The copies never leave the process."""
 
 from __future__ import annotations
 
@@ -8,12 +11,13 @@ import datetime
 import decimal
 import enum
 import json
+import marshal
 import math
 import os
 import re
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Union
 
 _surrogate = re.compile("[\ud800-\udfff]")
 _MAX_DEPTH = 200  # of what lenient walks
@@ -117,6 +121,35 @@ def _plain(value: Any, depth: int, above: set[int]) -> Any:
         except RuntimeError:
             continue
     return f"<{type(value).__module__}.{type(value).__qualname__}>"
+
+
+Copy = Union[bytes, str]  # marshal, or JSON
+
+
+def copy(value: Any) -> Copy:
+    """Copies a value. It raises what encode raises."""
+    try:
+        return marshal.dumps(value, 2)  # this version has no table of references, which takes longer than it saves
+    except ValueError:
+        return encode(value)
+
+
+def copy_leniently(value: Any) -> Copy:
+    """Copies any value, as encode_leniently writes it."""
+    try:
+        return marshal.dumps(value, 2)
+    except Exception:
+        return encode_leniently(value)
+
+
+def restore(copied: Copy) -> Any:
+    """Returns the value of a copy. It may hold what JSON does not have, such as tuples, bytes, and NaN."""
+    return json.loads(copied) if isinstance(copied, str) else marshal.loads(copied)
+
+
+def restore_json(copied: Copy) -> Any:
+    """Returns the value of a lenient copy, as json.loads would."""
+    return json.loads(copied if isinstance(copied, str) else encode_leniently(marshal.loads(copied)))
 
 
 def to_utf8(text: str, *, keep_surrogates: bool) -> tuple[bytes, bool]:

@@ -6,14 +6,13 @@ import contextlib
 import contextvars
 import functools
 import inspect
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timezone
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ._encode import encode_leniently
+from ._encode import Copy, copy_leniently, restore_json
 
 if TYPE_CHECKING:
     from .ledger import Ledger
@@ -42,8 +41,11 @@ def context_labels() -> Mapping[str, str]:
     return _context.get()
 
 
-def now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def rfc3339(at: int) -> str:
+    """Returns a time in nanoseconds since 1970 as the ledger takes it."""
+    # Not strftime, which imports a module and so fails at the end of the interpreter.
+    second = datetime.fromtimestamp(at // 1_000_000_000, timezone.utc).isoformat()
+    return f"{second[:19]}.{at // 1_000_000 % 1000:03d}Z"
 
 
 def clip(text: object) -> str:
@@ -63,9 +65,9 @@ class Generation:
 
     def __init__(self, ledger: Ledger, fields: Mapping[str, Any] | None = None) -> None:
         self._ledger = ledger
-        self._began = encode_leniently({n: v for n, v in (fields or {}).items() if n != "labels" and v is not None})
+        self._began = copy_leniently({n: v for n, v in (fields or {}).items() if n != "labels" and v is not None})
         self._later: list[Build] = []
-        self._started = now()
+        self._started = time.time_ns()
         self._begun = time.monotonic()
         self._ended = False
         self.fields: dict[str, Any] = {}  # members of the IPC record, in place of those from the beginning
@@ -100,7 +102,7 @@ class Generation:
             if error is not None:
                 self.labels["error"] = type(error).__name__
             seconds = time.monotonic() - self._begun if self.duration is None else self.duration
-            changed = encode_leniently(self.fields)
+            changed = copy_leniently(self.fields)
             record = _Record(self._ledger, self._began, changed, self._later, dict(self.labels), self._started, round(seconds * 1000), self.key)
             self._ledger._put(record)
         except Exception as failure:
@@ -122,16 +124,16 @@ class Generation:
 class _Record:
     """The snapshot of a generation, whose line is made in the background (Deferred)."""
 
-    def __init__(self, ledger: Ledger, began: str, changed: str, later: list[Build], labels: dict[str, Any], started: str, duration: int,
+    def __init__(self, ledger: Ledger, began: Copy, changed: Copy, later: list[Build], labels: dict[str, Any], started: int, duration: int,
                  key: str | None) -> None:
         self.size = len(began) + len(changed) + sum(getattr(build, "size", 500) for build in later) + 500
         self._ledger, self._began, self._changed, self._later, self._labels = ledger, began, changed, later, labels
         self._started, self._duration = started, duration
-        self._key = key or ledger.new_key()  # now, so that it is the same however often the record is sent
+        self._key = key or ledger._next_key()  # now, so that it is the same however often the record is sent
         self._producer = ledger.next_producer() if key is None else None
 
     def line(self) -> bytes:
-        fields, labels = json.loads(self._began), {}
+        fields, labels = restore_json(self._began), {}
         for build in self._later:
             try:
                 built = dict(build())
@@ -141,10 +143,10 @@ class _Record:
                 continue
             labels.update(built.pop("labels", None) or {})
             fields.update(built)
-        fields.update(json.loads(self._changed))
+        fields.update(restore_json(self._changed))
         labels.update(self._labels)
         usage = fields.get("usage")
-        record = {"timestamp": self._started, **{n: v for n, v in fields.items() if v is not None}}
+        record = {"timestamp": rfc3339(self._started), **{n: v for n, v in fields.items() if v is not None}}
         record["usage"] = {"duration_ms": self._duration, **(usage if isinstance(usage, dict) else {})}
         if not isinstance(record.get("model"), str) or not record["model"]:
             record["model"] = "unknown"

@@ -322,7 +322,7 @@ class Recorder:
                 lines.append(item.line())
             except Exception as error:
                 self.count("invalid")
-                self.warn("invalid", f"a generation cannot be written as JSON and is not recorded: {error!r}")
+                self.warn("invalid", f"something is not recorded: {error}" if isinstance(error, ColophonError) else f"something is not recorded: {error!r}")
         return lines
 
     def _written(self, m: _Mutable, items: int, lines: int, size: int) -> None:
@@ -507,5 +507,5 @@ def verify_answer(line: str, receipt: str, keys: list[VerifierKey]) -> None:
     assert event is not None
     kind, key, run = sent.get("kind"), sent.get("idempotency_key"), sent["record"].get("run_id")
     must(event["kind"] == kind, "field", f"the event is of kind {event['kind']}, but the request was of another")
-    digest = hashes.idempotency_key_digest(key) if isinstance(key, str) else hashes.run_key_digest(kind, run) if isinstance(run, str) else None
+    digest = hashes.idempotency_key_digest(key) if isinstance(key, str) else hashes.run_key_digest(str(kind), run) if isinstance(run, str) else None
     must(digest in (None, event["record"].get("idempotency_key")), "field", "the event's idempotency key is not that of the request")

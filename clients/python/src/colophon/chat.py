@@ -86,8 +86,11 @@ def _first(value: Mapping[str, Any], *names: str) -> str | None:
     return next((value[name] for name in names if isinstance(value.get(name), str)), None)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+def _number(value: Any) -> float | None:
+    """Returns a finite number, or None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return value if isinstance(value, int) or math.isfinite(value) else None
 
 
 # Requests
@@ -134,13 +137,13 @@ def _instructions(given: Json) -> list[str]:
 def _sampling(request: Mapping[str, Json]) -> dict[str, Any]:
     model = request.get("model")
     fields: dict[str, Any] = {"model": model if isinstance(model, str) and model else "unknown"}
-    temperature = request.get("temperature")
-    if _is_number(temperature):
+    temperature = _number(request.get("temperature"))
+    if temperature is not None:
         fields["temperature"] = temperature
     for member, places in ("max_tokens", ("max_tokens", "max_completion_tokens", "max_output_tokens")), ("seed", ("seed", "random_seed")):
         for place in places:
-            value = request.get(place)
-            if _is_number(value) and value == int(value) and (member == "seed" or value >= 0):
+            value = _number(request.get(place))
+            if value is not None and value == int(value) and (member == "seed" or value >= 0):
                 fields[member] = int(value)
                 break
     return fields

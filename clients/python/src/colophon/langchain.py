@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ._encode import encode_answer, encode_leniently
+from ._encode import Copy, copy_leniently, encode_answer, restore_json
 from ._generation import Generation
 from .chat import READ, Names, get, openai_request, read_answer
 from .ledger import Ledger
@@ -20,13 +20,13 @@ class _Start:
     """A copy of what a run was asked, which the background reads."""
 
     def __init__(self, request: Mapping[str, Any]) -> None:
-        self._text = encode_leniently(request)
-        self.size = len(self._text)
+        self._copy: Copy = copy_leniently(request)
+        self.size = len(self._copy)
         self.names: Names = {}
         self.model: Any = None
 
     def __call__(self) -> dict[str, Any]:
-        fields = openai_request(json.loads(self._text), self.names)
+        fields = openai_request(restore_json(self._copy), self.names)
         self.model = fields["model"]
         return fields
 

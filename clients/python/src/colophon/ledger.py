@@ -22,8 +22,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from . import _generation, hashes
 from ._connection import Connection, split_url
-from ._encode import encode, to_utf8, where_not_json
-from ._generation import F, Generation, now
+from ._encode import Copy, copy, encode, encode_leniently, restore, to_utf8, where_not_json
+from ._generation import F, Generation, rfc3339
 from ._recorder import Deferred, Recorder, Settings, Stats, verify_answer
 from ._spool import Spool
 from .errors import LedgerError, RecordError, UnreachableError
@@ -139,23 +139,25 @@ class Ledger:
         self._connection.forget()
         self._producer = None if self._producer_name is None else f"{self._producer_name}/{secrets.token_hex(4)}"
         self._numbers = itertools.count(1)
+        self._key_prefix = secrets.token_hex(16)
+        self._keys_made = itertools.count()
 
     # In the background.
 
     def record(self, kind: Kind, record: Mapping[str, Any], *, key: str | None = None) -> bool:
         """Records something in the background, and reports whether it was queued. It never waits and raises nothing.
 
-        The record is written as JSON at once, so it may change afterwards. Without a key and a run_id it gets a random key, and the time as
-        its timestamp. False means that the record is not JSON, or that the queue and the spool are full. Both are counted and logged."""
+        The record is copied at once, so it may change afterwards. Without a key and a run_id it gets a random key, and the time as its
+        timestamp. False means that it cannot be copied, or that the queue and the spool are full. It is written as JSON in the background: if
+        it turns out not to be JSON, that is counted (invalid) and logged."""
         try:
-            text, _, _ = self._line(kind, record, key)
-            line, repaired = to_utf8(text, keep_surrogates=kind == "run_dag")
-            if repaired:
-                self._repaired(kind)
+            given = record if type(record) is dict else dict(record)
+            anonymous = key is None and given.get("run_id") is None
+            line = _Line(self, kind, copy(given), self._next_key() if anonymous else key, time.time_ns() if anonymous else None,
+                         self.next_producer() if anonymous else None)
         except Exception as error:
             self._recorder.count("invalid")
-            place = where_not_json(record)
-            self._recorder.warn("invalid", f"a record of kind {kind} is not JSON and is not recorded: {place + ': ' if place else ''}{error}")
+            self._recorder.warn("invalid", f"a record of kind {kind} is not JSON and is not recorded: {_named(record, error)}")
             return False
         return self._recorder.put(line)
 
@@ -225,15 +227,17 @@ class Ledger:
         """As post, but returns the receipt's text, which verify takes and which can be kept."""
         if kind not in _ROUTES:
             raise ValueError(f"{kind} cannot be posted alone; use {', '.join(_ROUTES)}, or record")
+        anonymous = key is None and record.get("run_id") is None
+        own = self._next_key() if anonymous else key
         try:
-            text, body, own = self._line(kind, record, key)
+            body = self._complete(kind, record, time.time_ns() if anonymous else None, self.next_producer() if anonymous else None)
         except Exception as error:
-            raise RecordError(f"the record is not JSON: {where_not_json(record) or 'as a whole'}: {error}") from error
+            raise RecordError(f"the record is not JSON: {_named(record, error)}") from error
         query = {"on_mismatch": on_mismatch, "derive": derive or None}
         headers = {} if own is None else {"Idempotency-Key": own}
         answer = self._call("POST", _path(f"{self._path}/{_ROUTES[kind]}", query), to_utf8(body, keep_surrogates=True)[0], headers)
         if self._keys:
-            verify_answer(text, answer, self._keys)
+            verify_answer(_join(kind, body, own), answer, self._keys)
         return answer
 
     def get(self, path: str, **query: Query) -> Any:
@@ -335,8 +339,8 @@ class Ledger:
 
     # For this package.
 
-    def new_key(self) -> str:
-        return secrets.token_hex(16)
+    def _next_key(self) -> str:
+        return f"{self._key_prefix}{next(self._keys_made):08x}"
 
     def next_producer(self) -> dict[str, Any] | None:
         return None if self._producer is None else {"id": self._producer, "seq": next(self._numbers)}
@@ -345,34 +349,33 @@ class Ledger:
         return self._recorder.put(record)
 
     def _generated_line(self, record: dict[str, Any], key: str) -> bytes:
-        if self._hashes_only:
-            record = _without_content(record)
-        line, repaired = to_utf8(_join("ipc_record", encode(record), key), keep_surrogates=False)
+        text = encode_leniently(_without_content(record) if self._hashes_only else record)
+        return self._utf8("ipc_record", _join("ipc_record", text, key))
+
+    def _utf8(self, kind: str, text: str) -> bytes:
+        line, repaired = to_utf8(text, keep_surrogates=kind == "run_dag")
         if repaired:
-            self._repaired("ipc_record")
+            self._repaired(kind)
         return line
 
     def _repaired(self, kind: str) -> None:
         self._recorder.count("repaired")
         self._recorder.warn("repaired", f"a record of kind {kind} has text that is not Unicode (lone surrogates), which are replaced by U+FFFD")
 
-    def _line(self, kind: str, record: Mapping[str, Any], given: str | None) -> tuple[str, str, str | None]:
-        """Returns a line of POST /batch, the record in it, and the key. Without a key or a run_id, it gets a random key and the time."""
+    def _complete(self, kind: str, record: Mapping[str, Any], at: int | None, producer: dict[str, Any] | None) -> str:
+        """Returns a record as JSON. at and producer are of a record without a key of the caller: one with a key must stay the same when it is
+        posted again."""
         members = {name: value for name, value in record.items() if value is not None}
-        anonymous = given is None and "run_id" not in members
-        key = self.new_key() if anonymous else given
         if kind in _ROUTES:
-            # A record with a key of the caller must stay the same when it is posted again, so it gets neither a time nor a number.
-            if anonymous:
-                members.setdefault("timestamp", now())
-                if self._producer is not None and "producer" not in members:
-                    members["producer"] = self.next_producer()
+            if at is not None:
+                members.setdefault("timestamp", rfc3339(at))
+            if producer is not None:
+                members.setdefault("producer", producer)
             if self.labels:
                 members["labels"] = {**self.labels, **members.get("labels", {})}
             if self._hashes_only and kind == "ipc_record":
                 members = _without_content(members)
-        text = encode(members)
-        return _join(kind, text, key), text, key
+        return encode(members)
 
     def _call(self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> str:
         for attempt in itertools.count():
@@ -386,6 +389,29 @@ class Ledger:
                 wait = 0.25 * 2**attempt
                 time.sleep(max(after, random.uniform(wait / 2, wait)))
         raise AssertionError("unreachable")
+
+
+class _Line:
+    """A record whose line is made in the background (Deferred)."""
+
+    __slots__ = ("size", "_ledger", "_kind", "_copy", "_key", "_at", "_producer")
+
+    def __init__(self, ledger: Ledger, kind: str, copied: Copy, key: str | None, at: int | None, producer: dict[str, Any] | None) -> None:
+        self.size = len(copied) + 200  # with what the line adds
+        self._ledger, self._kind, self._copy, self._key, self._at, self._producer = ledger, kind, copied, key, at, producer
+
+    def line(self) -> bytes:
+        record = restore(self._copy)
+        try:
+            text = self._ledger._complete(self._kind, record, self._at, self._producer)
+        except Exception as error:
+            raise RecordError(f"a record of kind {self._kind} is not JSON: {_named(record, error)}") from error
+        return self._ledger._utf8(self._kind, _join(self._kind, text, self._key))
+
+
+def _named(record: Any, error: Exception) -> str:
+    place = where_not_json(record)
+    return f"{place}: {error}" if place else str(error) or type(error).__name__
 
 
 def _join(kind: str, record: str, key: str | None) -> str:

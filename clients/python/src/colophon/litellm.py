@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from ._encode import encode_answer, encode_leniently
+from ._encode import Copy, copy_leniently, encode_answer, restore_json
 from ._generation import Generation
 from .chat import READ, Names, get, openai_request, read_answer
 from .ledger import Ledger
@@ -22,13 +22,13 @@ class _Call:
     """A copy of a call and its answer, which the background reads."""
 
     def __init__(self, request: Mapping[str, Any], answer: Any) -> None:
-        self._request = encode_leniently(request)
+        self._request: Copy = copy_leniently(request)
         self._answer = None if answer is None else encode_answer(answer)
         self.size = len(self._request) + len(self._answer or "")
 
     def __call__(self) -> dict[str, Any]:
         names: Names = {}
-        fields = openai_request(json.loads(self._request), names)
+        fields = openai_request(restore_json(self._request), names)
         if self._answer is None:
             return fields
         return {**fields, **with_model(read_answer(json.loads(self._answer), names), fields["model"])}

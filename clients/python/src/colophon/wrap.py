@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
-from ._encode import encode_answer, encode_leniently
+from ._encode import Copy, copy_leniently, encode_answer, restore_json
 from ._generation import Generation
 from .chat import READ, Answer, Names, Stream, anthropic_request, completion_request, openai_request, read_answer, responses_request
 from .ledger import Ledger
@@ -69,7 +69,7 @@ class _Passing:
         object.__setattr__(self, "_colophon_inner", inner)
 
     @property  # type: ignore[misc]
-    def __class__(self) -> Any:
+    def __class__(self) -> Any:  # type: ignore[override]
         return type(self._colophon_inner)
 
     def __getattr__(self, name: str) -> Any:
@@ -145,14 +145,14 @@ def _recording(function: Callable[..., Any], method: _Method, context: _Context)
 class _Request:
     """A copy of a request, which the background reads. The answer needs the names of its tool calls."""
 
-    def __init__(self, text: str, method: _Method) -> None:
-        self.size = len(text)
-        self._text, self._method = text, method
+    def __init__(self, copied: Copy, method: _Method) -> None:
+        self.size = len(copied)
+        self._copy, self._method = copied, method
         self.names: Names = {}
         self.model: Any = None
 
     def __call__(self) -> dict[str, Any]:
-        fields = self._method.read(json.loads(self._text), self.names)
+        fields = self._method.read(restore_json(self._copy), self.names)
         self.model = fields["model"]
         return fields
 
@@ -197,7 +197,7 @@ class _Observed:
                     given.update(source)
             self.asked = given.get("stream") is True
             request = {name: value for name, value in given.items() if name in READ and value is not None and type(value).__name__ not in _ABSENT}
-            self.request = _Request(encode_leniently(request), method)
+            self.request = _Request(copy_leniently(request), method)
             labels = {"provider": context.provider or method.provider, "operation": method.operation, **(context.fields.get("labels") or {})}
             generation = Generation(self.ledger, {**context.fields, "labels": labels})
             generation.set_later(self.request)
