@@ -23,7 +23,7 @@ func (s *Server) home(c *call.Call) error {
 	if call.PreferredType(c.Request()) != echo.MIMETextHTML {
 		return c.Redirect(http.StatusFound, "/docs")
 	}
-	console.Page(c.Response(), c.Request(), call.AcceptsGzip(c.Request()))
+	console.Page(c.Response(), c.Request(), call.AcceptsGzip(c.Request()), s.config.Access.ConsoleOrigins()...)
 	return nil
 }
 

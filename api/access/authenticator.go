@@ -135,6 +135,21 @@ func (a *Authenticator) SignIn() SignIn {
 	return s
 }
 
+// ConsoleOrigins returns the origins to which the console sends requests while a person signs
+// in: those of the issuers with a ConsoleClientID, and of their token endpoints.
+func (a *Authenticator) ConsoleOrigins() []string {
+	if a == nil {
+		return nil
+	}
+	var list []string
+	for _, i := range a.issuers {
+		if i.config.ConsoleClientID != "" {
+			list = append(list, i.origins()...)
+		}
+	}
+	return list
+}
+
 // Summary names the accepted credentials, such as "3 tokens, OIDC from
 // https://id.example.org". It returns "" if none are required.
 func (a *Authenticator) Summary() string {

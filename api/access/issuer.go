@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"regexp"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,6 +45,7 @@ type issuer struct {
 
 	mu       sync.Mutex            // guards the fields below; never held during I/O
 	verifier *oidc.IDTokenVerifier // nil until the first discovery
+	tokenURL string                // the token endpoint, where it is known
 	born     time.Time             // when the discovery of verifier began
 	asking   chan struct{}         // closed at the end of the running discovery; nil if no discovery is running
 	retry    time.Time             // earliest time of the next discovery
@@ -126,6 +129,38 @@ func (i *issuer) current(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	return verifier, nil
 }
 
+// origins returns the origins to which the console sends requests during a sign-in. It does not
+// wait: until the first discovery, which it starts, the token endpoint is unknown.
+func (i *issuer) origins() []string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.verifier == nil {
+		i.ask()
+	}
+	var list []string
+	for _, address := range []string{i.config.Issuer, i.tokenURL} {
+		if origin := originOf(address); origin != "" && !slices.Contains(list, origin) {
+			list = append(list, origin)
+		}
+	}
+	return list
+}
+
+// originPattern matches an origin that can stand in a Content-Security-Policy.
+var originPattern = regexp.MustCompile(`^https?://[A-Za-z0-9.\[\]:-]+$`)
+
+// originOf returns the origin of a URL, or "" if it has none that a policy can name.
+func originOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	if origin := u.Scheme + "://" + u.Host; originPattern.MatchString(origin) {
+		return origin
+	}
+	return ""
+}
+
 // usable returns the verifier, or nil if its keys are too old. The caller holds mu.
 func (i *issuer) usable() *oidc.IDTokenVerifier {
 	if i.verifier == nil || i.now().Sub(i.born) >= keysLast {
@@ -142,13 +177,13 @@ func (i *issuer) ask() {
 	}
 	i.asking = make(chan struct{})
 	go func() {
-		verifier, err := i.discover()
+		verifier, tokenURL, err := i.discover()
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		close(i.asking)
 		i.asking = nil
 		if err == nil {
-			i.verifier, i.born, i.backoff = verifier, now, 0
+			i.verifier, i.tokenURL, i.born, i.backoff = verifier, tokenURL, now, 0
 			return
 		}
 		i.backoff = min(max(2*i.backoff, minBackoff), maxBackoff)
@@ -161,24 +196,25 @@ func (i *issuer) ask() {
 const noToken = "eyJhbGciOiJSUzI1NiJ9.e30.AA" // #nosec G101 -- no key has signed it
 
 // discover fetches the issuer's discovery document and keys. After an error, the previous keys
-// stay valid.
-func (i *issuer) discover() (*oidc.IDTokenVerifier, error) {
+// stay valid. It also returns the address of the token endpoint, or "".
+func (i *issuer) discover() (*oidc.IDTokenVerifier, string, error) {
 	ctx := oidc.ClientContext(i.ctx, newIssuerClient(i.config.Issuer, i.timeout, i.now))
 	provider, err := oidc.NewProvider(ctx, i.config.Issuer)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	var document struct {
 		KeysURL string `json:"jwks_uri"`
 	}
 	if err := provider.Claims(&document); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	keys := oidc.NewRemoteKeySet(ctx, document.KeysURL)
 	// The library fetches the keys when it gets a token that it cannot verify.
 	_, err = keys.VerifySignature(ctx, noToken)
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
-		return nil, err
+		return nil, "", err
 	}
-	return oidc.NewVerifier(i.config.Issuer, keys, &oidc.Config{ClientID: i.config.Audience, SupportedSigningAlgs: algorithms, Now: i.now}), nil
+	verifier := oidc.NewVerifier(i.config.Issuer, keys, &oidc.Config{ClientID: i.config.Audience, SupportedSigningAlgs: algorithms, Now: i.now})
+	return verifier, provider.Endpoint().TokenURL, nil
 }

@@ -94,7 +94,7 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Path == discoverySuffix {
-		p.write(w, map[string]any{"issuer": p.url, "jwks_uri": p.url + "/keys", "id_token_signing_alg_values_supported": []string{"none", "HS256", "RS256"}})
+		p.write(w, map[string]any{"issuer": p.url, "jwks_uri": p.url + "/keys", "token_endpoint": "https://tokens.example.org/token", "id_token_signing_alg_values_supported": []string{"none", "HS256", "RS256"}})
 		return
 	}
 	var set jose.JSONWebKeySet
@@ -194,6 +194,28 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	b.accepts(p.token("first", set("nbf", p.clock.now().Add(4*time.Minute).Unix())), "oidc:alice")
 	require.Equal(t, 1, p.times(discoverySuffix))
 	require.Equal(t, 1, p.times("/keys"))
+}
+
+// The console may send requests to an issuer with a client for it, and to the token endpoint
+// once a discovery has named it.
+func TestConsoleOrigins(t *testing.T) {
+	p := newProvider(t)
+	require.Empty(t, p.trusting().ConsoleOrigins())
+	require.Empty(t, (*Authenticator)(nil).ConsoleOrigins())
+	b := p.trusting(func(o *OIDC) { o.ConsoleClientID = "console" })
+	require.Equal(t, p.url, b.ConsoleOrigins()[0])
+	b.accepts(p.token("first"), "oidc:alice") // waits for a discovery
+	require.Equal(t, []string{p.url, "https://tokens.example.org"}, b.ConsoleOrigins())
+}
+
+// An origin goes into a Content-Security-Policy, where a semicolon or a space would begin another part.
+func TestOriginsOfAddresses(t *testing.T) {
+	for address, want := range map[string]string{
+		"https://id.example.org/realms/a?b#c": "https://id.example.org", "http://127.0.0.1:8080": "http://127.0.0.1:8080", "http://[::1]:80/": "http://[::1]:80",
+		"https://a;script-src 'unsafe-inline'/": "", "https://a;b/": "", "https://*.example.org/": "", "javascript:x": "", "data:,": "", "": "", "ftp://a/": "",
+	} {
+		require.Equal(t, want, originOf(address), address)
+	}
 }
 
 func TestTokensOfAnIssuerThatAreRefused(t *testing.T) {

@@ -28,14 +28,16 @@ type ledgerRow struct {
 	RootHash            hexHash   `json:"root_hash"`
 	Tip                 hexHash   `json:"tip"` // event_hash of the last event
 	LastEvent           time.Time `json:"last_event"`
+	Scopes              []string  `json:"scopes"` // of the caller on the ledger
 }
 
-func describe(l *ledger.Ledger) ledgerRow {
+// describe returns the description of a ledger for a caller.
+func describe(c *call.Call, l *ledger.Ledger) ledgerRow {
 	info, head := l.Info(), l.Head()
 	return ledgerRow{
 		Name: info.Name, Origin: info.Origin, VerifierKey: l.VerifierKey(), Created: info.Created.UTC(),
 		Frozen: info.Frozen, OnMismatch: l.OnMismatch(), Log: l.Visibility(), UnregisteredSources: l.UnregisteredSources(), TreeSize: head.Size,
-		RootHash: head.Root, Tip: head.Tip, LastEvent: time.UnixMicro(head.Time).UTC(),
+		RootHash: head.Root, Tip: head.Tip, LastEvent: time.UnixMicro(head.Time).UTC(), Scopes: c.Identity().On(info.Name).Names(),
 	}
 }
 
@@ -47,7 +49,7 @@ func (h *Handlers) ListLedgers(c *call.Call) error {
 	rows := []ledgerRow{}
 	for _, l := range h.Host.Ledgers() {
 		if c.Identity().On(l.Name()) != 0 {
-			rows = append(rows, describe(l))
+			rows = append(rows, describe(c, l))
 		}
 	}
 	return c.AnswerJSON(http.StatusOK, struct {
@@ -63,7 +65,7 @@ func (h *Handlers) DescribeLedger(c *call.Call) error {
 	if err := c.Query(); err != nil {
 		return err
 	}
-	return c.AnswerJSON(http.StatusOK, describe(l))
+	return c.AnswerJSON(http.StatusOK, describe(c, l))
 }
 
 // CreateLedger makes a ledger with its own signing key.
@@ -90,7 +92,7 @@ func (h *Handlers) CreateLedger(c *call.Call) error {
 		return err
 	}
 	c.Response().Header().Set(echo.HeaderLocation, "/v1/ledgers/"+l.Name())
-	return c.AnswerJSON(http.StatusCreated, describe(l))
+	return c.AnswerJSON(http.StatusCreated, describe(c, l))
 }
 
 // Freeze permanently ends all writes to a ledger.
@@ -107,7 +109,7 @@ func (h *Handlers) Freeze(c *call.Call) error {
 	}
 	h.Frozen(l)
 	h.Log.Info("ledger frozen", "ledger", l.Name(), "actor", c.Actor())
-	return c.AnswerJSON(http.StatusOK, describe(l))
+	return c.AnswerJSON(http.StatusOK, describe(c, l))
 }
 
 // ChangeVisibility makes a ledger's transparency log public or private. This adds no event;
@@ -131,7 +133,7 @@ func (h *Handlers) ChangeVisibility(c *call.Call) error {
 		return err
 	}
 	h.Log.Info("visibility of a log changed", "ledger", l.Name(), "log", log, "actor", c.Actor())
-	return c.AnswerJSON(http.StatusOK, describe(l))
+	return c.AnswerJSON(http.StatusOK, describe(c, l))
 }
 
 // ChangeUnregisteredSources makes a ledger accept or refuse citation sets that cite sources
@@ -155,7 +157,7 @@ func (h *Handlers) ChangeUnregisteredSources(c *call.Call) error {
 		return err
 	}
 	h.Log.Info("policy for unregistered sources changed", "ledger", l.Name(), "unregistered_sources", policy, "actor", c.Actor())
-	return c.AnswerJSON(http.StatusOK, describe(l))
+	return c.AnswerJSON(http.StatusOK, describe(c, l))
 }
 
 // hexHash is a hash that JSON shows in hexadecimal.

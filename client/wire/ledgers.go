@@ -28,6 +28,9 @@ type LedgerDescription struct {
 	RootHash            string `json:"root_hash"`
 	Tip                 string `json:"tip"` // event_hash of the last event
 	LastEvent           Time   `json:"last_event"`
+	// Scopes are those of the caller on the ledger, such as read. They do not say whether the
+	// server or the ledger accepts writes at all.
+	Scopes []string `json:"scopes"`
 }
 
 // VisibilityChange makes a log public or private.

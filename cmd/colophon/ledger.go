@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -148,6 +149,7 @@ func printLedgers(out io.Writer, ledgers []wire.LedgerDescription) error {
 		fmt.Fprintf(table, "  created\t%s\n", createdAt(l))
 		fmt.Fprintf(table, "  origin\t%s\n", l.Origin)
 		fmt.Fprintf(table, "  verifier key\t%s\n", l.VerifierKey)
+		fmt.Fprintf(table, "  your scopes\t%s\n", strings.Join(l.Scopes, ", "))
 	}
 	return table.Flush()
 }

@@ -90,6 +90,8 @@ func (c *comparer) validServerMember(name string, got pyjson.Value) bool {
 		return text == "accept" || text == "reject"
 	case "log":
 		return text == "public" || text == "private"
+	case "scopes":
+		return got.Kind() == pyjson.Array
 	}
 	return got.Kind() != pyjson.Absent
 }

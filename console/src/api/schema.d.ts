@@ -3794,6 +3794,11 @@ export interface components {
             on_mismatch: components["schemas"]["OnMismatch"];
             origin: components["schemas"]["LedgerOrigin"];
             root_hash: components["schemas"]["Hash"];
+            /**
+             * @description The scopes of the caller on this ledger. A caller without credentials, on a server that asks for none, has all.
+             *     They do not say whether the server is read-only or the ledger frozen.
+             */
+            scopes: components["schemas"]["Scope"][];
             /** @description The `event_hash` of the last event. */
             tip: components["schemas"]["Hash"];
             tree_size: components["schemas"]["TreeSize"];
@@ -5301,6 +5306,30 @@ export interface components {
             /** @description The share of the group's run-DAGs. */
             share: components["schemas"]["Fraction"];
         };
+        /** @description What a text can mean. */
+        SearchAnswer: {
+            as_of: components["schemas"]["AsOf"];
+            checkpoint?: components["schemas"]["Checkpoint"];
+            /** @description Whether nothing was left out of the search. */
+            complete: boolean;
+            /** @description Exact values come first. */
+            rows: components["schemas"]["SearchHit"][];
+        };
+        /** @description A value that records have. */
+        SearchHit: {
+            inclusion?: components["schemas"]["Inclusion"];
+            name?: components["schemas"]["Name"];
+            /** @description A record with the value. */
+            seq: components["schemas"]["Count"];
+            /** @description `event`, `event_hash`, `label` (the name of a label), or the name of the value as a filter of `/records`, such as `run_id` or `label:config`. */
+            type: string;
+            value: string;
+        };
+        /**
+         * @description A permission on a ledger. None implies another.
+         * @enum {string}
+         */
+        Scope: "write" | "read" | "content" | "log" | "admin" | "metrics";
         /** @description What a text can mean. */
         SearchAnswer: {
             as_of: components["schemas"]["AsOf"];

@@ -1,28 +1,19 @@
 // Signing in with OpenID Connect: the authorization code flow with PKCE (RFC 7636).
-import { Problem, request, setToken } from "./client.ts";
+import { get, Problem, setToken, type Schemas } from "./client.ts";
 import { forTab } from "./kept.ts";
 
-/** Provider is an identity provider that the server accepts, and its id for the console. */
-export interface Provider {
-  issuer: string;
-  client_id: string;
-  scopes?: string[];
-}
+/** Provider is an identity provider whose tokens the server accepts, and the id of the console there. */
+export type Provider = Schemas["SignIn"]["oidc"][number];
 
-/** Settings are what the server tells everyone about signing in. */
-export interface Settings {
-  version?: string;
-  credentials: boolean; // the server asks for credentials
-  oidc?: Provider;
-}
+/** Settings are what the server tells every caller about signing in. */
+export type Settings = Schemas["SignIn"];
 
 let settings: Promise<Settings> | undefined;
 
-/** signInSettings asks the server once. A server that does not know the question offers only tokens. */
+/** signInSettings asks the server once. */
 export function signInSettings(): Promise<Settings> {
-  settings ??= request("v1/console").then((response) => response.json() as Promise<Settings>, (error: unknown) => {
+  settings ??= get("/sign-in", undefined as never).catch((error: unknown) => {
     settings = undefined;
-    if (error instanceof Problem && error.status !== 0) return { credentials: true };
     throw error;
   });
   return settings;
@@ -77,7 +68,7 @@ export async function begin(provider: Provider, back: string): Promise<void> {
   forTab.set(begunName, JSON.stringify(begun));
   const to = new URL(at.authorization_endpoint);
   const parameters = {
-    response_type: "code", client_id: provider.client_id, redirect_uri: home(), scope: (provider.scopes ?? ["openid"]).join(" "),
+    response_type: "code", client_id: provider.client_id, redirect_uri: home(), scope: "openid",
     state: begun.state, nonce: begun.nonce, code_challenge: await challengeOf(begun.verifier), code_challenge_method: "S256",
   };
   for (const [name, value] of Object.entries(parameters)) to.searchParams.set(name, value);

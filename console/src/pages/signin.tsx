@@ -1,8 +1,8 @@
 import { useState } from "preact/hooks";
 import { request, setToken } from "../api/client.ts";
 import { problemOf, useLoad } from "../api/load.ts";
-import { begin, signInSettings } from "../api/signin.ts";
-import { Loads } from "../parts/states.tsx";
+import { begin, signInSettings, type Provider } from "../api/signin.ts";
+import { Empty, Loads } from "../parts/states.tsx";
 import { usePlace } from "../router.ts";
 
 /** SignInPage takes a token, or leads to the identity provider. */
@@ -15,9 +15,12 @@ export function SignInPage() {
       <Loads of={settings}>
         {(known) => (
           <>
-            {!known.credentials && <p>This server asks for no credentials. <a href="#/">Open the ledger</a></p>}
-            {known.oidc && <Provider provider={known.oidc} back={back} />}
-            <TokenForm back={back} />
+            {!known.required && <p>This server asks for no credentials. <a href="#/">Open the ledger</a></p>}
+            {known.oidc.map((provider) => <ProviderButton key={provider.issuer} provider={provider} back={back} />)}
+            {known.tokens && <TokenForm back={back} />}
+            {known.required && !known.tokens && known.oidc.length === 0 && <Empty title="A browser cannot sign in here yet">
+              {known.certificates ? "This server takes client certificates: install yours in the browser, and load this page again. " : ""}
+              The operator can make a token with <code>colophon token create</code>, or set <code>console_client_id</code> for an issuer.</Empty>}
           </>
         )}
       </Loads>
@@ -25,7 +28,7 @@ export function SignInPage() {
   );
 }
 
-function Provider({ provider, back }: { provider: { issuer: string; client_id: string }; back: string }) {
+function ProviderButton({ provider, back }: { provider: Provider; back: string }) {
   const [says, setSays] = useState("");
   const start = () => {
     setSays("Opening the identity provider…");
