@@ -7,7 +7,9 @@ import { problemOf } from "./api/load.ts";
 import { SignInPage } from "./pages/signin.tsx";
 import { pages } from "./pages/index.ts";
 import { applyScheme, Layout, useLedgers, type Ledger } from "./parts/layout.tsx";
+import { Ledgers } from "./parts/may.ts";
 import { Empty, Failed, Loads } from "./parts/states.tsx";
+import { TryIt } from "./parts/tryit.tsx";
 import { go, Here, href, noLedger, useAddress, type Place } from "./router.ts";
 
 /** useFreshPage moves the focus and the title when the page changes, as a browser does for a new document. */
@@ -32,7 +34,12 @@ function Content({ place, ledgers }: { place: Place; ledgers: readonly Ledger[] 
   if (place.ledger === "") return first ? null : <Empty title="There is no ledger that you may see">Ask the operator for a token with the scope read.</Empty>;
   if (!page) return <Empty title="There is no such page">Choose one from the navigation.</Empty>;
   const Component = page.component;
-  return <Component key={`${place.ledger}/${place.rest.join("/")}`} />;
+  return (
+    <>
+      <TryIt />
+      <Component key={`${place.ledger}/${place.rest.join("/")}`} />
+    </>
+  );
 }
 
 function Console({ problem }: { problem: Problem | undefined }) {
@@ -42,10 +49,12 @@ function Console({ problem }: { problem: Problem | undefined }) {
   const signingIn = place.ledger === noLedger && place.page === "sign-in";
   return (
     <Here.Provider value={place}>
-      <Layout ledgers={known}>
-        {problem && <Failed problem={problem} />}
-        {signingIn ? <SignInPage /> : <Loads of={ledgers} lines={8}>{(list) => <Content place={place} ledgers={list} />}</Loads>}
-      </Layout>
+      <Ledgers.Provider value={known}>
+        <Layout ledgers={known}>
+          {problem && <Failed problem={problem} />}
+          {signingIn ? <SignInPage /> : <Loads of={ledgers} lines={8}>{(list) => <Content place={place} ledgers={list} />}</Loads>}
+        </Layout>
+      </Ledgers.Provider>
     </Here.Provider>
   );
 }

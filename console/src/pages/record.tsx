@@ -7,9 +7,11 @@ import { DownloadReceipt } from "../parts/receipt.tsx";
 import { Sentence } from "../parts/sentence.tsx";
 import { RecordText } from "../parts/sidebyside.tsx";
 import { Empty, Loads } from "../parts/states.tsx";
-import { Listed, Table } from "../parts/table.tsx";
+import { Table } from "../parts/table.tsx";
 import { Line, Raw, Text } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
+import { VerifyHere } from "../parts/verifyhere.tsx";
+import { useMay } from "../parts/may.ts";
 import { bytes, kindName, listed, number, shortHash, variableName, verdictOf } from "../words.ts";
 
 type Row = Schemas["RecordRow"];
@@ -58,10 +60,16 @@ function RecordView({ seq }: { seq: number }) {
         return (
           <>
             <Heading row={row} members={members} />
-            <Change row={row} ledger={place.ledger} />
-            <Texts row={row} members={members} ledger={place.ledger} />
-            <Conditions row={row} members={members} />
-            <Checks row={row} />
+            <div class="record">
+              <div class="record-texts">
+                <Texts row={row} members={members} ledger={place.ledger} />
+                <Change row={row} ledger={place.ledger} />
+              </div>
+              <aside class="record-margin" aria-label="Conditions and checks">
+                <Conditions row={row} members={members} />
+                <Checks row={row} />
+              </aside>
+            </div>
             <About seq={seq} ledger={place.ledger} />
             {members.run_id !== undefined && <SameRun ledger={place.ledger} run={members.run_id} seq={seq} />}
             <Proof row={row} ledger={place.ledger} />
@@ -111,11 +119,11 @@ export function Attribution({ ledger, a, b }: { ledger: string; a: number; b: nu
 }
 
 const titles: Record<string, string> = {
-  output: "Output", system_prompt: "System prompt", payload: "Input, as it was posted", content: "Passage", passage: "Passage", question: "Question", answer_text: "Answer", rendered_text: "Answer as shown",
-  raw_answer_text: "Answer before parsing", messages: "Conversation", usage: "Usage", policy: "Policy", verifier_policy: "Policy of the verifier", preflight_payload: "Preflight",
+  output: "Output", system_prompt: "System prompt", payload: "Input", content: "Passage", passage: "Passage", question: "Question", answer_text: "Answer", rendered_text: "Answer as shown",
+  raw_answer_text: "Answer before parsing", messages: "Conversation", usage: "Usage", policy: "Policy", verifier_policy: "Policy of the verifier", preflight_payload: "Preflight", dag: "Stages", inputs: "Inputs of the run",
 };
 
-const order = ["question", "instruction", "output", "answer_text", "content", "passage", "system_prompt", "payload"];
+const order = ["question", "instruction", "output", "answer_text", "inputs", "content", "passage", "payload", "system_prompt"];
 
 /** textNames lists the texts of a record in the order in which a person reads them. */
 export function textNames(contents: readonly string[]): string[] {
@@ -127,15 +135,23 @@ export function textNames(contents: readonly string[]): string[] {
 }
 
 function Texts({ row, members, ledger }: { row: Row; members: Members; ledger: string }) {
-  const all = textNames(Object.keys(members.content ?? {}));
+  const all = textNames(Object.keys(members.content ?? {})), may = useMay("content");
   if (row.redacted_by !== undefined) return <Empty title="The texts of this record were erased"><RecordLink seq={row.redacted_by}>Event {number(row.redacted_by)}</RecordLink> says who erased them and why. The hashes remain.</Empty>;
   const cited = members.citations ?? [];
+  if (!may && all.length > 0) {
+    return (
+      <Empty title="You may not read the texts">
+        There {all.length === 1 ? "is one" : `are ${number(all.length)}`}: {listed(all.slice(0, 5).map((name) => (titles[name] ?? name).toLowerCase()))}{all.length > 5 && " and more"}. Reading them needs the scope <code>content</code>: ask
+        the operator for it. Everything else on this page can be read and verified without them.
+      </Empty>
+    );
+  }
   return (
     <>
       {all.filter((name) => !name.startsWith("citations/")).map((name) => (
         <section key={name}>
           <h2>{titles[name] ?? name.replaceAll("_", " ")} <span class="quiet small">{bytes(members.content?.[name]?.size ?? 0)}</span></h2>
-          {name === "payload" ? <Payload ledger={ledger} seq={row.seq} /> : <RecordText ledger={ledger} seq={row.seq} name={name} label={titles[name] ?? name} />}
+          {structured.has(name) ? <Structured ledger={ledger} seq={row.seq} name={name} label={titles[name] ?? name} /> : name === "payload" ? <Payload ledger={ledger} seq={row.seq} /> : <RecordText ledger={ledger} seq={row.seq} name={name} label={titles[name] ?? name} />}
         </section>
       ))}
       {cited.length > 0 && <section><h2>What it rests on</h2>
@@ -146,6 +162,34 @@ function Texts({ row, members, ledger }: { row: Row; members: Members; ledger: s
           </li>
         ))}</ol></section>}
     </>
+  );
+}
+
+/** Contents that are JSON. Texts inside them come first, and the JSON is folded. */
+const structured = new Set(["dag", "inputs", "policy", "verifier_policy", "messages", "usage", "preflight_payload", "preflight", "environment"]);
+const inner: [name: string, title: string][] = [["rendered_text", "Answer as shown"], ["answer_text", "Answer"], ["raw_answer_text", "Answer before parsing"]];
+
+/** Structured shows the texts inside a JSON value, and the value folded. */
+function Structured({ ledger, seq, name, label }: { ledger: string; seq: number; name: string; label: string }) {
+  const loading = useLoad(`${ledger} ${seq} ${name}`, (signal) => content(ledger, seq, name, signal));
+  return (
+    <Loads of={loading}>
+      {(kept) => {
+        let values: Record<string, unknown> = {};
+        try {
+          values = Object(JSON.parse(kept.text)) as Record<string, unknown>;
+        } catch {
+          // It is shown as a text.
+        }
+        const texts = inner.filter(([member], i) => typeof values[member] === "string" && !inner.slice(0, i).some(([earlier]) => values[earlier] === values[member]));
+        return (
+          <>
+            {texts.map(([member, title]) => <div key={member}><h3>{title}</h3><Text text={String(values[member])} label={title} /></div>)}
+            <details><summary>{texts.length > 0 ? "All of it, as JSON" : "As JSON"}</summary><Text text={kept.text} valid={kept.valid} label={label} /></details>
+          </>
+        );
+      }}
+    </Loads>
   );
 }
 
@@ -198,12 +242,13 @@ function Conditions({ row, members }: { row: Row; members: Members }) {
 function Checks({ row }: { row: Row }) {
   const checks = Object.entries(row.checks);
   const bad = checks.filter(([, check]) => verdictOf(check.result).class === "bad");
+  const claimed = checks.some(([, check]) => check.result === "claimed");
   if (checks.length === 0) return null;
   return (
     <section>
       <h2>Checks</h2>
-      <p class={bad.length > 0 ? "says-bad" : "says-good"}>{bad.length > 0 ? `${bad.length} of ${checks.length} checks failed: ${listed(bad.map(([name]) => name.replaceAll("_", " ")))}.`
-        : checks.some(([, check]) => check.result === "claimed") ? "Nothing is wrong, but some hashes rest on the word of the service alone." : "The ledger computed every hash itself, and nothing is wrong."}</p>
+      <p class={bad.length > 0 ? "says-bad" : claimed ? "says-wait" : "says-good"}>{bad.length > 0 ? `${bad.length} of ${checks.length} checks failed: ${listed(bad.map(([name]) => name.replaceAll("_", " ")))}.`
+        : claimed ? "Nothing is wrong, but some hashes rest on the word of the service alone." : "The ledger computed every hash itself, and nothing is wrong."}</p>
       <details open={bad.length > 0}>
         <summary>{number(checks.length)} checks</summary>
         <ul class="checks">{checks.map(([name, check]) => {
@@ -239,19 +284,20 @@ function About({ seq, ledger }: { seq: number; ledger: string }) {
 }
 
 function SameRun({ ledger, run, seq }: { ledger: string; run: string; seq: number }) {
-  const place = usePlace();
+  const place = usePlace(), link = useLink();
   const pages = usePages("/v1/ledgers/{ledger}/runs/{run_id}", { ledger, run_id: run }, { state: "any", as_of: asOf(place), limit: 50 });
   if (pages.first.state === "ready" && pages.rows.every((row) => row.seq === seq)) return null;
   return (
     <section>
-      <h2>Everything of the run <Line text={run} /></h2>
-      <Listed of={pages} empty={null}>
-        {(rows) => <Table label="Records of the same run" rows={rows} keyOf={(row) => row.seq} columns={[
+      <h2>Everything of the run <a href={link("run", [run])}><Line text={run} /></a></h2>
+      <Loads of={pages.first}>
+        {() => <Table label="Records of the same run" rows={pages.rows} keyOf={(row) => row.seq} columns={[
           { title: "Record", cell: (row) => (row.seq === seq ? <strong>{kindName(row.kind)} {number(row.seq)} (this one)</strong> : <RecordLink seq={row.seq} kind={row.kind} />) },
           { title: "Recorded", cell: (row) => <Time at={row.time} /> },
           { title: "State", cell: (row) => row.state ?? "" },
         ]} />}
-      </Listed>
+      </Loads>
+      {pages.more && <p><button type="button" onClick={pages.more}>Show more</button></p>}
     </section>
   );
 }
@@ -259,15 +305,18 @@ function SameRun({ ledger, run, seq }: { ledger: string; run: string; seq: numbe
 function Proof({ row, ledger }: { row: Row; ledger: string }) {
   const place = usePlace();
   return (
-    <section>
+    <section class="proof">
       <h2>Proof</h2>
-      <p>The receipt proves that this record is in the log, unchanged. <code>colophon verify</code> checks it offline.</p>
-      <p><DownloadReceipt ledger={ledger} seq={row.seq} size={asOf(place)} /></p>
-      <dl class="facts hashes">
-        <div><dt>event hash</dt><dd><code>{row.event_hash}</code></dd></div>
-        <div><dt>leaf hash</dt><dd><code>{row.leaf_hash}</code></dd></div>
-        {Object.entries(row.hashes).filter(([, value]) => typeof value === "string").map(([name, value]) => <div key={name}><dt>{name.replaceAll("_", " ")}</dt><dd><code>{String(value)}</code></dd></div>)}
-      </dl>
+      <VerifyHere ledger={ledger} row={row} />
+      <p><DownloadReceipt ledger={ledger} seq={row.seq} size={asOf(place)} /> <span class="quiet small">A file with which <code>colophon verify</code> proves the same offline.</span></p>
+      <details>
+        <summary>All hashes</summary>
+        <dl class="facts hashes">
+          <div><dt>event hash</dt><dd><code>{row.event_hash}</code></dd></div>
+          <div><dt>leaf hash</dt><dd><code>{row.leaf_hash}</code></dd></div>
+          {Object.entries(row.hashes).filter(([, value]) => typeof value === "string").map(([name, value]) => <div key={name}><dt>{name.replaceAll("_", " ")}</dt><dd><code>{String(value)}</code></dd></div>)}
+        </dl>
+      </details>
     </section>
   );
 }

@@ -8,6 +8,7 @@ import { useLoad } from "../api/load.ts";
 import { navigation } from "../pages/index.ts";
 import { asOf, go, href, noLedger, useLink, usePlace, withQuery } from "../router.ts";
 import { number } from "../words.ts";
+import { LogWatch } from "./logwatch.tsx";
 
 export type Ledger = Schemas["LedgerDescription"];
 
@@ -127,6 +128,7 @@ export function Layout({ ledgers, children }: { ledgers: readonly Ledger[]; chil
       </header>
       <main id="main" tabIndex={-1}>
         <Fixed />
+        {within && <LogWatch ledger={place.ledger} />}
         {children}
       </main>
       <footer class="small quiet"><p>Every answer follows from the log, and the log can be verified. <a href="docs">The API</a></p></footer>
