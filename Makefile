@@ -120,6 +120,13 @@ rapidoc: ## Update RapiDoc, which renders /docs, from npm (RAPIDOC is its versio
 console: ## Check and rebuild the web page in console/dist (needs Node 20; Go needs only the result)
 	cd console && npm ci --silent --ignore-scripts --no-audit --no-fund && npm run --silent all
 
+.PHONY: e2e-console console-pictures
+e2e-console: build ## Drive the web page in Chromium, on the real input if it is available (needs Node 20)
+	cd e2e/console && npm ci --silent --ignore-scripts --no-audit --no-fund && npm run --silent test
+
+console-pictures: build ## Take the pictures of the web page in docs/console (needs Chromium and Node 20)
+	cd e2e/console && npm ci --silent --ignore-scripts --no-audit --no-fund && npm run --silent pictures
+
 release: export CGO_ENABLED = 0
 release: ## Build dist/: static binaries for all PLATFORMS, a bill of materials for each, and checksums
 	rm -rf dist && mkdir dist

@@ -254,7 +254,7 @@ function Checks({ row }: { row: Row }) {
         <ul class="checks">{checks.map(([name, check]) => {
           const verdict = verdictOf(check.result), stated = (row.hashes as Record<string, string | null | undefined>)[name];
           return (
-            <li key={name}><CheckMark result={check.result} /> <strong><bdi>{name.replaceAll("_", " ")}</bdi></strong> <span>{verdict.words}</span>
+            <li key={name}><CheckMark result={check.result} /> <strong><bdi>{name.replaceAll("_", " ")}</bdi></strong> <span>{verdict.words}</span>{" "}
               {check.claimed !== undefined && check.computed !== undefined ? <span class="hashes"><code>claimed {check.claimed}</code><code>computed {check.computed}</code></span> : stated ? <code class="quiet" title={stated}>{shortHash(stated)}</code> : null}
             </li>
           );
