@@ -75,7 +75,7 @@ func TestEveryOperationHasACommand(t *testing.T) {
 func TestIrreversibleOperationsWarn(t *testing.T) {
 	var warned []string
 	for _, o := range operations(t) {
-		if strings.Contains(o.Description, "**What this does cannot be undone.**") {
+		if strings.Contains(o.Description, "**This cannot be undone.**") {
 			require.True(t, o.Irreversible, o.OperationID)
 			warned = append(warned, o.OperationID)
 		}

@@ -169,7 +169,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Say how callers sign in
+         * Get the ways to sign in
          * @description What a web page needs before it can send a request with credentials. The answer names no ledger. `oidc` lists the
          *     issuers for which the operator has set `console_client_id`.
          */
@@ -357,7 +357,7 @@ export interface paths {
          *     ledger. A line of kind `path_validated` is about a path, whose record can be in an earlier line. Each becomes
          *     one event, as a separate request would.
          *
-         *     A line with `format` instead of `kind` has a record of another system. Its receipt tells in `imported` what
+         *     A line with `format` instead of `kind` has a record of another system. In its receipt, `imported` states what
          *     became of each member.
          *
          *     The length of the body is not limited; that of a line is, to 8 MiB. The batch streams in both directions, and a
@@ -395,7 +395,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Record what an answer rests on
+         * Record the citations of an answer
          * @description A citation set lists the chunks that an answer cites, each with its source, a weight and, if it has one, the
          *     section of the answer. `chunk_hash` is `sha256:` and the SHA-256 of the chunk's words joined by single spaces,
          *     so it does not depend on how the text is wrapped. The ledger keeps the order. It refuses a set whose event would
@@ -834,7 +834,7 @@ export interface paths {
         put?: never;
         /**
          * Check whether a run was reproduced
-         * @description Run a recorded generation again, and send its result. The answer tells whether its `ipc_id` and its
+         * @description Run a recorded generation again, and send its result. The answer states whether its `ipc_id` and its
          *     `output_hash` equal the recorded ones, and what this shows. Values of the `ipc_id` that you omit are taken from
          *     the record. The `seed` in a `payload` counts, unless the payload is the recorded one. A payload is read under
          *     the `payload_schema` of the record unless you give another. Nothing of the environment is taken from the record:
@@ -894,7 +894,7 @@ export interface paths {
         };
         /**
          * List the temperatures or the limits of tokens that runs have, or the names of their labels
-         * @description The values of runs of any state, the latest new one first. They are values to compare with `/drift/effects`.
+         * @description The values of runs of any state; the one that appeared last comes first. Use them with `/drift/effects`.
          *     `/drift/groups` lists models, prompts, and the values of one label, with their numbers of runs.
          *
          *     Needs the scope `read` on the ledger.
@@ -998,7 +998,7 @@ export interface paths {
         /**
          * Read all rows of a list or question, with a signed manifest
          * @description All rows of the list `rows` of an answer, as NDJSON, at one tree size. An answer without such a list is one row.
-         *     Each line but the last is `{"row": …}`, with the row exactly as the question answers it. The last line is
+         *     Each line but the last is `{"row": …}`, with the row exactly as in the answer. The last line is
          *     `{"manifest": …, "rest": …}`: a note that the ledger has signed, and the rest of the answer. An export without that
          *     line was cut off.
          *
@@ -1041,7 +1041,7 @@ export interface paths {
          *     checkpoint is final. Content can no longer be erased either, because every erasure is an event, so erase first
          *     what must not stay. Freezing a frozen ledger changes nothing. The request has no body.
          *
-         *     **What this does cannot be undone.**
+         *     **This cannot be undone.**
          *
          *     Needs the scope `admin` on the ledger.
          */
@@ -1148,7 +1148,7 @@ export interface paths {
          *     The answer is 409 if there is nothing to rotate or retire: retire a key before the next rotation. It is also 409
          *     if another ledger has, or had, the next key.
          *
-         *     **What this does cannot be undone.**
+         *     **This cannot be undone.**
          *
          *     Needs the scope `admin` on the ledger.
          */
@@ -1701,7 +1701,7 @@ export interface paths {
         };
         /**
          * List the producers that number their records
-         * @description The producers, ordered by their first records, newest first. Each row tells which of the producer's numbers have
+         * @description The producers, ordered by their first records, newest first. Each row states which of the producer's numbers have
          *     been delivered. Numbers begin at 1; 0 is allowed, but never counts as missing.
          *
          *     Needs the scope `read` on the ledger.
@@ -1822,7 +1822,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Count records over time by how they turned out
+         * Count records over time, by their checks and the causes of drift
          * @description Counts events, records with a wrong claim, IPC records without an output, and causes of drift, in consecutive
          *     periods of one length by the time at which they were recorded. A period begins at a multiple of its length after
          *     1970, in UTC. A run counts for the cause of its change from the previous live run with the same input, as in the
@@ -1935,7 +1935,7 @@ export interface paths {
          *     If the record is already redacted, nothing changes, and the answer is the receipt of the event that redacted it
          *     (200). An event that names no content gets the same 404 as a `seq` that the ledger does not have.
          *
-         *     **What this does cannot be undone.**
+         *     **This cannot be undone.**
          *
          *     Needs the scope `admin` on the ledger.
          */
@@ -2160,7 +2160,7 @@ export interface paths {
          *     request finds that everything is already redacted. For each ledger, the server processes one such request at a
          *     time.
          *
-         *     **What this does cannot be undone.**
+         *     **This cannot be undone.**
          *
          *     Needs the scope `admin` on the ledger.
          */
@@ -2533,11 +2533,11 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Find what a text can mean
+         * Find what a text can refer to
          * @description Finds an event by its `seq` or its `event_hash`; a record by a hash, a `run_id`, subject, project, source, producer,
          *     model, id of a path, topic of a note, or label (`name=value`, or the value alone); models, projects, sources, producers,
          *     and names of labels that contain the text, in any case; and prompts, inputs, and questions that have the words
-         *     at the beginning of their text, if the caller has the scope `content`. The first 8 or more digits stand for an `event_hash`
+         *     at the beginning of their text, if the caller has the scope `content`. The first 8 or more digits suffice for an `event_hash`
          *     and, in a ledger of at most 20,000 events, for any hash.
          *
          *     A search costs about the same in every ledger: it looks through the newest 250 prompts, inputs, and questions,
@@ -2748,7 +2748,7 @@ export interface paths {
          *     guessed. The content itself, `/events`, `/proofs`, records and queries still need their scopes. The change is
          *     not an event of the log, and a frozen ledger can also be published.
          *
-         *     **What this does cannot be undone.**
+         *     **This cannot be undone.**
          *
          *     Needs the scope `admin` on the ledger.
          */
@@ -2843,11 +2843,11 @@ export interface components {
             checkpoint?: components["schemas"]["Checkpoint"];
             differences: components["schemas"]["Differences"];
             output_changed: boolean;
-            /** @description The same facts as a sentence, and which of the compared hashes differ from their claims. */
+            /** @description The same facts in a sentence, and which of the compared hashes differ from their claims. */
             says: string;
             text?: components["schemas"]["AttributionTexts"];
         };
-        /** @description How far the texts of two runs differ. */
+        /** @description How much the texts of two runs differ. */
         AttributionTexts: {
             output: components["schemas"]["TextChange"];
             payload: components["schemas"]["TextChange"];
@@ -2924,7 +2924,7 @@ export interface components {
          * @enum {string}
          */
         Cause: "identical" | "input" | "system_prompt" | "model" | "temperature" | "max_tokens" | "seed" | "ollama_build_hash" | "host_platform" | "evidence" | "confounded" | "no_effect" | "model_internal" | "unseeded" | "stochastic" | "stochastic_or_model_internal" | "incomplete";
-        /** @description How far the output changed between two runs. */
+        /** @description How much the output changed between two runs. */
         ChangedPair: {
             a: components["schemas"]["Count"];
             b: components["schemas"]["Count"];
@@ -2976,7 +2976,7 @@ export interface components {
             source_id: string;
             /** @description The text of the cited chunk. */
             text?: string | null;
-            /** @description How much the answer rests on it, from 0 to 1. */
+            /** @description How much the answer depends on it, from 0 to 1. */
             weight: number;
         } | unknown | unknown;
         /** @description Citation sets of a subject. */
@@ -3025,14 +3025,14 @@ export interface components {
             source_ids: string[];
             total_count: components["schemas"]["Count"];
         };
-        /** @description The citations on which an answer rests. */
+        /** @description The citations that support an answer. */
         CitationSet: {
             /** @description In the order of the answer. */
             citations: components["schemas"]["Citation"][];
             labels?: components["schemas"]["Labels"];
             producer?: components["schemas"]["Producer"];
             run_id?: components["schemas"]["RunID"];
-            /** @description What has the citations, at most 1,024 bytes. */
+            /** @description What the citations are about, at most 1,024 bytes. */
             subject: string;
             timestamp?: components["schemas"]["Timestamp"];
         };
@@ -3050,7 +3050,7 @@ export interface components {
             other_sources: components["schemas"]["ChunkSources"][];
             /** @description In the order of a. */
             removed: components["schemas"]["ChunkHash"][];
-            /** @description The same facts as a sentence. */
+            /** @description The same facts in a sentence. */
             says: string;
         } | null;
         CitationSetEvent: {
@@ -3328,7 +3328,7 @@ export interface components {
             unchanged: components["schemas"]["Count"];
             variable: components["schemas"]["EffectVariable"];
         };
-        /** @description How far the outputs of the pairs differ. Only the first page has it. */
+        /** @description How much the outputs of the pairs differ. Only the first page has it. */
         EffectTexts: {
             length_change: components["schemas"]["Quartiles"];
             /** @description At most `limit` of these pairs, the least similar first. There is no next page. */
@@ -3341,13 +3341,13 @@ export interface components {
              */
             sample: boolean;
             similarity: components["schemas"]["Quartiles"];
-            /** @description Number of pairs in ten equal parts of the similarity from 0 to 1; 1 is in the last part. */
+            /** @description Number of pairs in ten equal intervals of the similarity, from 0 to 1. The last interval includes 1. */
             similarity_histogram: components["schemas"]["Count"][];
             /** @description Number of further pairs in the sample whose texts are redacted or were not posted. */
             unavailable: components["schemas"]["Count"];
             words_a: components["schemas"]["Quartiles"];
             words_b: components["schemas"]["Quartiles"];
-            /** @description Number of outputs by their length in words, in parts of one width from 0 on. */
+            /** @description Number of outputs by their length in words, in intervals of equal width, from 0 on. */
             words_histogram: components["schemas"]["WordsPart"][];
         };
         /**
@@ -3423,7 +3423,7 @@ export interface components {
             manifest?: string;
             /** @description The answer without `rows` and `next`; an empty object if the answer has no list. */
             rest?: Record<string, never>;
-            /** @description One row of the answer, as the question answers it. */
+            /** @description One row of the answer, unchanged. */
             row?: Record<string, never>;
         };
         /** @description Number of run-DAGs with one outcome. */
@@ -3632,7 +3632,7 @@ export interface components {
             cause: components["schemas"]["DriftCause"];
             differences: components["schemas"]["Differences"];
             output_changed: boolean;
-            /** @description The same facts as a sentence, and which of the compared hashes differ from their claims. */
+            /** @description The same facts in a sentence, and which of the compared hashes differ from their claims. */
             says: string;
         } | null;
         /**
@@ -3889,7 +3889,7 @@ export interface components {
         };
         /** @description A ledger at one size; the data of an event `head` of `/live`. */
         LiveSummary: {
-            /** @description Runs by cause, as in the metric `colophon_ledger_drift_total`. Causes without runs are left out. */
+            /** @description Runs by cause, as in the metric `colophon_ledger_drift_total`. A cause without runs is omitted. */
             drift: {
                 [key: string]: number;
             };
@@ -3913,7 +3913,7 @@ export interface components {
         };
         LogKey: {
             origin: components["schemas"]["LedgerOrigin"];
-            /** @description The earlier keys, the last replaced one first. */
+            /** @description The earlier keys; the one that was replaced last comes first. */
             retired: components["schemas"]["ReplacedKey"][];
             /** @description `<origin>+<key id>+<public key>`, a signed-note verifier key (Ed25519). The newest key. */
             verifier_key: string;
@@ -4025,7 +4025,7 @@ export interface components {
             validated_before?: components["schemas"]["ValidatedBefore"];
         };
         /**
-         * @description What people call a value that is given as a hash; only with `names=true`. It is absent if nothing is known: the
+         * @description A readable name for a value that is a hash; only with `names=true`. It is absent if nothing is known: the
          *     text was not posted, is redacted, has more than 256 KiB, or the caller may not read content.
          */
         Name: {
@@ -4047,7 +4047,7 @@ export interface components {
         };
         /**
          * @description A record of another system, unchanged. It becomes one record; its hashes become claims. A state or a validation
-         *     in it becomes a separate event after the record. The receipt tells in `imported` what became of each member. At
+         *     in it becomes a separate event after the record. In the receipt, `imported` states what became of each member. At
          *     most 20,000 JSON values.
          */
         NativeLine: {
@@ -4430,7 +4430,7 @@ export interface components {
             original_actor?: components["schemas"]["OriginalActor"];
             reason?: components["schemas"]["Reason"];
             timestamp?: components["schemas"]["OriginalTime"];
-            /** @description Whether the text along the route is as it should be. */
+            /** @description Whether the text along the route is correct. */
             validated: boolean;
         };
         /** @description What a request to validate many paths did, or would do. */
@@ -4485,7 +4485,7 @@ export interface components {
              */
             status?: "new" | "modified" | "unchanged" | "incomparable" | null;
             timestamp?: components["schemas"]["OriginalTime"];
-            /** @description Whether the texts along the routes are as they should be. */
+            /** @description Whether the texts along the routes are correct. */
             validated: boolean;
         };
         /** @description The path as one event left it in the build of the record. */
@@ -4686,7 +4686,7 @@ export interface components {
         };
         /** @description What was recorded in one period. */
         Rate: {
-            /** @description Runs by cause. Causes without runs are left out. */
+            /** @description Runs by cause. A cause without runs is omitted. */
             drift: {
                 [key: string]: number;
             };
@@ -4936,7 +4936,7 @@ export interface components {
          *     `path_validated`, `content_fingerprint` and `record_seq`.
          */
         RequestDigest: string;
-        /** @description A source that was registered with other chunks. */
+        /** @description A source whose list of chunks was different when the two sets were recorded. */
         Reregistration: {
             /** @description Its registration at the time when the set of a was recorded. */
             a: components["schemas"]["Count"];
@@ -5032,7 +5032,7 @@ export interface components {
             only_in_a: string[];
             /** @description Those of these stages that a does not have. */
             only_in_b: string[];
-            /** @description The same facts as a sentence. */
+            /** @description The same facts in a sentence. */
             says: string;
         };
         /**
@@ -5090,7 +5090,7 @@ export interface components {
             first_diverging_stage: string | null;
             only_in_a: string[];
             only_in_b: string[];
-            /** @description The same facts as a sentence. */
+            /** @description The same facts in a sentence. */
             says: string;
         } | null;
         RunDAGEvent: {
@@ -5227,7 +5227,7 @@ export interface components {
             /** @description The rules that were violated. */
             violations?: components["schemas"]["Free"][] | null;
         } | null;
-        /** @description From what a run was made and what came out, for people; only with `names=true`. */
+        /** @description Readable names for the input, the prompt and the output of a run; only with `names=true`. */
         RunNames: {
             input?: components["schemas"]["Name"];
             model: string;
@@ -5265,7 +5265,7 @@ export interface components {
              */
             reregistered: components["schemas"]["Reregistration"][];
             run_dags: components["schemas"]["RunDAGChange"];
-            /** @description The same facts as a sentence. */
+            /** @description The same facts in a sentence. */
             says: string;
             /** @description Whether one of the two lists below is not empty. */
             sources_changed: boolean;
@@ -5306,13 +5306,13 @@ export interface components {
             /** @description The share of the group's run-DAGs. */
             share: components["schemas"]["Fraction"];
         };
-        /** @description What a text can mean. */
+        /** @description What a text can refer to. */
         SearchAnswer: {
             as_of: components["schemas"]["AsOf"];
             checkpoint?: components["schemas"]["Checkpoint"];
             /** @description Whether nothing was left out of the search. */
             complete: boolean;
-            /** @description Exact values come first. */
+            /** @description Values that match exactly come first. */
             rows: components["schemas"]["SearchHit"][];
         };
         /** @description A value that records have. */
@@ -5371,16 +5371,16 @@ export interface components {
             required: boolean;
             /** @description It accepts API tokens. */
             tokens: boolean;
-            /** @description Of the server. */
+            /** @description Version of the server. */
             version: string;
         };
         /** @description An OpenID Connect issuer. */
         SignInIssuer: {
-            /** @description A public client; it has no secret. */
+            /** @description ID of a public client without a secret. */
             client_id: string;
             issuer: string;
         };
-        /** @description The share of words and punctuation marks that stay, with six decimals. */
+        /** @description The share of words and punctuation marks that stay the same, with six decimals. */
         Similarity: number;
         Snapshot: {
             /** @description Number of erased pieces of content that might still be in its files. */
@@ -5602,7 +5602,7 @@ export interface components {
             tree_size: components["schemas"]["TreeSize"];
         };
         /**
-         * @description How far a text changed from a to b. It covers only content that is not erased. For the first run of a timeline,
+         * @description How much a text changed from a to b. It covers only content that is not erased. For the first run of a timeline,
          *     it has only the length of b.
          */
         TextChange: {
@@ -5728,7 +5728,7 @@ export interface components {
             project: string;
             reason?: components["schemas"]["Reason"];
             timestamp?: components["schemas"]["OriginalTime"];
-            /** @description Whether the text along the route is as it should be. */
+            /** @description Whether the text along the route is correct. */
             validated: boolean;
         };
         /** @description Values that runs have. */
@@ -6036,7 +6036,7 @@ export interface components {
          */
         Derive: boolean;
         /**
-         * @description With `true`, and if the caller has the scope `content`, the answer tells in members `text` how far texts
+         * @description With `true`, and if the caller has the scope `content`, members `text` of the answer state how much texts
          *     changed. These figures are computed from the current content: they are not part of the answer at the size
          *     `as_of`, and a text whose record is redacted has none. A caller without that scope gets the answer without
          *     `text`.
@@ -6072,7 +6072,7 @@ export interface components {
         /** @description `live` leaves out records that are failed, stale or quarantined at the size `as_of`; `any` includes all. */
         LiveOrAny: "live" | "any";
         /**
-         * @description With `true`, the answer has names for people: the first words of texts, and labels. Words of content are there
+         * @description With `true`, the answer has readable names: the first words of texts, and labels. Words of content are there
          *     if the caller has the scope `content` and the record is not redacted. Like figures of texts, names follow from
          *     the current content, and are not part of the answer at the size `as_of`.
          */
@@ -7322,7 +7322,7 @@ export interface operations {
                  */
                 b: components["schemas"]["Count"];
                 /**
-                 * @description With `true`, the answer has names for people: the first words of texts, and labels. Words of content are there
+                 * @description With `true`, the answer has readable names: the first words of texts, and labels. Words of content are there
                  *     if the caller has the scope `content` and the record is not redacted. Like figures of texts, names follow from
                  *     the current content, and are not part of the answer at the size `as_of`.
                  */
@@ -7333,7 +7333,7 @@ export interface operations {
                  */
                 proofs?: components["parameters"]["Proofs"];
                 /**
-                 * @description With `true`, and if the caller has the scope `content`, the answer tells in members `text` how far texts
+                 * @description With `true`, and if the caller has the scope `content`, members `text` of the answer state how much texts
                  *     changed. These figures are computed from the current content: they are not part of the answer at the size
                  *     `as_of`, and a text whose record is redacted has none. A caller without that scope gets the answer without
                  *     `text`.
@@ -7404,7 +7404,7 @@ export interface operations {
                  */
                 limit?: components["parameters"]["PageLimit"];
                 /**
-                 * @description With `true`, the answer has names for people: the first words of texts, and labels. Words of content are there
+                 * @description With `true`, the answer has readable names: the first words of texts, and labels. Words of content are there
                  *     if the caller has the scope `content` and the record is not redacted. Like figures of texts, names follow from
                  *     the current content, and are not part of the answer at the size `as_of`.
                  */
@@ -7419,7 +7419,7 @@ export interface operations {
                 /** @description `live` leaves out records that are failed, stale or quarantined at the size `as_of`; `any` includes all. */
                 state?: components["parameters"]["LiveOrAny"];
                 /**
-                 * @description With `true`, and if the caller has the scope `content`, the answer tells in members `text` how far texts
+                 * @description With `true`, and if the caller has the scope `content`, members `text` of the answer state how much texts
                  *     changed. These figures are computed from the current content: they are not part of the answer at the size
                  *     `as_of`, and a text whose record is redacted has none. A caller without that scope gets the answer without
                  *     `text`.
@@ -7492,7 +7492,7 @@ export interface operations {
                 /** @description Only groups with at least this number of runs. */
                 min_runs?: components["schemas"]["Count"];
                 /**
-                 * @description With `true`, the answer has names for people: the first words of texts, and labels. Words of content are there
+                 * @description With `true`, the answer has readable names: the first words of texts, and labels. Words of content are there
                  *     if the caller has the scope `content` and the record is not redacted. Like figures of texts, names follow from
                  *     the current content, and are not part of the answer at the size `as_of`.
                  */
@@ -7567,7 +7567,7 @@ export interface operations {
                  */
                 limit?: components["parameters"]["PageLimit"];
                 /**
-                 * @description With `true`, the answer has names for people: the first words of texts, and labels. Words of content are there
+                 * @description With `true`, the answer has readable names: the first words of texts, and labels. Words of content are there
                  *     if the caller has the scope `content` and the record is not redacted. Like figures of texts, names follow from
                  *     the current content, and are not part of the answer at the size `as_of`.
                  */
@@ -7720,7 +7720,7 @@ export interface operations {
                 /** @description The runs of a model. */
                 model?: string;
                 /**
-                 * @description With `true`, the answer has names for people: the first words of texts, and labels. Words of content are there
+                 * @description With `true`, the answer has readable names: the first words of texts, and labels. Words of content are there
                  *     if the caller has the scope `content` and the record is not redacted. Like figures of texts, names follow from
                  *     the current content, and are not part of the answer at the size `as_of`.
                  */
@@ -7739,7 +7739,7 @@ export interface operations {
                 /** @description The runs with one system prompt. */
                 system_prompt_hash?: components["schemas"]["WantedHash"];
                 /**
-                 * @description With `true`, and if the caller has the scope `content`, the answer tells in members `text` how far texts
+                 * @description With `true`, and if the caller has the scope `content`, members `text` of the answer state how much texts
                  *     changed. These figures are computed from the current content: they are not part of the answer at the size
                  *     `as_of`, and a text whose record is redacted has none. A caller without that scope gets the answer without
                  *     `text`.
@@ -7881,7 +7881,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The events from `from` on, at most `limit`; or all that come. */
+            /** @description The events from `from` on, at most `limit`; or all that follow. */
             200: {
                 headers: {
                     /** @description Tells caches not to keep a stream. */
@@ -8052,7 +8052,7 @@ export interface operations {
             query?: {
                 /** @description The tree size. The default is what the index has. */
                 as_of?: components["schemas"]["Count"];
-                /** @description The `next` of the answer before, with its `as_of`. The default is the beginning. */
+                /** @description The `next` of the previous answer, together with its `as_of`. The default is the beginning. */
                 cursor?: string;
                 /** @description With `false` the answer has no rows, only their digest. */
                 rows?: boolean;
@@ -8220,7 +8220,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The summary, or all that come. */
+            /** @description The summary, or all that follow. */
             200: {
                 headers: {
                     /**
@@ -9447,7 +9447,7 @@ export interface operations {
                 model?: string;
                 model_profile_hash?: components["schemas"]["WantedHash"];
                 /**
-                 * @description With `true`, the answer has names for people: the first words of texts, and labels. Words of content are there
+                 * @description With `true`, the answer has readable names: the first words of texts, and labels. Words of content are there
                  *     if the caller has the scope `content` and the record is not redacted. Like figures of texts, names follow from
                  *     the current content, and are not part of the answer at the size `as_of`.
                  */
@@ -10040,7 +10040,7 @@ export interface operations {
                 mismatch?: string;
                 model_profile_hash?: components["schemas"]["WantedHash"];
                 /**
-                 * @description With `true`, the answer has names for people: the first words of texts, and labels. Words of content are there
+                 * @description With `true`, the answer has readable names: the first words of texts, and labels. Words of content are there
                  *     if the caller has the scope `content` and the record is not redacted. Like figures of texts, names follow from
                  *     the current content, and are not part of the answer at the size `as_of`.
                  */
@@ -10482,7 +10482,7 @@ export interface operations {
                  */
                 limit?: components["parameters"]["PageLimit"];
                 /**
-                 * @description With `true`, the answer has names for people: the first words of texts, and labels. Words of content are there
+                 * @description With `true`, the answer has readable names: the first words of texts, and labels. Words of content are there
                  *     if the caller has the scope `content` and the record is not redacted. Like figures of texts, names follow from
                  *     the current content, and are not part of the answer at the size `as_of`.
                  */
@@ -10609,7 +10609,7 @@ export interface operations {
                  */
                 limit?: components["parameters"]["PageLimit"];
                 /**
-                 * @description With `true`, the answer has names for people: the first words of texts, and labels. Words of content are there
+                 * @description With `true`, the answer has readable names: the first words of texts, and labels. Words of content are there
                  *     if the caller has the scope `content` and the record is not redacted. Like figures of texts, names follow from
                  *     the current content, and are not part of the answer at the size `as_of`.
                  */
@@ -11251,9 +11251,9 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        /** @description Of the Go release that built it. */
+                        /** @description Version of Go with which it was built. */
                         go: string;
-                        /** @description Of the server. */
+                        /** @description Version of the server. */
                         version: string;
                     };
                 };
