@@ -34,7 +34,7 @@ func TestKeysRotateAndRetire(t *testing.T) {
 	}
 	s.send(t, step("turn"), http.StatusUnprocessableEntity)
 	h := history()
-	require.True(t, h.Trusts(first))
+	require.True(t, h.Contains(first))
 	require.NotEqual(t, first.String(), h.Current().String())
 	for i, text := range receipts {
 		r, err := proofs.ParseReceipt(text)

@@ -279,7 +279,7 @@ func (b *batch) connect(ctx context.Context, yield func(*LineResult, error) bool
 }
 
 // errSilent is the cause with which watch cancels a connection that makes no progress.
-var errSilent = fmt.Errorf("%w: the server has neither taken nor answered a line", ErrUnreachable)
+var errSilent = fmt.Errorf("%w: the server has neither read nor answered a line", ErrUnreachable)
 
 // watch cancels a connection that makes no progress for between limit and twice limit, while lines are unanswered and
 // the caller waits for results. Progress means that the server reads from the request or answers. If limit is 0,

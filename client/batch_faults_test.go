@@ -160,7 +160,7 @@ func TestBatchFailures(t *testing.T) {
 
 // A server that ends its answer before it receives a line gets no more requests than an
 // unreachable server.
-func TestBatchAgainstAnswersBeforeTheLines(t *testing.T) {
+func TestBatchWhenAnswersEndBeforeTheLines(t *testing.T) {
 	for name, answer := range map[string]string{"nothing": "", "a timeout": strings.Replace(busyLine, "503", "408", 1)} {
 		t.Run(name, func(t *testing.T) {
 			for range 200 { // repeated because the answer and the first line race
@@ -220,13 +220,13 @@ func TestBatchEndsIfTheServerIsSilent(t *testing.T) {
 		require.Equal(t, 1, receipts)
 		require.EqualValues(t, 1, requests.Load())
 		require.ErrorIs(t, last, client.ErrUnreachable)
-		require.ErrorContains(t, last, "neither taken nor answered a line for 1m0s")
+		require.ErrorContains(t, last, "neither read nor answered a line for 1m0s")
 	})
 }
 
 // Batch reconnects if the connection breaks before the first answer, while there is nothing to
 // send.
-func TestBatchResumesAfterAConnectionThatBreaksBeforeTheAnswer(t *testing.T) {
+func TestBatchResumesIfTheConnectionBreaksBeforeTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var connections atomic.Int32
 		transport := &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) {

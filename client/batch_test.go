@@ -357,7 +357,7 @@ func TestBatchWaitsForItsInputAndItsCaller(t *testing.T) {
 func TestEmptyBatchSendsNothing(t *testing.T) {
 	server, requests := answering(t, problem(500))
 	for range connect(t, server.URL).Ledger("default").Records.Batch(t.Context(), numbered(0), nil) {
-		t.Fatal("a result")
+		t.Fatal("an empty batch has a result")
 	}
 	require.Zero(t, requests.Load())
 }

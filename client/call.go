@@ -128,7 +128,7 @@ func (c *Client) attempt(ctx context.Context, r request) (*Answer, error) {
 		return nil, c.unreachable(err)
 	}
 	if int64(len(text)) > limit {
-		return nil, fmt.Errorf("%w to %s %s: it is longer than %d bytes; WithMaxAnswer sets the bound", ErrAnswer, r.method, r.path, limit)
+		return nil, fmt.Errorf("%w to %s %s: it is longer than %d bytes; WithMaxAnswer sets the limit", ErrAnswer, r.method, r.path, limit)
 	}
 	return &Answer{Status: response.StatusCode, Header: response.Header, Body: text}, nil
 }

@@ -20,7 +20,7 @@ import (
 
 const zeroHash = "0000000000000000000000000000000000000000000000000000000000000000"
 
-// world has a ledger on which every query has an answer.
+// world is a ledger on which every query has an answer.
 type world struct {
 	*client.Ledger
 	t    *testing.T
@@ -383,7 +383,7 @@ func TestEveryCall(t *testing.T) {
 		require.JSONEq(t, line, lines[i])
 	}
 	called["listEvents"] = true
-	require.Len(t, kinds, 12, "all but key_rotated")
+	require.Len(t, kinds, 12, "all kinds except key_rotated")
 
 	// An export has the rows of all pages.
 	var rows []*wire.ListedRecord

@@ -57,8 +57,8 @@
 //
 // # Errors
 //
-// An answer without a success status is an *[Error] with status, detail and places. Use [errors.Is] with its kinds,
-// such as [ErrNotFound] and [ErrConflict]. [ErrUnreachable] means that there was no complete answer, and [ErrAnswer]
-// that the answer does not follow the API. [WithMaxAnswer] limits the length of answers. The client does not follow
-// redirects, so the token goes only to the server.
+// An answer without a success status is an *[Error] with status, detail and places. Use [errors.Is] with the kinds of
+// errors, such as [ErrNotFound] and [ErrConflict]. [ErrUnreachable] means that there was no complete answer, and
+// [ErrAnswer] that the answer does not follow the API. [WithMaxAnswer] limits the length of answers. The client does
+// not follow redirects, so the token goes only to the server.
 package client

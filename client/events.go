@@ -62,7 +62,7 @@ type eventReader struct {
 	yield   func(*wire.EventLine, error) bool
 }
 
-// Reasons why a connection ends that are not errors of the call.
+// Causes that end a connection but are not errors of the call.
 var (
 	errStopped  = errors.New("the caller has stopped")
 	errComplete = errors.New("there are no more events")
@@ -79,7 +79,7 @@ func (s *EventsService) read(ctx context.Context, r *eventReader) iter.Seq2[*wir
 			switch {
 			case errors.Is(err, errStopped) || errors.Is(err, errComplete):
 				return
-			case err == nil: // the next page
+			case err == nil: // continue with the next page
 				failures = 0
 				continue
 			case ctx.Err() != nil:
@@ -273,7 +273,7 @@ func (s *lineScanner) Err() error {
 	case err == nil:
 		return nil
 	case errors.Is(err, bufio.ErrTooLong):
-		return fmt.Errorf("%w: a line is longer than %d bytes; WithMaxAnswer sets the bound", ErrAnswer, s.client.maxAnswer)
+		return fmt.Errorf("%w: a line is longer than %d bytes; WithMaxAnswer sets the limit", ErrAnswer, s.client.maxAnswer)
 	}
 	return s.client.unreachable(err)
 }

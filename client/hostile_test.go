@@ -272,7 +272,7 @@ func TestHeaders(t *testing.T) {
 
 // The client does not repeat a call if the connection will fail until the URL changes, or if
 // the caller's transport rejects the answer.
-func TestWhatIsNotRepeated(t *testing.T) {
+func TestRequestsThatAreNotRepeated(t *testing.T) {
 	plain, _ := answering(t, ok)
 	var handshakes atomic.Int32
 	secret := httptest.NewUnstartedServer(http.NotFoundHandler())

@@ -33,7 +33,7 @@ func cutOff(w http.ResponseWriter, _ *http.Request) {
 
 var ok = text(minimalReceipt)
 
-func TestWhatIsRepeated(t *testing.T) {
+func TestRepeatedRequests(t *testing.T) {
 	keyed := generation("x")
 	named := generation("x")
 	named.RunID = "run"
@@ -96,7 +96,7 @@ func TestWhatIsRepeated(t *testing.T) {
 }
 
 // A write without a key is not repeated, because it could be recorded twice.
-func TestNothingIsRepeatedWithoutKeys(t *testing.T) {
+func TestWritesWithoutKeysAreNotRepeated(t *testing.T) {
 	server, requests := answering(t, cutOff, ok)
 	l, _ := pausing(t, server.URL, client.WithoutIdempotencyKeys())
 	_, err := l.Records.Post(t.Context(), generation("x"), nil)

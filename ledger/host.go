@@ -331,7 +331,7 @@ func (h *Host) loadOrConfirm(ctx context.Context, name string, store storage.Sto
 	switch history, err := StoredKeys(ctx, store); {
 	case err != nil:
 		return nil, err
-	case history != nil && !history.Trusts(staged.Verifier()):
+	case history != nil && !history.Contains(staged.Verifier()):
 		return staged, nil // Open does not sign anything with this key
 	}
 	if err := h.keys.Confirm(name); err != nil {

@@ -42,7 +42,7 @@ func (s *signing) recover(ctx context.Context, log storage.Reader) (*keyring, er
 		return nil, fmt.Errorf("%w: the key signs for %q, but the ledger's origin is %q", ErrDamaged, origin, s.origin)
 	}
 	ring := &keyring{history: history}
-	if signer := s.config.Signer; signer != nil && signer.Origin() == s.origin && !history.Trusts(signer.Verifier()) {
+	if signer := s.config.Signer; signer != nil && signer.Origin() == s.origin && !history.Contains(signer.Verifier()) {
 		s.refuse(fmt.Errorf("%w: it has signed with %s, which the store does not know: the store is older than that key, or belongs to another ledger", highwater.ErrRollback, signer.Verifier()))
 	} else if ring.signers, ring.refusal = s.signersOf(history); ring.signers == nil {
 		s.refuseKeys(fmt.Sprintf("the signing key of ledger %s, with the verifier key %s, is missing or damaged. The operator must put it back as keys/%[1]s.key, or in the variable %[3]s, "+

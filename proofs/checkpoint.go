@@ -43,7 +43,7 @@ func SignCheckpoint(c Checkpoint, signers ...*Signer) ([]byte, error) {
 	}
 	signed, err := note.Sign(&note.Note{Text: c.text()}, keys...)
 	if err != nil {
-		return nil, fmt.Errorf("sign checkpoint %d: %w", c.Size, err)
+		return nil, fmt.Errorf("signing checkpoint %d: %w", c.Size, err)
 	}
 	return signed, nil
 }

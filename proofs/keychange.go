@@ -45,7 +45,7 @@ func NewHandover(previous, next *Signer) ([]byte, error) {
 	text := handoverText(previous.Verifier(), next.Verifier())
 	signed, err := note.Sign(&note.Note{Text: text}, next.signer, previous.signer)
 	if err != nil {
-		return nil, fmt.Errorf("sign the handover to the next key: %w", err)
+		return nil, fmt.Errorf("signing the handover to the next key: %w", err)
 	}
 	return signed, nil
 }

@@ -62,7 +62,7 @@ func (h *KeyHistory) Add(seq uint64, c KeyChange) error {
 		return fmt.Errorf("%w: the event replaces %s, but the log's current key is %s", ErrMalformed, c.Previous, current)
 	case c.Step == KeyIntroduced && c.Next.Name() != current.Name():
 		return fmt.Errorf("%w: the next key has the origin %.100q, but the log has %.100q", ErrOrigin, c.Next.Name(), current.Name())
-	case c.Step == KeyIntroduced && h.Trusts(c.Next):
+	case c.Step == KeyIntroduced && h.Contains(c.Next):
 		return fmt.Errorf("%w: the log already has the key %s", ErrMalformed, c.Next)
 	case c.Step == KeyRetired && (overlapping == nil || c.Previous.String() != overlapping.String() || c.Next.String() != current.String()):
 		return fmt.Errorf("%w: the event retires %s in favour of %s, but the two keys do not overlap", ErrMalformed, c.Previous, c.Next)
@@ -149,9 +149,9 @@ func (h *KeyHistory) ChangedAt() []uint64 {
 	return seqs
 }
 
-// Trusts reports whether key is in the history. A client that trusts the key can then also
+// Contains reports whether key is in the history. A client that trusts the key can then also
 // trust its successors.
-func (h *KeyHistory) Trusts(key *Verifier) bool {
+func (h *KeyHistory) Contains(key *Verifier) bool {
 	return slices.ContainsFunc(h.keys, func(k LogKey) bool { return k.Verifier.String() == key.String() })
 }
 
@@ -207,7 +207,7 @@ func (h *KeyHistory) OpenCheckpoint(signed []byte, trusted ...*Verifier) (Checkp
 // history does not contain yet, or by one of successors. The signature of an older key alone
 // does not suffice. The errors are the same.
 func (h *KeyHistory) OpenGrown(signed []byte, known uint64, trusted, successors []*Verifier) (Checkpoint, error) {
-	later := slices.DeleteFunc(slices.Concat(trusted, successors), h.Trusts)
+	later := slices.DeleteFunc(slices.Concat(trusted, successors), h.Contains)
 	checkpoint, err := OpenCheckpoint(signed, slices.Concat(h.VerifiersFrom(trusted...), later)...)
 	switch {
 	case err != nil:

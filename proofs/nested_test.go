@@ -176,7 +176,7 @@ func TestNestedTexts(t *testing.T) {
 		n, key := citationProof(t, 0)
 		n.Text = []byte(text)
 		parsed := reread(t, n)
-		require.NotNil(t, parsed.Text, "an empty text is one")
+		require.NotNil(t, parsed.Text, "an empty text is a text")
 		require.Equal(t, text, string(parsed.Text))
 		require.NoError(t, parsed.Verify(key))
 	}
@@ -227,7 +227,7 @@ func TestParseNestedRefuses(t *testing.T) {
 		_, err := ParseNested([]byte(text))
 		require.ErrorIs(t, err, ErrMalformed, name)
 	}
-	require.True(t, IsNested([]byte(`{"format":"colophon-nested-proof@2"}`)), "a later version is refused as such")
+	require.True(t, IsNested([]byte(`{"format":"colophon-nested-proof@2"}`)), "a later version is recognised")
 	for _, text := range []string{"", "{}", `{"format":"other"}`, `[]`, `"colophon-nested-proof@1"`, "c2sp.org/tlog-proof@v1\n"} {
 		require.False(t, IsNested([]byte(text)), text)
 	}

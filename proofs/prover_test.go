@@ -203,7 +203,7 @@ func TestTileCache(t *testing.T) {
 	}
 	require.LessOrEqual(t, held, limit)
 	require.Nil(t, c.get(tileID{0, 0}), "evicted")
-	require.NotNil(t, c.get(tileID{0, 10*limit - 1}), "the last one put")
+	require.NotNil(t, c.get(tileID{0, 10*limit - 1}), "the tile that was added last is kept")
 }
 
 // The tree puts the tiles that it completes into the cache, so that no reader has to load

@@ -26,7 +26,7 @@ func backupText(digest Hash) string { return backupTitle + hex.EncodeToString(di
 func SignBackup(digest Hash, signers ...*Signer) ([]byte, error) {
 	signed, err := signStatement(backupText(digest), signers)
 	if err != nil {
-		return nil, fmt.Errorf("sign backup note: %w", err)
+		return nil, fmt.Errorf("signing the backup note: %w", err)
 	}
 	return signed, nil
 }
@@ -82,7 +82,7 @@ func SignExport(m *ExportManifest, signers ...*Signer) ([]byte, error) {
 	}
 	signed, err := signStatement(m.text(), signers)
 	if err != nil {
-		return nil, fmt.Errorf("sign export manifest: %w", err)
+		return nil, fmt.Errorf("signing the export manifest: %w", err)
 	}
 	return signed, nil
 }

@@ -84,7 +84,7 @@ func TestTileWidth(t *testing.T) {
 
 	require.True(t, TilePath{Index: 273, Width: 112}.In(size))
 	require.True(t, TilePath{Index: 273, Width: 1}.In(size))
-	require.True(t, TilePath{Index: 3, Width: 7}.In(size), "a partial of a tile that is full by now")
+	require.True(t, TilePath{Index: 3, Width: 7}.In(size), "a partial tile stays available when the tile is full")
 	require.False(t, TilePath{Index: 273, Width: 113}.In(size))
 	require.False(t, TilePath{Index: 273, Width: 256}.In(size))
 	require.False(t, TilePath{Index: 274, Width: 1}.In(size))

@@ -112,7 +112,7 @@ func TestTlogProofErrors(t *testing.T) {
 
 // A proof does not cover its extra data. VerifyEntry with an entry from another source
 // returns the same receipt as the ledger.
-func TestTlogProofsOfEntriesFromElsewhere(t *testing.T) {
+func TestTlogProofsWithSeparateEntries(t *testing.T) {
 	l := newTestLog(t, 9)
 	for seq := range uint64(9) {
 		want := l.receipt(t, seq, 9)
@@ -134,7 +134,7 @@ func TestTlogProofsOfEntriesFromElsewhere(t *testing.T) {
 }
 
 // A valid proof of a leaf that is not an event does not prove an event.
-func TestTlogProofsOfOtherLeaves(t *testing.T) {
+func TestTlogProofsOfLeavesThatAreNotEvents(t *testing.T) {
 	signer := testSigner(t, testOrigin, 1)
 	body := fmt.Appendf(nil, testBodies[0], 7)
 	for name, c := range map[string]struct {

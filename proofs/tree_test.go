@@ -234,8 +234,8 @@ func TestCompactRangeEqualsModel(t *testing.T) {
 	}
 }
 
-// Compact ranges equal the model's also in trees that have complete tiles on several levels
-// and were opened from their tiles.
+// The compact range is also correct in a tree that has complete tiles on several levels and
+// was opened from its tiles.
 func TestCompactRangeOfATallTree(t *testing.T) {
 	const size = 1<<16 + 1<<9 + 1<<8 + 3
 	grown, store := grow(t, size, nil)

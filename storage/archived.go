@@ -25,7 +25,7 @@ func ParseArchived(value []byte) (Archived, error) {
 		return a, fmt.Errorf("%w: the setting %q is %.100q: %w", ErrDamaged, ArchiveSetting, value, err)
 	}
 	if a.Below%TileHashes != 0 {
-		return a, fmt.Errorf("%w: the setting %q names %d entries, which are no whole tiles", ErrDamaged, ArchiveSetting, a.Below)
+		return a, fmt.Errorf("%w: the setting %q names %d entries, which do not fill whole tiles", ErrDamaged, ArchiveSetting, a.Below)
 	}
 	return a, nil
 }
@@ -79,11 +79,11 @@ func (a Archived) Text() []byte {
 func (a Archived) Follows(before Archived, size uint64) error {
 	switch {
 	case a.Below%TileHashes != 0:
-		return fmt.Errorf("%d entries are no whole tiles", a.Below)
+		return fmt.Errorf("%d entries do not fill whole tiles", a.Below)
 	case a.Below >= size:
-		return fmt.Errorf("%d entries cannot leave a ledger of %d", a.Below, size)
+		return fmt.Errorf("%d entries of a ledger of %d cannot be archived, because its last entry must stay", a.Below, size)
 	case a.Below < before.Below:
-		return fmt.Errorf("%w: %d entries have left the store, %d are fewer", ErrConflict, before.Below, a.Below)
+		return fmt.Errorf("%w: %d entries are archived already, which is more than %d", ErrConflict, before.Below, a.Below)
 	}
 	return nil
 }

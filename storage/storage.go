@@ -26,7 +26,7 @@ var (
 	ErrFrozen = errors.New("storage: ledger is frozen")
 	// ErrNoSpace means that there is too little free space. Nothing was written. Writes succeed
 	// again when there is space.
-	ErrNoSpace = errors.New("storage: free space below the mark")
+	ErrNoSpace = errors.New("storage: too little free space")
 	// ErrInUse means that another process has the database open.
 	ErrInUse = errors.New("storage: in use by another process")
 	// ErrNotHeld means that several servers share the database, and this one does not hold the

@@ -52,7 +52,7 @@ func TestMarshalRefuses(t *testing.T) {
 	require.ErrorIs(t, err, wire.ErrText)
 }
 
-// Marshal and encoding/json agree on what both can encode.
+// Marshal and encoding/json produce equal JSON for values that both can encode.
 func TestMarshalIsJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text, optional := rapid.String(), rapid.Ptr(rapid.String(), true)

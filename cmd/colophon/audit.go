@@ -52,10 +52,10 @@ compares the server's answers with them, row by row. It finds rows that the serv
 out, adds, or changes. The token needs the scope read. audit downloads the whole log into
 the folder for temporary files.
 
-URL may also be that of a copy that serve --publish has made:
+URL can also name a copy made by serve --publish:
 file:///folder/v1/ledgers/NAME, s3://bucket/prefix/v1/ledgers/NAME?endpoint=URL,
-gs://bucket/…, azblob://container/…, or, with --copy, that of a web server for the bucket. A copy has only the log. audit does not check
-content, answers, and receipts there.
+gs://bucket/…, azblob://container/…, or, with --copy, the URL of a web server for the
+bucket. A copy has only the log, so audit cannot check content, answers, and receipts.
 
 audit stops at the first damage to the log. It lists all wrong answers.
 
@@ -96,13 +96,13 @@ func newAudit(c *cli.Console) *cobra.Command {
 	flags.BoolVar(&o.Content, "content", false, "also fetch and check all content")
 	flags.BoolVar(&o.replayIndex, "replay-index", false, "derive answers to queries from the log, and compare the server's answers with them")
 	flags.IntVar(&o.replay.Sample, "sample", 0, "with --replay-index, query `n` values of each kind; 0 means all values of a small log and 200 of a larger one, -1 means all")
-	flags.Uint64Var(&o.Seed, "seed", 0, "`number` that determines the random choices: the sample, the order of queries, and the entries for --receipts; 0 means that audit picks one, which the report shows")
+	flags.Uint64Var(&o.Seed, "seed", 0, "`number` that determines the random choices: the sample, the order of queries, and the entries for --receipts; 0 means that audit chooses a random one, which the report shows")
 	flags.IntVar(&o.Receipts, "receipts", 0, "fetch and verify the receipts of `n` entries, and the same number of proofs")
 	flags.StringVar(&o.replay.MetricsURL, "metrics-url", "", "`URL` of /metrics, if it has a separate address; audit sends no token there")
 	flags.BoolVar(&o.follow, "follow", false, "keep watching the ledger until interrupted or until something is wrong")
 	flags.DurationVar(&o.interval, "interval", o.interval, "with --follow, `time` between two checks")
-	flags.DurationVar(&o.Timeout, "timeout", o.Timeout, "longest `time` to wait for one answer")
-	flags.IntVar(&o.Parallel, "parallel", 8, "largest number of `requests` at a time")
+	flags.DurationVar(&o.Timeout, "timeout", o.Timeout, "maximum `time` to wait for one answer")
+	flags.IntVar(&o.Parallel, "parallel", 8, "maximum number of concurrent `requests`")
 	flags.BoolVar(&o.json, "json", false, "print the report as JSON; with --follow, one report per line")
 	o.server.BindCredentials(c, flags)
 	return command

@@ -66,7 +66,7 @@ func TestAuditStateContinues(t *testing.T) {
 	broken.Store(true)
 	_, o := audited(t, url, w.Key, "--state", state, "--timeout", "200ms")
 	require.Equal(t, cli.ExitUnreachable, o.code)
-	require.NoFileExists(t, state, "nothing is known yet")
+	require.NoFileExists(t, state, "an audit that learned nothing writes no state")
 	broken.Store(false)
 	report, _ := audited(t, url, w.Key, "--state", state)
 	require.True(t, report.Clean)
@@ -174,7 +174,7 @@ func TestAuditFollows(t *testing.T) {
 	reports, done = following(ctx, url, w.Key)
 	<-reports
 	cancel()
-	require.Equal(t, 0, <-done, "it ends when it is interrupted")
+	require.Equal(t, 0, <-done, "audit --follow ends when it is interrupted")
 }
 
 // following runs audit --follow. It returns channels that receive the reports and the

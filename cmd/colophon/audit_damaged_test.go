@@ -67,7 +67,7 @@ func TestStatesWithoutChecksumsAreConverted(t *testing.T) {
 			continue
 		}
 		require.Zero(t, o.code, "%s%s", o.stdout, o.stderr)
-		require.Equal(t, report.Size, report.Walked, "what the earlier audit checked does not count")
+		require.Equal(t, report.Size, report.Walked, "the checks of the earlier audit do not count")
 		require.Equal(t, 2, stateOf(t, state).Version)
 	}
 	s["checkpoint"] = s["checkpoint"].(string)[1:]

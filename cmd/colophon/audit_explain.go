@@ -12,7 +12,8 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// explainAudit returns the error that the command ends with: what happened, and what to do.
+// explainAudit returns the error with which the command ends. It says what happened, and
+// what to do.
 func explainAudit(ctx context.Context, o monitor.Options, err error) error {
 	var state *monitor.StateError
 	var note *monitor.NoteError

@@ -50,7 +50,7 @@ func TestAuditChild(t *testing.T) {
 // Whatever a server answers, the audit uses at most 512 MiB and reports what is wrong.
 func TestMemoryIsBounded(t *testing.T) {
 	if testing.Short() || runtime.GOOS != "linux" {
-		t.Skip("it sends gigabytes, and reads /proc")
+		t.Skip("the test sends gigabytes, and reads /proc")
 	}
 	const limit = 512 << 10 // KiB
 	w := ledgertest.New(t, 100, 0, 0)

@@ -32,7 +32,7 @@ var auditExits = [...]auditExit{
 	{39, audit.KindTile, "a hash tile does not match the entries"},
 	{40, audit.KindRoot, "entries and tiles do not hash to the signed root"},
 	{41, audit.KindKey, "an idempotency key is claimed twice, or a refusal for one is wrong"},
-	{42, audit.KindRedaction, "an event redacts what it must not, or content is erased without such an event"},
+	{42, audit.KindRedaction, "an event redacts a record that it must not redact, or content is erased without a redaction"},
 	{43, audit.KindContent, "content is missing, altered, or served though it was redacted"},
 	{44, monitor.KindAnswer, "an answer omits, adds, or changes something"},
 	{45, monitor.KindMetrics, "the metrics do not match the log"},

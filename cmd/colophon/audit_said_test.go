@@ -59,7 +59,7 @@ func TestReportsSayWhatWasCheckedWhen(t *testing.T) {
 
 // A report shows the period that the log covers, the number of failed claims, and the states. They
 // cover all events, even if this audit has checked only some of them.
-func TestReportsSumUp(t *testing.T) {
+func TestReportsHaveTotals(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 0)
 	url, stop := ledgertest.Serve(t, w.Data)
 	defer stop()

@@ -160,7 +160,7 @@ func TestContentThatBecomesForbidden(t *testing.T) {
 }
 
 // The audit reads no more bytes of a piece of content than the event states.
-func TestContentIsReadToItsSize(t *testing.T) {
+func TestContentIsReadUpToItsSize(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	const maxContent = 64 << 20 // maximum size of a piece of content
 	var sent atomic.Int64

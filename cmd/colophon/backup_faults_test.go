@@ -55,7 +55,7 @@ func TestBackupsNeverGoBackInTime(t *testing.T) {
 // A backup whose name is far in the future counts only if the ledgers' keys have signed its
 // manifest. A backup that does not count never prevents another backup from being made,
 // removed, or restored, and is never removed itself.
-func TestBackupsOfTheFarFuture(t *testing.T) {
+func TestBackupsDatedInTheFarFuture(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
 	s.backup()
@@ -122,11 +122,11 @@ func TestBackupsOfTheFarFuture(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	args := []string{"restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key()}
 	require.Contains(t, s.colophon(cli.ExitUsage, args...), "no backup in "+s.backups+" counts as the newest")
-	require.Contains(t, s.colophon(cli.ExitFailed, append(args, "--backup", far.Format(backup.BackupName))...), "the backup is not signed", "one that is named is read")
+	require.Contains(t, s.colophon(cli.ExitFailed, append(args, "--backup", far.Format(backup.BackupName))...), "the backup is not signed", "a backup that --backup names is read")
 }
 
-// Two restores never run into one folder at the same time, and a restore adds nothing to a
-// folder that has a database.
+// Two restores into the same folder never run at the same time, and a restore adds nothing
+// to a folder that has a database.
 func TestRestoresDoNotRunAtOnce(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -179,7 +179,7 @@ func TestServersStartAtOnce(t *testing.T) {
 
 // A backup that is made while the server erases content reports what the copy might still
 // contain.
-func TestBackupsSayWhatIsBeingErased(t *testing.T) {
+func TestBackupsReportPendingErasures(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
 	database := s.opened()

@@ -63,7 +63,7 @@ func TestSnapshotsServeOneBackup(t *testing.T) {
 	require.ErrorIs(t, err, admin.ErrNoSnapshot, "no folder")
 	require.NoError(t, copies.Clear())
 	_, _, err = copies.Answer(t.Context(), database)
-	require.ErrorIs(t, err, admin.ErrNoSnapshot, "no backup waits")
+	require.ErrorIs(t, err, admin.ErrNoSnapshot, "no backup waits for a copy")
 
 	held, err := copies.Lock()
 	require.NoError(t, err)

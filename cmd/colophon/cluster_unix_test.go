@@ -306,7 +306,7 @@ func forwarding(c *cluster) {
 	record := `{"run_id":"one","payload":{"n":1},"system_prompt":"s","output":"o","model":"m","temperature":0.5,"max_tokens":16}`
 	status, _, receipt := c.postRecord(b, "default", record)
 	require.Equal(c, http.StatusCreated, status, receipt)
-	require.Equal(c, 2, c.size(b, "default"), "what was answered is shown")
+	require.Equal(c, 2, c.size(b, "default"), "the follower shows the acknowledged event")
 	status, header, again := c.postRecord(b, "default", record)
 	require.Equal(c, http.StatusOK, status)
 	require.Equal(c, "true", header.Get("Idempotent-Replayed"))

@@ -12,7 +12,7 @@ import (
 )
 
 // Completion does not make the shell wait for a server that does not answer.
-func TestCompletionsOfAServerThatHangs(t *testing.T) {
+func TestCompletionWhileTheServerHangs(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer server.Close()
 	for _, line := range []string{"drift groups --ledger", "ledger freeze", "drift producers", "drift show model"} {
@@ -28,7 +28,7 @@ func TestCompletionsOfAServerThatHangs(t *testing.T) {
 			require.Zero(t, code, stderr.String())
 			require.Equal(t, ":4\n", out.String(), line)
 		case <-time.After(30 * time.Second):
-			t.Fatalf("%s: it waits for the server", line)
+			t.Fatalf("%s: the completion waits for the server", line)
 		}
 	}
 }

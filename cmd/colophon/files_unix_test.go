@@ -167,7 +167,7 @@ func (s *stored) origin() string {
 }
 
 // A lock file is never opened through a link, and never emptied.
-func TestLockFilesAreNoLinks(t *testing.T) {
+func TestLockFilesMustNotBeLinks(t *testing.T) {
 	path, check := victim(t)
 	dir := t.TempDir()
 	require.NoError(t, os.Symlink(path, filepath.Join(dir, "LOCK")))

@@ -323,7 +323,7 @@ func keysOf(
 	switch {
 	case err != nil || history == nil:
 		return given, nil, nil, nil // audit.Log reports the damage
-	case slices.ContainsFunc(given, history.Trusts):
+	case slices.ContainsFunc(given, history.Contains):
 		return given, history.Verifiers(), nil, nil
 	case o.key != "" || history.Current().Name() != given[0].Name():
 		return given, nil, nil, nil // audit.Log reports the wrong key

@@ -249,7 +249,7 @@ func TestEveryKeyIsChecked(t *testing.T) {
 				continue
 			}
 			if len(said) == 0 {
-				t.Errorf("%s %x: %s: fsck says clean", family, kv.Key, m.name)
+				t.Errorf("%s %x: %s: fsck reports no damage", family, kv.Key, m.name)
 			}
 			for _, text := range said {
 				require.Regexp(t, "DAMAGED: |storage: (damaged|unknown format)|another program|is missing, but its signing key", text)
@@ -280,7 +280,7 @@ func pendingErasure(t *testing.T, data string, all []pebbletest.KeyValue) []pebb
 			return withPending(t, all, numberOf(t, all, ledger.Default), r.Seq, 0, digest, head.Time)
 		}
 	}
-	t.Fatal("nothing is erased")
+	t.Fatal("no record has erased content")
 	return nil
 }
 

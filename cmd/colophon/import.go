@@ -47,7 +47,7 @@ func newImport(c *cli.Console) *cobra.Command {
 		Short: "Post the records of NDJSON files, or of files of other systems, to a server",
 		Long: `Post records to a server as fast as it accepts them. Each FILE has one record per line:
 {"kind": …, "record": {…}, "idempotency_key"?: …}. A FILE can also be an array of these, or
-one on several lines. With --kind, records can stand alone: {"payload": …, "model": …}. A
+one such object on several lines. With --kind, records can stand alone: {"payload": …, "model": …}. A
 FILE can be compressed with gzip or zstd. - is the standard input.
 
 You can interrupt an import and run it again. The server does not add a record twice; it
@@ -71,8 +71,8 @@ With --format, import reads files that another system wrote, without changes to 
   phoenix           spans of Phoenix: a dataframe as Parquet or as JSON (to_json with
                     orient="records"), or JSON of its API
 
-The last three become IPC records as the same spans would over OTLP; what is no generation
-is left out. Hashes in the files become claims. States and validations are posted after their records.
+The last three become IPC records, as the same spans sent over OTLP would. Spans that are
+not generations are left out. Hashes in the files become claims. States and validations are posted after their records.
 A member that has no field in a record becomes a label or content. At the end,
 import prints what became of every member, and names the first members that it left out.
 --report writes this for every entry, and for every line that could not be read. With
@@ -97,18 +97,18 @@ arguments or no such file, 3 the server cannot be reached.`,
 	}
 	o.server.Bind(c, command.Flags())
 	command.Flags().StringVar(&o.ledger, "ledger", ledger.Default, "`name` of the ledger")
-	command.Flags().StringVar(&o.onMismatch, "on-mismatch", "", "accept or reject records whose claims do not hold (`policy`); default is the setting of the ledger")
+	command.Flags().StringVar(&o.onMismatch, "on-mismatch", "", "accept or reject records whose claims do not match their content (`policy`); the default is the setting of the ledger")
 	flags := command.Flags()
-	flags.StringVar(&o.format, "format", "", "the `format` of the files: "+formats.Names(formats.OfFiles)+"; default is lines as POST /batch takes them")
+	flags.StringVar(&o.format, "format", "", "the `format` of the files: "+formats.Names(formats.OfFiles)+"; the default is lines in the form of POST /batch")
 	flags.StringVar(&o.kind, "kind", "", "`kind` of the records in the files, if they stand alone, without {\"kind\": …, \"record\": …}")
 	flags.StringVar(&o.zone, "zone", "", "time `zone` of times that name none: UTC, +01:00, Europe/Berlin; without --zone, such a time becomes a label")
 	flags.StringVar(&o.project, "project", "", "`name` of the project of a validation cache")
-	flags.StringVar(&o.subject, "subject", "", "`subject` of the citation sets; default is the name of the folder that has citations.json")
+	flags.StringVar(&o.subject, "subject", "", "`subject` of the citation sets; the default is the name of the folder of citations.json")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "with --format: report what import would post, and send nothing")
 	flags.StringVar(&o.report, "report", "", "with --format: write what became of each member of each entry to this `file`, as NDJSON")
 	command.Flags().IntVar(&o.retries, "retries", 8, "`number` of failed attempts in a row before import gives up")
 	o.maxLine = 8 << 20
-	command.Flags().TextVar(&o.maxLine, "max-line", o.maxLine, "largest `size` of a line; the server has its own limit")
+	command.Flags().TextVar(&o.maxLine, "max-line", o.maxLine, "maximum `size` of a line; the server has its own limit")
 	return command
 }
 
@@ -210,7 +210,7 @@ func (o *importOptions) native() (*importer.Native, error) {
 	return n, nil
 }
 
-// explainImport returns the error that ends an import, with what to do.
+// explainImport adds advice to the error that ends an import.
 func explainImport(ctx context.Context, server *remote.Server, err error, attempts int) error {
 	problem := (*client.Error)(nil)
 	switch {
@@ -260,7 +260,7 @@ func printTally(c *cli.Console, t *importer.Tally) error {
 		c.Say("%s", note)
 	}
 	if more := total.Mismatched - len(t.Notes); more > 0 {
-		c.Say("and %d more lines with claims that do not hold", more)
+		c.Say("and %d more lines with wrong claims", more)
 	}
 	for _, left := range t.Left {
 		c.Say("%s", left)

@@ -246,7 +246,7 @@ func (k *keysCommand) trustedOf(keys *proofs.KeyHistory) ([]*proofs.Verifier, er
 	if err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(trusted, keys.Trusts) {
+	if !slices.ContainsFunc(trusted, keys.Contains) {
 		return nil, cli.Exitf(cli.ExitFailed, "none of the keys of --key is a key of this ledger; do not trust the listed keys")
 	}
 	return trusted, nil

@@ -20,7 +20,7 @@ func checkServedKeys(ctx context.Context, from *fetch.Client, listed *proofs.Key
 	}
 	checkpoint, err := listed.OpenCheckpoint(log.Checkpoint(), trusted...)
 	if err != nil {
-		return cli.Exitf(cli.ExitFailed, "the server's list of keys does not fit its checkpoint; do not trust it: %w", err)
+		return cli.Exitf(cli.ExitFailed, "the server's list of keys does not match its checkpoint; do not trust it: %w", err)
 	}
 	found, err := keysInTree(ctx, log, checkpoint, listed)
 	if err != nil {

@@ -55,7 +55,7 @@ domain that you own; the default origin contains the fingerprint of the key.`,
 		},
 	}
 	command.Flags().StringVar(&request.Origin, "origin", "", "`name` that the ledger signs under")
-	command.Flags().StringVar(&request.OnMismatch, "on-mismatch", "", "accept (default) or reject records whose claims do not hold (`policy`)")
+	command.Flags().StringVar(&request.OnMismatch, "on-mismatch", "", "accept (default) or reject records whose claims do not match their content (`policy`)")
 	return command
 }
 

@@ -58,9 +58,9 @@ has an index of its own. reindex takes more memory than a server: up to 2 GiB, b
 a quarter of the available memory.
 
 With --from, reindex fetches the rows from a running server that has the same log, and
-folds only later events. It checks that the trees of both have the same root. Whether the
-rows are right is the word of that server, until --check: this builds another index in the
-folder, compares the digests of all rows, and changes nothing.
+folds only later events. It checks that the trees of both have the same root. Until you
+run reindex --check, only that server vouches for the rows. --check builds another index in
+the folder, compares the digests of all rows, and changes nothing.
 
 Exit codes: 0 the index is built, or right, 1 it could not be built, or is wrong, 2 bad
 arguments or no such folder, 4 another process uses the folder.`,

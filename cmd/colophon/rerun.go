@@ -74,7 +74,7 @@ arguments, 3 the server or the endpoint cannot be reached.`,
 	flags.StringVar(&r.prompt, "prompt", "", "`member` of the payload that is the prompt")
 	flags.StringToStringVar(&r.labels, "label", nil, "label of the posted runs, `NAME=VALUE`; may be repeated")
 	flags.IntVarP(&r.runs, "runs", "n", 10, "`number` of runs")
-	flags.DurationVar(&r.timeout, "timeout", 5*time.Minute, "longest `time` of one run")
+	flags.DurationVar(&r.timeout, "timeout", 5*time.Minute, "maximum `time` of one run")
 	flags.BoolVar(&r.dryRun, "dry-run", false, "print the request to the endpoint, without sending it")
 	flags.BoolVar(&r.json, "json", false, "print the report, or the request of --dry-run, as JSON")
 	return command

@@ -253,7 +253,7 @@ func TestEveryLedgerSignsABackup(t *testing.T) {
 }
 
 // A backup made without access to the keys succeeds, and reports that no key has signed it.
-func TestBackupsSayThatTheyAreNotSigned(t *testing.T) {
+func TestBackupsReportThatTheyAreNotSigned(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
 	key := s.key()

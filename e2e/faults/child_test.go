@@ -67,7 +67,7 @@ func (s session) serve(asked *json.Decoder, say func(childMessage)) error {
 	ctx := context.Background()
 	faults := func(what string, plan faulty.Plan) *faulty.Faults {
 		f := faulty.New(plan)
-		f.Tell = func(call, file string) { say(childMessage{Hit: fmt.Sprintf("%s: %s %s", what, call, fileClass(file))}) }
+		f.OnFault = func(call, file string) { say(childMessage{Hit: fmt.Sprintf("%s: %s %s", what, call, fileClass(file))}) }
 		return f
 	}
 	log := testLog()

@@ -58,12 +58,12 @@ type Cluster struct {
 	missed  atomic.Bool    // the next round looks at all ledgers: notifications may have been lost, or Wake was called
 
 	mu      sync.Mutex
-	settled bool              // no more steps start; guarded by mu
-	places  map[string]*place // by name of the ledger; guarded by mu
-	servers []postgres.Live   // as of the last complete round; guarded by mu
-	beats   map[string]beat   // of the servers, by ID; guarded by mu
-	heard   map[string]bool   // ledgers of which the database has notified this server since the last round; guarded by mu
-	next    time.Time         // when the next complete round is due; guarded by mu
+	settled bool                     // no more steps start; guarded by mu
+	places  map[string]*place        // by name of the ledger; guarded by mu
+	servers []postgres.RunningServer // as of the last complete round; guarded by mu
+	beats   map[string]beat          // of the servers, by ID; guarded by mu
+	heard   map[string]bool          // ledgers of which the database has notified this server since the last round; guarded by mu
+	next    time.Time                // when the next complete round is due; guarded by mu
 }
 
 // beat is the last time that a server said that it runs.
@@ -190,7 +190,7 @@ func (c *Cluster) beat(ctx context.Context) error {
 	if c.leaving.Load() {
 		return nil
 	}
-	return c.leases.Beat(ctx, c.able(ctx))
+	return c.leases.Heartbeat(ctx, c.able(ctx))
 }
 
 // able returns the ledgers whose signing keys this server has.
@@ -277,7 +277,7 @@ func (c *Cluster) look(ctx context.Context, names ...string) error {
 	if err != nil {
 		return err
 	}
-	var servers []postgres.Live
+	var servers []postgres.RunningServer
 	if len(names) == 0 {
 		if servers, err = c.leases.Servers(ctx); err != nil {
 			return err
@@ -320,7 +320,7 @@ func (c *Cluster) look(ctx context.Context, names ...string) error {
 
 // running returns the servers that have said lately that they run. As for leases, the database's
 // clock does not suffice. The caller holds c.mu.
-func (c *Cluster) running(servers []postgres.Live) []postgres.Live {
+func (c *Cluster) running(servers []postgres.RunningServer) []postgres.RunningServer {
 	beats := make(map[string]beat, len(servers))
 	for _, s := range servers {
 		b, known := c.beats[s.ID]
@@ -330,7 +330,7 @@ func (c *Cluster) running(servers []postgres.Live) []postgres.Live {
 		beats[s.ID] = b
 	}
 	c.beats = beats
-	return slices.DeleteFunc(servers, func(s postgres.Live) bool { return time.Since(beats[s.ID].changed) > postgres.LeaseTime })
+	return slices.DeleteFunc(servers, func(s postgres.RunningServer) bool { return time.Since(beats[s.ID].changed) > postgres.LeaseTime })
 }
 
 // decide starts the next step for each ledger.
@@ -458,7 +458,7 @@ func (c *Cluster) pass(ctx context.Context, name string, p *place) {
 }
 
 // serverOf returns the server with that ID, or nil.
-func serverOf(servers []postgres.Live, id string) *postgres.Server {
+func serverOf(servers []postgres.RunningServer, id string) *postgres.Server {
 	for _, s := range servers {
 		if s.ID == id {
 			return &s.Server
@@ -473,7 +473,7 @@ func (c *Cluster) give(ctx context.Context, name string, p *place, to *postgres.
 	c.host.StepDown(name)
 	limited, cancel := context.WithTimeout(ctx, postgres.LeaseTime)
 	defer cancel()
-	if err := c.leases.Pass(limited, name, to); err != nil {
+	if err := c.leases.Release(limited, name, to); err != nil {
 		c.log.Warn("the lease of a ledger could not be given up; another server can take the ledger when the lease expires", "ledger", name, "error", err)
 	} else if to != nil {
 		c.log.Info("passed the ledger to another server", "ledger", name, "server", to.Address)
@@ -533,7 +533,7 @@ func (c *Cluster) Holder(name string) (address string, ok bool) {
 func (c *Cluster) HandOver(ctx context.Context) {
 	c.leaving.Store(true)
 	c.mu.Lock()
-	others := slices.DeleteFunc(slices.Clone(c.servers), func(s postgres.Live) bool { return s.ID == c.leases.Self().ID })
+	others := slices.DeleteFunc(slices.Clone(c.servers), func(s postgres.RunningServer) bool { return s.ID == c.leases.Self().ID })
 	c.mu.Unlock()
 	for _, l := range c.host.Ledgers() {
 		to := serverOf(others, Preferred(l.Name(), others))
@@ -573,7 +573,7 @@ func (c *Cluster) Close() error {
 	defer cancel()
 	for _, l := range c.host.Ledgers() {
 		if c.leases.Held(l.Name()) {
-			if err := c.leases.Pass(ctx, l.Name(), nil); err != nil {
+			if err := c.leases.Release(ctx, l.Name(), nil); err != nil {
 				c.log.Warn("the lease of a ledger could not be given up; another server can take the ledger when the lease expires", "ledger", l.Name(), "error", err)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 // Preferred returns the ID of the server that should write a ledger. Among the servers that
 // have the ledger's keys, this is the one with the largest hash of ledger and ID. If a server
 // starts or ends, only its own ledgers move. It returns "" if no server has the keys.
-func Preferred(name string, servers []postgres.Live) string {
+func Preferred(name string, servers []postgres.RunningServer) string {
 	var best string
 	var most [sha256.Size]byte
 	for _, s := range servers {

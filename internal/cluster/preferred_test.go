@@ -17,15 +17,15 @@ func TestPreferred(t *testing.T) {
 	for i := range ledgers {
 		names = append(names, fmt.Sprintf("ledger-%d", i))
 	}
-	var servers []postgres.Live
+	var servers []postgres.RunningServer
 	for _, id := range []string{"a", "b", "c"} {
-		servers = append(servers, postgres.Live{Server: postgres.Server{ID: id}, Ledgers: names})
+		servers = append(servers, postgres.RunningServer{Server: postgres.Server{ID: id}, Ledgers: names})
 	}
 	counts := make(map[string]int)
 	for _, name := range names {
 		best := Preferred(name, servers)
 		counts[best]++
-		require.Equal(t, best, Preferred(name, []postgres.Live{servers[2], servers[0], servers[1]}), "their order does not matter")
+		require.Equal(t, best, Preferred(name, []postgres.RunningServer{servers[2], servers[0], servers[1]}), "their order does not matter")
 		if without := Preferred(name, servers[:2]); best != "c" {
 			require.Equal(t, best, without)
 		}

@@ -95,7 +95,7 @@ func (r *round) read(ctx context.Context) (*position, error) {
 		switch {
 		case err != nil:
 			return nil, r.refuse("key", "it is not the keys of a log: %w", err)
-		case !keys.Trusts(there.Current()):
+		case !keys.Contains(there.Current()):
 			return nil, r.refuse("key", "its newest key, %s, is not a key of this ledger", there.Current())
 		}
 	}

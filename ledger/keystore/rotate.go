@@ -54,7 +54,7 @@ func (k Files) Reconcile(name string, keys *proofs.KeyHistory) error {
 	if err != nil {
 		return err
 	}
-	if !keys.Trusts(present.Verifier()) {
+	if !keys.Contains(present.Verifier()) {
 		return fmt.Errorf("%w: %s holds a key that the ledger's log does not know: the log is older than the key. Restore a newer copy of the log", ledger.ErrBadKey, pathInData(k.Path(name)))
 	}
 	if newest := keys.Current().String(); present.Verifier().String() != newest {
@@ -108,7 +108,7 @@ func (k Files) removeRetired(name string, keys *proofs.KeyHistory) error {
 	if err != nil {
 		return err
 	}
-	if !keys.Trusts(previous.Verifier()) {
+	if !keys.Contains(previous.Verifier()) {
 		return fmt.Errorf("%w: %s holds a key that does not belong to the ledger; move it away", ledger.ErrBadKey, pathInData(k.PreviousPath(name)))
 	}
 	if !retired(keys, previous.Verifier()) {

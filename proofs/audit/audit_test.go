@@ -384,7 +384,7 @@ func TestUnavailableSource(t *testing.T) {
 				m.fail = func(asked string) error {
 					if asked == what {
 						if left--; left < 0 {
-							return fmt.Errorf("down: %w", ErrUnavailable)
+							return fmt.Errorf("the network is down: %w", ErrUnavailable)
 						}
 					}
 					return nil

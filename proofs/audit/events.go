@@ -84,10 +84,10 @@ func (c *eventCheck) check(seq uint64, body []byte) (*event.Body, error) {
 // frame checks the members that every event has.
 func (c *eventCheck) frame(e *event.Body) error {
 	if event.Number(e.Version) != record.EventVersion {
-		return damaged(KindEvent, e.Seq, "its v is %.100s; this program knows %d", event.OrNothing(e.Version), record.EventVersion)
+		return damaged(KindEvent, e.Seq, "its v is %.100s; this program knows only %d", event.OrNothing(e.Version), record.EventVersion)
 	}
 	if event.Number(e.Rules) != record.Rules {
-		return damaged(KindEvent, e.Seq, "its rules are %.100s; this program knows %d", event.OrNothing(e.Rules), record.Rules)
+		return damaged(KindEvent, e.Seq, "its rules are %.100s; this program knows only %d", event.OrNothing(e.Rules), record.Rules)
 	}
 	if !e.Kind.IsKnown() {
 		return damaged(KindEvent, e.Seq, "its kind is %.100q, which is unknown", e.Kind)

@@ -107,7 +107,7 @@ func TestExtendFindsDamage(t *testing.T) {
 }
 
 // An auditor that walks again detects a shorter log and a different log.
-func TestExtendComparesWithWhatWasSeen(t *testing.T) {
+func TestExtendComparesWithSeenCheckpoints(t *testing.T) {
 	m := newMemory(t, 900)
 	other := func(from, size int) *memory {
 		c := m.clone()
@@ -255,11 +255,11 @@ func TestKeysAcrossWalks(t *testing.T) {
 }
 
 // Each receives every entry once, and a later walk can begin at a position passed to Reached.
-func TestExtendPassesOnEntries(t *testing.T) {
+func TestExtendReportsEntries(t *testing.T) {
 	m := newMemory(t, 2*reachedStep+100)
 	a := newAuditor()
 	next := uint64(0)
-	stop := errors.New("enough")
+	stop := errors.New("the caller stops the walk")
 	each := func(e Walked) error {
 		require.Equal(t, next, e.Seq)
 		require.Equal(t, m.entries[next], e.Entry)
@@ -311,7 +311,7 @@ func TestUnavailableLog(t *testing.T) {
 			c.fail = func(asked string) error {
 				if asked == what {
 					if left--; left < 0 {
-						return fmt.Errorf("down: %w", ErrUnavailable)
+						return fmt.Errorf("the network is down: %w", ErrUnavailable)
 					}
 				}
 				return nil

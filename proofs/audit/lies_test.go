@@ -138,7 +138,7 @@ func TestSourcesAreRegisteredBeforeTheyAreRevoked(t *testing.T) {
 }
 
 // The totals do not depend on the number of walks that covered the log.
-func TestTalliesAreOfTheWholeLog(t *testing.T) {
+func TestTalliesCoverTheWholeLog(t *testing.T) {
 	m, names := everyKind(t)
 	e := record.Event{Actor: "lab", Ledger: "default"}
 	for i, state := range []string{"failed", "stale", "live", "quarantined", "live", "failed"} {

@@ -456,14 +456,14 @@ func TestEveryMemberIsChecked(t *testing.T) {
 		switch damage := newAuditor().walk(t, m.altered(t, seq, body)).Damage; {
 		case damage != nil:
 			if damage.Seq != uint64(seq) && !matched(laterEventShows, what, needed) {
-				t.Errorf("%s is reported at another place: %v", what, damage)
+				t.Errorf("%s: the damage is reported at another event: %v", what, damage)
 			}
 		case m.rebuild(t, seq, body) != nil:
 			if !matched(onlyContentShows, what, needed) {
-				t.Errorf("%s: only the content shows it, but no list names it", what)
+				t.Errorf("%s: only the content shows the change, but no list names it", what)
 			}
 		case !matched(onlyReceiptShows, what, needed):
-			t.Errorf("%s: nothing shows it, but no list names it", what)
+			t.Errorf("%s: nothing shows the change, but no list names it", what)
 		}
 	}
 	for seq, entry := range m.entries {

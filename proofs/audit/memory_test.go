@@ -24,7 +24,7 @@ const systemPrompt = "the system prompt"
 
 const testOrigin = "ledger.example/default"
 
-var errMissing = errors.New("not there")
+var errMissing = errors.New("the item is missing")
 
 type tileID struct {
 	level uint8

@@ -31,7 +31,7 @@ func (r *memoryPast) Add(f Facts) error {
 // Facts implements Past.
 func (r *memoryPast) Facts(seq uint64) (Facts, error) {
 	if seq >= uint64(len(r.facts)) {
-		return 0, fmt.Errorf("event %d is not in the past", seq)
+		return 0, fmt.Errorf("the past has no facts about event %d", seq)
 	}
 	return r.facts[seq], nil
 }
@@ -72,7 +72,7 @@ func (r *memoryPast) Keep(t proofs.TileData) error {
 func (r *memoryPast) Tile(level uint8, index uint64) ([]byte, error) {
 	tile, kept := r.tiles[place{level, index}]
 	if !kept {
-		return nil, fmt.Errorf("tile %d/%d is not in the past", level, index)
+		return nil, fmt.Errorf("the past has no tile %d/%d", level, index)
 	}
 	return tile, nil
 }

@@ -96,7 +96,7 @@ func TestRedactedTwice(t *testing.T) {
 
 // Content that a redacted record shares with another record is kept, no matter which record
 // comes first.
-func TestSharedContentOfRedacted(t *testing.T) {
+func TestSharedContentOfRedactedRecords(t *testing.T) {
 	for _, other := range []uint64{99, 126} {
 		m := newMemory(t, 300)
 		own := outputOf(int(other))

@@ -63,7 +63,7 @@ func (c *signerCheck) finish() error {
 	if c.history == nil {
 		return nil
 	}
-	if !slices.ContainsFunc(c.verifiers, c.history.Trusts) {
+	if !slices.ContainsFunc(c.verifiers, c.history.Contains) {
 		return damaged(KindEvent, 0, "it creates a ledger that has none of the trusted keys")
 	}
 	if _, err := c.history.OpenCheckpoint(c.head.Checkpoint, c.verifiers...); isSignatureError(err) {

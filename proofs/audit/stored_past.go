@@ -66,7 +66,7 @@ func (p *storedPast) checkKey(u *KeyUse, holder uint64) error {
 	case got.Seq != holder:
 		return damaged(KindKey, u.Seq, "key %x leads to event %d, not to %d", u.Key, got.Seq, holder)
 	case u.Role == ClaimsKey && got.Record != about:
-		return damaged(KindKey, u.Seq, "key %x stands for the record %x, but the event is about %x", u.Key, got.Record, about)
+		return damaged(KindKey, u.Seq, "key %x belongs to the record %x, but the event is about %x", u.Key, got.Record, about)
 	case u.Role == RefusedForKey && got.Record == about:
 		return damaged(KindKey, u.Seq, "it refuses a record because event %d holds the key %x, but that event has the same record", u.First, u.Key)
 	}

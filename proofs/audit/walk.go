@@ -126,7 +126,7 @@ func (w *walk) entries() error {
 		}
 	}
 	if size := w.tree.size(); size < w.head.Size {
-		return damaged(KindTruncated, size, "this entry and those after it are missing, though the head has %d", w.head.Size)
+		return damaged(KindTruncated, size, "this entry and those after it are missing, though the head has %d entries", w.head.Size)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 
 // The monitor checks the total size that an event states for its content against a limit before
 // it fetches any of that content.
-func TestContentThatIsTooLargeInAll(t *testing.T) {
+func TestContentTooLargeInTotal(t *testing.T) {
 	event := func(sizes ...string) pyjson.Value {
 		var pieces []string
 		for i, size := range sizes {

@@ -48,11 +48,11 @@ func (a *Auditor) takeKeys(walked, served *proofs.KeyHistory) {
 		}
 	}
 	a.known = addKeys(a.known, a.keys...)
-	if walked != nil && slices.ContainsFunc(a.keys, walked.Trusts) {
+	if walked != nil && slices.ContainsFunc(a.keys, walked.Contains) {
 		a.histories = append(a.histories, walked)
 		a.known = addKeys(a.known, walked.Verifiers()...)
 	}
-	if served != nil && slices.ContainsFunc(a.keys, served.Trusts) {
+	if served != nil && slices.ContainsFunc(a.keys, served.Contains) {
 		a.histories = append(a.histories, served)
 		for _, key := range served.Verifiers() {
 			a.known = addKeys(a.known, key.Unbounded())
@@ -80,8 +80,8 @@ func (a *Auditor) bounded() []*proofs.Verifier {
 func (a *Auditor) newest() []*proofs.Verifier {
 	list := slices.Clone(a.options.Keys)
 	for _, history := range a.histories {
-		if slices.ContainsFunc(list, history.Trusts) {
-			list = addKeys(slices.DeleteFunc(list, history.Trusts), history.Current())
+		if slices.ContainsFunc(list, history.Contains) {
+			list = addKeys(slices.DeleteFunc(list, history.Contains), history.Current())
 		}
 	}
 	return list

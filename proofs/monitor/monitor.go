@@ -206,7 +206,7 @@ func (a *Auditor) round(ctx context.Context) error {
 	err := a.checks(ctx)
 	var damage *audit.Damage
 	if errors.As(err, &damage) {
-		a.report.Found(findingOf(damage))
+		a.report.AddFinding(findingOf(damage))
 		err = nil
 	}
 	a.report.conclude()

@@ -58,13 +58,13 @@ func (a *Auditor) checkProof(ctx context.Context, query string, seq *uint64, ver
 	answer, err := a.client.Get(ctx, query, maxReceipt)
 	switch {
 	case errors.Is(err, fetch.ErrTooLong) || errors.Is(err, fetch.ErrMalformed):
-		return a.report.Found(Finding{Kind: KindReceipt, Query: query, Message: err.Error()}), nil
+		return a.report.AddFinding(Finding{Kind: KindReceipt, Query: query, Message: err.Error()}), nil
 	case err != nil:
 		return false, err
 	case answer.Status == http.StatusUnauthorized || answer.Status == http.StatusForbidden:
 		return false, &UncheckableError{What: "receipts", Reason: answer.Problem}
 	case answer.Status != http.StatusOK:
-		return a.report.Found(Finding{Kind: KindReceipt, Query: query, Message: answer.Problem}), nil
+		return a.report.AddFinding(Finding{Kind: KindReceipt, Query: query, Message: answer.Problem}), nil
 	}
 	err = verify(answer.Body)
 	switch {
@@ -73,7 +73,7 @@ func (a *Auditor) checkProof(ctx context.Context, query string, seq *uint64, ver
 	case ctx.Err() != nil || errors.Is(err, audit.ErrUnavailable):
 		return false, err
 	}
-	return a.report.Found(Finding{Kind: KindReceipt, Seq: seq, Query: query, Message: err.Error()}), nil
+	return a.report.AddFinding(Finding{Kind: KindReceipt, Seq: seq, Query: query, Message: err.Error()}), nil
 }
 
 // verifyReceipt verifies the receipt of an entry against the walked tree.

@@ -125,7 +125,7 @@ func newReport(a *Auditor) *Report {
 	for _, what := range [...]string{CheckContent, CheckAnswers, CheckReceipts} {
 		switch {
 		case slices.Contains(a.impossible, what):
-			r.Withhold(what + ": a published copy has only the log; audit its server")
+			r.AddWithheld(what + ": a published copy has only the log; audit its server")
 			continue
 		case slices.Contains(a.options.requested(), what):
 			continue
@@ -168,14 +168,14 @@ func (a *Auditor) rememberDone() error {
 // MaxFindings is the number of findings at which an audit stops.
 const MaxFindings = 100
 
-// Found adds a finding. It returns false if the audit should stop.
-func (r *Report) Found(f Finding) bool {
+// AddFinding adds a finding. It returns false if the audit should stop.
+func (r *Report) AddFinding(f Finding) bool {
 	r.Findings = append(r.Findings, f)
 	return len(r.Findings) < MaxFindings
 }
 
-// Withhold records that the server withholds something. The audit is then not clean.
-func (r *Report) Withhold(what string) {
+// AddWithheld adds data that the server withholds. The audit is then not clean.
+func (r *Report) AddWithheld(what string) {
 	r.Unchecked, r.Withheld = append(r.Unchecked, what), true
 }
 

@@ -57,7 +57,7 @@ type stateFile struct {
 	MemberSecretHash string `json:"member_secret_hash,omitempty"`
 	// Tally holds totals over the walked events.
 	Tally audit.Tally `json:"tally"`
-	// Checked holds, by the name of a check, when it last succeeded.
+	// Checked holds the time of each check's last success, by the name of the check.
 	Checked map[string]CheckedAt `json:"checked"`
 	// Files holds the lengths and checksums of the files in the folder.
 	Files map[string]fileSum `json:"files"`
@@ -233,7 +233,7 @@ func (m *state) read(text []byte, known []*proofs.Verifier) error {
 		return fmt.Errorf("%w: %w", ErrStateDamaged, err)
 	}
 	own := func(v *proofs.Verifier) bool {
-		return slices.Contains(s.VerifierKeys, v.String()) || s.Keys != nil && s.Keys.Trusts(v)
+		return slices.Contains(s.VerifierKeys, v.String()) || s.Keys != nil && s.Keys.Contains(v)
 	}
 	if !slices.ContainsFunc(known, own) {
 		return fmt.Errorf("it is the state of another log, %q, which has none of the given verifier keys", s.Origin)

@@ -12,7 +12,7 @@ import (
 
 // If an audit without a state cannot begin, it leaves no temporary folder behind. Here it can
 // create the folder, but no file in it, because the file's path would be too long.
-func TestAuditThatCannotBeginLeavesNothing(t *testing.T) {
+func TestFailedAuditLeavesNoFiles(t *testing.T) {
 	const (
 		longest = syscall.PathMax - 1 // longest possible path; the system also counts the terminating zero byte
 		name    = len("/colophon-audit-") + 10

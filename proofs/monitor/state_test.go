@@ -104,7 +104,7 @@ func TestDamagedStatesAreRefused(t *testing.T) {
 
 // The folder has one byte and one hash for each event, and 82 bytes for each use of a key, a
 // source, or a state.
-func TestWhatTheFolderOfAStateHolds(t *testing.T) {
+func TestSizeOfTheStateFolder(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 0)
 	state := filepath.Join(t.TempDir(), "state")
 	url, stop := ledgertest.Serve(t, w.Data)

@@ -13,7 +13,7 @@ import (
 
 // An audit follows no links that another user has put in place of its state, and trusts no
 // file that other users can write to.
-func TestStatesOfOthersAreRefused(t *testing.T) {
+func TestStatesThatOthersCanChangeAreRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precious")
 	require.NoError(t, os.WriteFile(path, []byte("precious"), 0o600))
 	for name, put := range map[string]func(dir string) error{

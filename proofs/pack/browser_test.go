@@ -114,7 +114,7 @@ func TestPageShowsRecords(t *testing.T) {
 	quiet(t, p)
 }
 
-func TestPageOfAllSortsOfRecords(t *testing.T) {
+func TestPageWithAllKindsOfRecords(t *testing.T) {
 	p := browser.Start(t).NewPage(t)
 	l, _ := allSorts(t)
 	require.Equal(t, "consistent", open(t, p, page(t, l.pack(nil, l.all()...))), p.Text(t, ".fails"))

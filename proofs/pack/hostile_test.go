@@ -24,7 +24,7 @@ var hostileTexts = []string{
 	"\u202eright to left\u202c \u2066isolated", "nul\x00 bell\x07 esc\x1b[31m",
 }
 
-func TestPageIsNotItsContents(t *testing.T) {
+func TestTextsCannotChangeThePage(t *testing.T) {
 	b := browser.Start(t)
 	p := b.NewPage(t)
 	// This script runs before the page's own. The page must never call the function that it

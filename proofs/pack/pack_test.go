@@ -190,7 +190,7 @@ func TestDamagedDataIsRefused(t *testing.T) {
 	}
 }
 
-func TestOnlyOwnPagesAreOwn(t *testing.T) {
+func TestChangedPagesAreNotOwn(t *testing.T) {
 	html := string(page(t, examplePack(t)))
 	for name, change := range map[string][2]string{
 		"another program": {`"use strict"`, `"use sloppy"`},
@@ -205,7 +205,7 @@ func TestOnlyOwnPagesAreOwn(t *testing.T) {
 }
 
 // An HTML parser reads the data as one text, and a JSON parser can read that text.
-func TestDataStandsInAScript(t *testing.T) {
+func TestDataIsSafeInAScript(t *testing.T) {
 	all := examplePack(t)
 	all.Exported = strings.Join(hostileTexts, "")
 	data, err := all.encode()

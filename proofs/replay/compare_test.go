@@ -40,7 +40,7 @@ func TestNoQuestionOutlivesTheAuditor(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			synctest.Wait()
-			assert.Equal(t, int64(4), asking.Load(), "as many at once as parallel allows")
+			assert.Equal(t, int64(4), asking.Load(), "the limit of concurrent questions is used")
 			cancel()
 		}()
 		c := newComparer(slow, referenceServer{}, 2)

@@ -401,7 +401,7 @@ func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d changes of the answers to %d questions", tried, len(chosen))
+	t.Logf("tried %d changes of the answers to %d questions", tried, len(chosen))
 	require.Greater(t, tried, 8_000)
 }
 
@@ -467,7 +467,7 @@ func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d changes", tried)
+	t.Logf("tried %d changes", tried)
 	require.Greater(t, tried, 1000)
 }
 
@@ -539,7 +539,7 @@ func leaveRowsOut(t *testing.T, w *comparedLedger, lied map[string]int) {
 	}
 }
 
-// with returns a copy of an object with another member.
+// with returns a copy of an object with an additional member.
 func with(object any, name string, value any) map[string]any {
 	changed := maps.Clone(object.(map[string]any))
 	changed[name] = value
@@ -548,7 +548,7 @@ func with(object any, name string, value any) map[string]any {
 
 // An answer with the same JSON value but a different encoding is not a lie. An error with the
 // same status but different wording is not a lie either.
-func TestWhatIsNotALie(t *testing.T) {
+func TestDifferencesThatAreNotLies(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 5))
 	tried, errors := 0, 0
 	for _, q := range asClientsAsk(w.questions.all(), w.size, 5) {

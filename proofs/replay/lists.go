@@ -202,7 +202,7 @@ func (c *comparer) next(ctx context.Context, from source, q question, list answe
 	return next, err
 }
 
-// compareRanking compares a list whose pages are each as of the head at the time of their
+// compareRanking compares a list in which each page is as of the head at the time of its
 // request. The reference shows the size of each page.
 func (c *comparer) compareRanking(ctx context.Context, q question, got *answerPage, mayGrow bool) (result comparison) {
 	list, member := q.lists[0], q.lists[0].members[0]

@@ -64,11 +64,11 @@ func TestSeedRepeatsTheQuestions(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, forms, 18, "each is asked with and without a size")
+	require.Len(t, forms, 18, "each list is requested with and without a size")
 }
 
 // A new question changes neither the variations nor the order of the other questions.
-func TestANewQuestionShiftsNoOther(t *testing.T) {
+func TestNewQuestionsDoNotShiftOthers(t *testing.T) {
 	b := &questionBuilder{}
 	for i := range 100 {
 		b.ask("/records", rowsList, "kind", decimal(uint64(i)))

@@ -81,19 +81,19 @@ func (k *check) Begin(ctx context.Context, a *monitor.Auditor) (err error) {
 		// The server answers once the index has the entry. The answer itself is not used.
 		_, err := a.Client().Get(ctx, "/records?after="+decimal(k.published-1), maxAnswer)
 		if err != nil && !errors.Is(err, fetch.ErrTooLong) && !errors.Is(err, fetch.ErrMalformed) {
-			return fmt.Errorf("wait for the index: %w", err)
+			return fmt.Errorf("waiting for the index: %w", err)
 		}
 	}
 	answer, err := a.Client().GetURL(ctx, cmp.Or(k.MetricsURL, a.Client().URL()+"/metrics"), maxMetrics)
 	if err == nil && answer.Status != http.StatusOK {
-		a.Report().Withhold("metrics: " + answer.Problem)
+		a.Report().AddWithheld("metrics: " + answer.Problem)
 		return nil
 	}
 	if err == nil {
 		k.metrics, err = readMetrics(answer.Body, a.Options().Ledger)
 	}
 	if errors.Is(err, fetch.ErrMalformed) || errors.Is(err, fetch.ErrTooLong) {
-		a.Report().Found(monitor.Finding{Kind: monitor.KindMetrics, Query: "/metrics", Message: err.Error()})
+		a.Report().AddFinding(monitor.Finding{Kind: monitor.KindMetrics, Query: "/metrics", Message: err.Error()})
 		return nil
 	}
 	return err
@@ -116,7 +116,7 @@ func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
 	size := max(k.published, 1) // a log has at least one event
 	if k.metrics != nil {
 		if f := k.metrics.checkSizes(k.published, k.copy.Written()); f != nil {
-			w.Report().Found(*f)
+			w.Report().AddFinding(*f)
 			return nil
 		}
 		size = k.metrics.size
@@ -140,7 +140,7 @@ func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
 		return err
 	}
 	if c.unsigned > 0 {
-		w.Report().Withhold(fmt.Sprintf("%d answers with checkpoints of older sizes: %s", c.unsigned, c.refusal))
+		w.Report().AddWithheld(fmt.Sprintf("%d answers with checkpoints of older sizes: %s", c.unsigned, c.refusal))
 	}
 	if len(c.redactions) > 0 || c.largest > k.copy.Written() {
 		if err := w.CatchUp(ctx); err != nil {
@@ -148,7 +148,7 @@ func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
 		}
 	}
 	if f := c.checkClaims(); f != nil {
-		w.Report().Found(*f)
+		w.Report().AddFinding(*f)
 	}
 	return nil
 }
@@ -251,7 +251,7 @@ func (k *check) compareMetrics(w *monitor.Walk, c *comparer) error {
 	}
 	for _, f := range expected.differences(k.metrics) {
 		f.Query = fmt.Sprintf("/metrics as of %d", c.size)
-		if !w.Report().Found(f) {
+		if !w.Report().AddFinding(f) {
 			break
 		}
 	}
@@ -295,7 +295,7 @@ func compareRound(ctx context.Context, w *monitor.Walk, c *comparer, questions [
 		report.Queries++
 		report.Rows += r.rows
 		if err = r.err; err == nil && r.finding != nil {
-			more = report.Found(*r.finding)
+			more = report.AddFinding(*r.finding)
 			if r.tooLong {
 				c.tooLong++
 				more = more && c.tooLong < maxTooLong

@@ -55,10 +55,10 @@ type Plan struct {
 // Faults executes a plan. It is safe for concurrent use.
 type Faults struct {
 	plan Plan
-	// Tell, if not nil, is called before each fault, with the call and its file. If the number
-	// of faults is unlimited, Tell is called only before the first fault. Set Tell before the
+	// OnFault, if not nil, is called before each fault, with the call and its file. If the number
+	// of faults is unlimited, OnFault is called only before the first fault. Set OnFault before the
 	// first call.
-	Tell func(call, file string)
+	OnFault func(call, file string)
 
 	mu       sync.Mutex
 	seen     int            // number of calls that match the plan; guarded by mu
@@ -95,8 +95,8 @@ func (f *Faults) Injected() map[string]int {
 // next returns how a call fails, or "" if it succeeds. For Slow, next pauses.
 func (f *Faults) next(call, file string) Mode {
 	mode, first := f.count(call, file)
-	if mode != "" && f.Tell != nil && (first || f.plan.Count > 0) {
-		f.Tell(call, file)
+	if mode != "" && f.OnFault != nil && (first || f.plan.Count > 0) {
+		f.OnFault(call, file)
 	}
 	if mode == Slow {
 		time.Sleep(f.plan.Pause)

@@ -65,7 +65,7 @@ func TestPlan(t *testing.T) {
 	under := vfs.NewMem()
 	faults := faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{faulty.Create, faulty.Remove}, Path: "*.a", Skip: 1, Count: 2})
 	var told []string
-	faults.Tell = func(call, file string) { told = append(told, call+" "+file) }
+	faults.OnFault = func(call, file string) { told = append(told, call+" "+file) }
 	files := faulty.NewFiles(under, faults)
 	create := func(name string) error {
 		f, err := files.Create(name, vfs.WriteCategoryUnspecified)

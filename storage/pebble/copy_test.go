@@ -58,7 +58,7 @@ func TestCopiesUnderLoad(t *testing.T) {
 }
 
 // An erasure does not remove write-ahead logs while they are being copied.
-func TestCopiesBesideErasures(t *testing.T) {
+func TestCopiesDuringErasures(t *testing.T) {
 	files := vfs.NewMem()
 	db, l := newLedger(t, files)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -42,7 +42,7 @@ func matching(t *testing.T, files vfs.FS, pattern string) (matching []string) {
 	return matching
 }
 
-// commits commits n batches and returns them.
+// commits makes n commits and returns their batches.
 func commits(t *testing.T, l *ledger, n int) []storage.Batch {
 	var all []storage.Batch
 	var head storage.Head

@@ -107,7 +107,7 @@ func TestCheckFindsErasedContent(t *testing.T) {
 }
 
 // A failed erasure is retried, and its marks stay until it succeeds.
-func TestErasureTriedAgain(t *testing.T) {
+func TestErasureIsRetried(t *testing.T) {
 	for name, fault := range map[string]func(op errorfs.Op) bool{
 		"deleting a table": func(op errorfs.Op) bool {
 			return op.Kind == errorfs.OpRemove && strings.HasSuffix(op.Path, erase.TableSuffix)
@@ -150,7 +150,7 @@ func TestErasureTriedAgain(t *testing.T) {
 }
 
 // The eraser's goroutine logs a failed pass and retries it.
-func TestEraserTriesAgain(t *testing.T) {
+func TestEraserRetries(t *testing.T) {
 	var failing atomic.Bool
 	memory := vfs.NewMem()
 	db, _, s := marked(t, errorfs.Wrap(memory, errorfs.InjectorFunc(func(op errorfs.Op) error {

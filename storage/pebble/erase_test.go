@@ -79,7 +79,7 @@ func TestErasedContentLeavesTheFolder(t *testing.T) {
 }
 
 // A slow reader does not delay an erasure.
-func TestErasureBesideASlowReader(t *testing.T) {
+func TestErasureDuringASlowRead(t *testing.T) {
 	c := newClerk(t)
 	s := c.post()
 	c.compact()
@@ -100,7 +100,7 @@ func TestErasureBesideASlowReader(t *testing.T) {
 }
 
 // If a process is killed, the next one continues its erasures.
-func TestErasureAfterAKill(t *testing.T) {
+func TestErasureContinuesAfterAKill(t *testing.T) {
 	for _, in := range []string{".log", inTables, anywhere} {
 		t.Run(in, func(t *testing.T) {
 			dir := t.TempDir()

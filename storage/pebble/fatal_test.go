@@ -93,12 +93,12 @@ func TestFatalMustNotReturn(t *testing.T) {
 }
 
 // Errors in the background are logged, and the operation is retried if possible.
-func TestFailedFlushIsReportedAndTriedAgain(t *testing.T) {
+func TestFailedFlushIsReportedAndRetried(t *testing.T) {
 	var fail atomic.Bool
 	files := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if fail.Load() && op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") {
 			fail.Store(false)
-			return errors.New("no table today")
+			return errors.New("creating a table fails")
 		}
 		return nil
 	}))

@@ -136,7 +136,7 @@ func TestOpenRefusesFile(t *testing.T) {
 	require.NotErrorIs(t, err, storage.ErrInUse)
 }
 
-func TestFolderMayHoldLostAndFound(t *testing.T) {
+func TestFolderMayContainLostAndFound(t *testing.T) {
 	files := vfs.NewMem()
 	require.NoError(t, files.MkdirAll(testDir+"/lost+found", 0o700))
 	require.NoError(t, openOn(t, files).Close())

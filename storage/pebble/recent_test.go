@@ -45,7 +45,7 @@ func TestRecent(t *testing.T) {
 	})
 }
 
-func TestRecentKeepsWhatIsAskedFor(t *testing.T) {
+func TestRecentKeepsLookedUpDigests(t *testing.T) {
 	set := newRecent(4)
 	prompt := digestOf(0)
 	set.add(prompt)
@@ -86,7 +86,7 @@ func TestContentBeyondMemory(t *testing.T) {
 	step(nil, 0, 1, 2, 3, 4, 5)
 	require.False(t, l.recent.has(digestOf(0)), "posted once")
 	step(nil, 0)
-	require.True(t, l.recent.has(digestOf(0)), "found and remembered")
+	require.True(t, l.recent.has(digestOf(0)), "the digest was found and is remembered")
 	require.Equal(t, byte(0), broughtBy(0), "not stored again")
 	step([]uint64{0, 1})
 	require.False(t, l.recent.has(digestOf(0)))

@@ -94,7 +94,7 @@ func waiting(t *testing.T) (*lowFS, *Database, *ledger) {
 	for range 8 {
 		b := batch(head, 1, 100)
 		require.NoError(t, l.Commit(t.Context(), head, b))
-		require.NoError(t, db.engine.Flush(), "a flush does not wait")
+		require.NoError(t, db.engine.Flush(), "a flush does not wait for space")
 		head = b.Head
 	}
 	<-files.requests
@@ -113,7 +113,7 @@ func TestCompactionLeavesTheReserve(t *testing.T) {
 	require.Zero(t, files.compacts.Load())
 }
 
-func TestCloseEndsTheWaitForRoom(t *testing.T) {
+func TestCloseEndsTheWaitForSpace(t *testing.T) {
 	files, db, _ := waiting(t)
 	require.NoError(t, db.Close())
 	_, err := Open(t.Context(), testConfig(files))
@@ -191,5 +191,5 @@ func TestReadWhenFull(t *testing.T) {
 	files.low.Store(true)
 	config.Dir = "none"
 	_, err = Open(t.Context(), config)
-	require.ErrorIs(t, err, storage.ErrNoSpace, "there is nothing to read")
+	require.ErrorIs(t, err, storage.ErrNoSpace, "an empty folder has no database to read")
 }

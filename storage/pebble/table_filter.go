@@ -11,8 +11,8 @@ import (
 // for other keys would take memory from the cache.
 type filterPolicy struct{ bloom.FilterPolicy }
 
-// Bits of a filter per key. At each level except the last, several tables can have a range
-// that includes an absent key.
+// Bits of a filter per key. Filters of the upper levels have more bits, because a lookup of an
+// absent key can consult several of them.
 const (
 	filterBits     = 16
 	lastFilterBits = 10 // in the last level, which has most of the keys

@@ -127,7 +127,7 @@ func (s *Leases) Reconnect(before time.Time, err error) {
 		return
 	}
 	if n := s.db.open.CloseBefore(before); n > 0 {
-		s.db.log.Warn("the database does not answer: its connections are closed, and opened again", "connections", n, "error", err)
+		s.db.log.Warn("the database does not answer; closing its connections, and opening new ones", "connections", n, "error", err)
 	}
 }
 
@@ -239,9 +239,9 @@ func (s *Leases) Renew(ctx context.Context) error {
 	return nil
 }
 
-// Pass gives up a ledger. For a short time, only the server to can take it; if to is nil, any
+// Release gives up a ledger. For a short time, only the server to can take it; if to is nil, any
 // server can take it at once. The caller must have ended all writes to the ledger.
-func (s *Leases) Pass(ctx context.Context, name string, to *Server) error {
+func (s *Leases) Release(ctx context.Context, name string, to *Server) error {
 	store, err := s.db.Ledger(ctx, name)
 	if err != nil {
 		return err
@@ -255,28 +255,28 @@ func (s *Leases) Pass(ctx context.Context, name string, to *Server) error {
 	_, err = s.pool.Exec(ctx, `UPDATE colophon_leases SET server = $3, writer = '', address = $4, expires = clock_timestamp() + $5::float8 * interval '1 millisecond'
 		WHERE ledger = $1 AND writer = $2`, l.number, s.db.writer, to.ID, to.Address, milliseconds(reserved))
 	if err != nil {
-		return fmt.Errorf("giving ledger %q up: %w", name, explained(err))
+		return fmt.Errorf("giving up ledger %q: %w", name, explained(err))
 	}
 	s.notices.Announce(name)
 	return nil
 }
 
-// Live is a running server, with the ledgers whose signing keys it has.
-type Live struct {
+// RunningServer is a running server, with the ledgers whose signing keys it has.
+type RunningServer struct {
 	Server
 	Ledgers []string
 	Seen    time.Time // time of its last sign of life, by the database's clock
 }
 
-// Beat records that this server is running, and which ledgers' signing keys it has.
-func (s *Leases) Beat(ctx context.Context, ledgers []string) error {
+// Heartbeat records that this server is running, and which ledgers' signing keys it has.
+func (s *Leases) Heartbeat(ctx context.Context, ledgers []string) error {
 	if ledgers == nil {
 		ledgers = []string{}
 	}
 	_, err := s.pool.Exec(ctx, `INSERT INTO colophon_servers (id, address, ledgers, seen) VALUES ($1, $2, $3, clock_timestamp())
 		ON CONFLICT (id) DO UPDATE SET address = excluded.address, ledgers = excluded.ledgers, seen = excluded.seen`, s.self.ID, s.self.Address, ledgers)
 	if err != nil {
-		return fmt.Errorf("noting that this server is running: %w", explained(err))
+		return fmt.Errorf("recording that this server is running: %w", explained(err))
 	}
 	return nil
 }
@@ -289,13 +289,13 @@ func (s *Leases) Leave(ctx context.Context) error {
 }
 
 // Servers returns the servers that are running.
-func (s *Leases) Servers(ctx context.Context) ([]Live, error) {
+func (s *Leases) Servers(ctx context.Context) ([]RunningServer, error) {
 	rows, err := s.pool.Query(ctx, `SELECT id, address, ledgers, seen FROM colophon_servers WHERE seen > clock_timestamp() - $1::float8 * interval '1 millisecond'`,
 		milliseconds(LeaseTime))
 	if err != nil {
 		return nil, fmt.Errorf("listing servers: %w", explained(err))
 	}
-	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (l Live, err error) {
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (l RunningServer, err error) {
 		err = row.Scan(&l.ID, &l.Address, &l.Ledgers, &l.Seen)
 		return l, err
 	})

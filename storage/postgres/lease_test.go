@@ -22,7 +22,7 @@ func member(t *testing.T, url, id string) *Database {
 	return db
 }
 
-// expire makes all leases of a database expire now.
+// expire makes all leases of a database expire.
 func expire(t *testing.T, url string) {
 	t.Helper()
 	_, err := connect(t, url).Exec(t.Context(), `UPDATE colophon_leases SET expires = clock_timestamp() - interval '1 second'`)
@@ -83,7 +83,7 @@ func TestLease(t *testing.T) {
 	require.NoError(t, b.Leases().Take(t.Context(), "default", false, time.Time{}))
 	require.True(t, second.Held())
 	require.True(t, b.Leases().Held("default"))
-	require.True(t, a.Leases().Held("default"), "it does not know yet")
+	require.True(t, a.Leases().Held("default"), "the server has not noticed the loss yet")
 	require.ErrorIs(t, write(first), storage.ErrNotHeld)
 	require.False(t, a.Leases().Held("default"))
 	require.ErrorIs(t, first.Writable(t.Context()), storage.ErrNotHeld)
@@ -93,7 +93,7 @@ func TestLease(t *testing.T) {
 	expire(t, url)
 	require.NoError(t, a.Leases().Take(t.Context(), "default", false, time.Time{}))
 	require.NoError(t, b.Leases().Renew(t.Context()))
-	require.False(t, second.Held(), "a renewal that finds another server")
+	require.False(t, second.Held(), "a renewal reveals the loss of the ledger")
 	require.NoError(t, write(first), "a ledger can be taken again")
 }
 
@@ -142,7 +142,7 @@ func TestPassedLease(t *testing.T) {
 	a, b, c := member(t, url, "a"), member(t, url, "b"), member(t, url, "c")
 	store, err := a.Create(t.Context(), storage.Info{Name: "default"})
 	require.NoError(t, err)
-	require.NoError(t, a.Leases().Pass(t.Context(), "default", &Server{"b", "http://b"}))
+	require.NoError(t, a.Leases().Release(t.Context(), "default", &Server{"b", "http://b"}))
 	require.ErrorIs(t, store.Writable(t.Context()), storage.ErrNotHeld)
 	state := stateOf(t, c)
 	require.Equal(t, &Server{"b", "http://b"}, state.Holder)
@@ -151,9 +151,9 @@ func TestPassedLease(t *testing.T) {
 	require.ErrorIs(t, c.Leases().Take(t.Context(), "default", false, time.Time{}), storage.ErrNotHeld)
 	require.ErrorIs(t, a.Leases().Take(t.Context(), "default", true, time.Time{}), storage.ErrNotHeld)
 	require.NoError(t, b.Leases().Take(t.Context(), "default", false, time.Time{}))
-	require.NoError(t, a.Leases().Pass(t.Context(), "default", nil), "it has nothing to give")
+	require.NoError(t, a.Leases().Release(t.Context(), "default", nil), "releasing a ledger that another server holds changes nothing")
 	require.True(t, stateOf(t, c).Taken)
-	require.NoError(t, b.Leases().Pass(t.Context(), "default", nil))
+	require.NoError(t, b.Leases().Release(t.Context(), "default", nil))
 	require.Nil(t, stateOf(t, c).Holder)
 	require.NoError(t, c.Leases().Take(t.Context(), "default", false, time.Time{}))
 }
@@ -162,16 +162,16 @@ func TestPassedLease(t *testing.T) {
 func TestServers(t *testing.T) {
 	url := emptyURL(t)
 	a, b := member(t, url, "a"), member(t, url, "b")
-	require.NoError(t, a.Leases().Beat(t.Context(), nil))
-	require.NoError(t, b.Leases().Beat(t.Context(), []string{"default", "x"}))
-	require.NoError(t, b.Leases().Beat(t.Context(), []string{"default"}))
+	require.NoError(t, a.Leases().Heartbeat(t.Context(), nil))
+	require.NoError(t, b.Leases().Heartbeat(t.Context(), []string{"default", "x"}))
+	require.NoError(t, b.Leases().Heartbeat(t.Context(), []string{"default"}))
 	servers, err := a.Leases().Servers(t.Context())
 	require.NoError(t, err)
 	for i := range servers {
 		require.NotZero(t, servers[i].Seen)
 		servers[i].Seen = time.Time{}
 	}
-	require.ElementsMatch(t, []Live{{Server: Server{"a", "http://a"}, Ledgers: []string{}}, {Server: Server{"b", "http://b"}, Ledgers: []string{"default"}}}, servers)
+	require.ElementsMatch(t, []RunningServer{{Server: Server{"a", "http://a"}, Ledgers: []string{}}, {Server: Server{"b", "http://b"}, Ledgers: []string{"default"}}}, servers)
 	_, err = connect(t, url).Exec(t.Context(), `UPDATE colophon_servers SET seen = seen - $1::float8 * interval '1 millisecond' WHERE id = 'b'`, milliseconds(LeaseTime+time.Minute))
 	require.NoError(t, err)
 	servers, err = a.Leases().Servers(t.Context())

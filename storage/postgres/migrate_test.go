@@ -56,7 +56,7 @@ func TestTablesOfLaterBuild(t *testing.T) {
 	write(store)
 	require.NoError(t, store.SetSetting(t.Context(), "log", []byte("public")))
 	require.NoError(t, a.Leases().Renew(t.Context()))
-	require.NoError(t, a.Leases().Beat(t.Context(), []string{"default"}))
+	require.NoError(t, a.Leases().Heartbeat(t.Context(), []string{"default"}))
 	require.Equal(t, uint64(4), stateOf(t, a).Size)
 	requireLog(t, store, head)
 

@@ -88,7 +88,7 @@ func TestMovedDatabase(t *testing.T) {
 	}
 	store, err := before.Ledger(ctx, "default")
 	require.NoError(t, err)
-	require.NoError(t, store.SetSetting(ctx, "x", []byte("1")), "it was open before")
+	require.NoError(t, store.SetSetting(ctx, "x", []byte("1")), "an already open ledger can still be written")
 	_, err = moving.Ledger(ctx, "default")
 	require.NoError(t, err)
 	require.ErrorIs(t, store.SetSetting(ctx, "x", []byte("2")), storage.ErrConflict)

@@ -49,7 +49,7 @@ func (l listening) hears(t *testing.T, text string) {
 				return
 			}
 		case <-time.After(time.Minute):
-			require.Fail(t, "nothing was heard", text)
+			require.Fail(t, "no notification arrived", text)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func TestNotifications(t *testing.T) {
 		func() error { return store.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)) },
 		func() error { return store.SetSetting(t.Context(), "log", []byte("public")) },
 		func() error { return store.Freeze(t.Context()) },
-		func() error { return a.Leases().Pass(t.Context(), "default", nil) },
+		func() error { return a.Leases().Release(t.Context(), "default", nil) },
 		func() error { return b.Leases().Take(t.Context(), "default", false, time.Time{}) },
 	} {
 		require.NoError(t, change(), i)
@@ -117,7 +117,7 @@ func TestNoNotifications(t *testing.T) {
 }
 
 // States returns only the requested ledgers.
-func TestStatesOfSome(t *testing.T) {
+func TestStatesOfSomeLedgers(t *testing.T) {
 	a := member(t, emptyURL(t), "a")
 	for _, name := range []string{"x", "y", "z"} {
 		_, err := a.Create(t.Context(), storage.Info{Name: name})

@@ -198,7 +198,7 @@ func TestKilledServer(t *testing.T) {
 
 // If the server does not come back, the outcome is unknown, and nothing is written until the
 // ledger is opened again.
-func TestServerThatStaysAway(t *testing.T) {
+func TestServerThatDoesNotComeBack(t *testing.T) {
 	server := postgrestest.Start(t)
 	db, err := Open(t.Context(), Config{URL: server.URL(), Logger: silent(), Patience: 300 * time.Millisecond})
 	require.NoError(t, err)

@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// A random history takes thousands of statements.
+	// Few random histories are checked, because each takes thousands of statements.
 	if err := flag.Set("rapid.checks", "15"); err != nil {
 		panic(err)
 	}
@@ -223,7 +223,7 @@ func TestReadOnly(t *testing.T) {
 }
 
 // Several processes can open an empty database at the same moment.
-func TestOpeningsTogether(t *testing.T) {
+func TestConcurrentOpenings(t *testing.T) {
 	url := emptyURL(t)
 	errs := make([]error, 6)
 	var wait sync.WaitGroup
@@ -243,7 +243,7 @@ func TestOpeningsTogether(t *testing.T) {
 }
 
 // Two processes create ledgers with the same name, or with different ones, at the same moment.
-func TestCreationsTogether(t *testing.T) {
+func TestConcurrentCreations(t *testing.T) {
 	url := emptyURL(t)
 	var made, refused int
 	var mu sync.Mutex

@@ -12,7 +12,7 @@ import (
 )
 
 // completeNames completes the first argument from a list of names. It completes the later arguments,
-// up to most in all, with the values that runs have for the first argument.
+// up to most arguments in total, with the values that runs have for the first argument.
 func (d *commands) completeNames(names []string, most int) completion.Func {
 	return func(command *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		switch {

@@ -57,7 +57,7 @@ func New(c *cli.Console) *cobra.Command {
 	d.from.Bind(c, flags)
 	flags.StringVar(&d.ledger, "ledger", ledger.Default, "`name` of the ledger")
 	flags.BoolVar(&d.json, "json", false, "print the server's answers as JSON, one document per line")
-	flags.Uint64("as-of", 0, "tree `size` to answer at; default the size of the index")
+	flags.Uint64("as-of", 0, "tree `size` for which to answer; the default is the size of the index")
 	command.AddCommand(d.newGroups(), d.newShow(), d.newCompare(), d.newCompareRuns(), d.newTimeline(), d.newEffects(), d.newGate(), d.newPaths(),
 		newUnstable(d), newMismatches(d), newStale(d), newConflicts(d), newDivergence(d), newRunGroups(d), newProducers(d), newSearch(d), newValues(d), newRates(d))
 	return command
@@ -66,7 +66,7 @@ func New(c *cli.Console) *cobra.Command {
 // pageFlags binds the flags of commands that print lists.
 func (d *commands) pageFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&d.all, "all", false, "print all pages, not only the first")
-	flags.Uint("limit", 0, "largest number of `rows` per page; the server sets the default")
+	flags.Uint("limit", 0, "maximum number of `rows` per page; the server sets the default")
 }
 
 // bindPeriod binds the flags that limit the time of the rows.

@@ -30,7 +30,7 @@ that differ in a label agree in everything that ipc_id covers. For a member of t
 payload, A and B are its values as JSON or as text, or the digests that compare shows.
 Values need the scope content.
 
-For each pair, and for all of them together, the tables say how similar the outputs are,
+For each pair, and for all of them together, the tables show how similar the outputs are,
 word by word, and how their length changes. This needs the scope content.
 
 A hash can be shortened to its first 8 digits or more. For input_hash and
@@ -54,7 +54,7 @@ first, the second with the second, and so on.`,
 	d.pageFlags(command.Flags())
 	d.stateFlag(command.Flags())
 	d.fullFlag(command.Flags())
-	command.Flags().BoolVar(&d.mostChangedFirst, "most-changed", false, "print only the pairs whose outputs changed most, the most changed first")
+	command.Flags().BoolVar(&d.mostChangedFirst, "most-changed", false, "print only the pairs whose outputs changed most, beginning with the most changed")
 	return command
 }
 

@@ -88,9 +88,9 @@ checks need no repeats. similarity, length, and words need the scope content.
 
 Each check is a permutation test, which is exact for any number of inputs. --level is the
 probability, for all checks together, that the gate fails although nothing changed. A check
-fails if its change is larger than the tolerance (default 0) and more than chance. That a
-check passes does not prove that nothing changed; its interval shows how large a change it
-can have missed. docs/ci.md explains the tests, and how many inputs are enough.
+fails if its change is larger than the tolerance (default 0) and more than chance. If a
+check passes, that does not prove that nothing changed; its interval shows how large a
+change it can have missed. docs/ci.md explains the tests, and how many inputs are enough.
 
 Exit codes: 0 no change was found, 1 the outputs changed or the gate failed, 2 bad
 arguments, 3 the server cannot be reached, 7 not enough evidence: too few inputs have runs
@@ -115,7 +115,7 @@ func (g *gateFlags) bind(command *cobra.Command) {
 	bindPeriod(flags)
 	flags.StringVar(&g.match, "match", "input", "`field` that runs of the same input have in common: input, input_hash, run_id, label:NAME, or the JSON pointer of a payload member")
 	flags.BoolVar(&g.unmatched, "unmatched", false, "compare the sets as wholes; both must have random inputs of one kind")
-	flags.IntVar(&g.maxRuns, "max-runs", 20000, "largest `number` of runs of a set")
+	flags.IntVar(&g.maxRuns, "max-runs", 20000, "maximum `number` of runs of a set")
 	flags.Var(&g.level, "level", "probability of a false alarm (`share`)")
 	flags.Var(&g.chance, "chance", "`share` of outputs that differ between two runs of one input by chance, if no input has repeats")
 	flags.StringSliceVar(&g.checks, "checks", nil, "`checks` to make, separated by commas; default all that the data allows")
@@ -128,7 +128,7 @@ func (g *gateFlags) bind(command *cobra.Command) {
 		g.tolerance[name] = new(share)
 		flags.Var(g.tolerance[name], "max-"+name, what+" (`share`)")
 	}
-	flags.IntVar(&g.maxMismatches, "max-mismatches", 0, "largest `number` of the candidate's records that may claim wrong hashes; without it, the sets are compared")
+	flags.IntVar(&g.maxMismatches, "max-mismatches", 0, "maximum `number` of the candidate's records with wrong claims; without it, the two sets are compared")
 	flags.BoolVar(&g.allowUndecided, "allow-undecided", false, "exit with 0 if there is not enough evidence")
 	flags.StringVar(&g.junit, "junit", "", "write the report to this `file` as JUnit XML")
 	flags.StringVar(&g.markdown, "markdown", "", "write the report to this `file` as Markdown; - is the standard output, in place of the table")

@@ -16,7 +16,7 @@ func (d *commands) newGroups() *cobra.Command {
 	var by string
 	command := &cobra.Command{
 		Use:   "groups",
-		Short: "Show runs in groups, and how far their outputs agree",
+		Short: "Show runs in groups, and how much their outputs agree",
 		Long: `Show groups of runs that have a value in common. The group with the latest first run
 comes first. For each group, the table has the number of runs and of distinct outputs,
 the share of the most common output, the entropy of the outputs in bits, the number of

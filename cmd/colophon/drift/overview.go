@@ -16,7 +16,7 @@ func newSearch(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "search TEXT",
 		Short: "Find events, hashes, values, and prompts by a text",
-		Long: `Find what a text can mean: the number of an event, a hash or its first 8 digits or more,
+		Long: `Find what a text can refer to: the number of an event, a hash or its first 8 digits or more,
 a run_id, a subject, a project, a source, a producer, a model, or a label (NAME=VALUE, or
 the value alone). Prompts, inputs, and questions are found by words at the beginning of their
 text, which needs the scope content.
@@ -40,7 +40,7 @@ are more.`,
 					d.Say("nothing was found")
 				}
 				if !found.Complete {
-					d.Say("there is more than was searched: use a whole hash, or the filters of GET /records")
+					d.Say("the search covered only a part of the ledger: use a whole hash, or the filters of GET /records")
 				}
 				return err
 			})
@@ -74,9 +74,9 @@ func newValues(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "values temperature|max_tokens|label",
 		Short: "Show the temperatures and limits that runs have, or the names of their labels",
-		Long: `Show the values that runs of any state have, the latest new one first, each with the
-first run that has it. They are values for colophon drift effects. label lists the names of
-labels; colophon drift groups --by label:NAME shows the values of one, and --by model and
+		Long: `Show the values that runs of any state have, each with the first run that has it. The
+value that appeared last comes first. Use the values with colophon drift effects. label
+lists the names of labels; colophon drift groups --by label:NAME shows the values of one, and --by model and
 --by system_prompt_hash those of models and prompts.`,
 		Example: `  colophon drift values temperature
   colophon drift values label`,
@@ -86,7 +86,7 @@ labels; colophon drift groups --by label:NAME shows the values of one, and --by 
 			query := d.query(command)
 			query.Set("of", args[0])
 			t := cli.NewTable(d.Out, cli.TextColumn(args[0]), cli.NumberColumn("first event"))
-			return list(d, command, "/drift/values", query, t, "no run has one", func(v wire.RunValue) []string {
+			return list(d, command, "/drift/values", query, t, "no run has such a value", func(v wire.RunValue) []string {
 				return []string{cli.Plain(v.Value), cli.Decimal(v.Seq)}
 			})
 		},
@@ -99,10 +99,10 @@ labels; colophon drift groups --by label:NAME shows the values of one, and --by 
 func newRates(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "rates",
-		Short: "Show how many records came over time, and how they turned out",
+		Short: "Count records over time, by their checks and the causes of drift",
 		Long: `Show for consecutive periods how many events were recorded, how many records have a wrong
 claim, how many IPC records have no output and so cannot be compared, and what caused runs to
-differ from the previous live run of their input.`,
+differ from the previous live run with the same input.`,
 		Example: `  colophon drift rates
   colophon drift rates --since 7d --step 86400`,
 		Args: cobra.NoArgs,

@@ -28,9 +28,9 @@ of the two records was posted without its text.
 
 Without PROJECT, paths lists the projects. With --build, it lists the paths of one build
 and, with --status, only those that are new, modified, unchanged, incomparable, gone,
-validated or unvalidated. The first characters of a build's name stand for the name if
-no other build's name begins the same way. With PATH_ID, it shows the history of one path; drift compare
---text shows how the texts of two of its events differ.`,
+validated or unvalidated. The first characters of a build's name suffice if no
+other build's name begins with them. With PATH_ID, paths shows the history of one path;
+drift compare --text shows how the texts of two of its events differ.`,
 		Example: `  colophon drift paths
   colophon drift paths harrow-vale --all
   colophon drift paths harrow-vale --build 89023717b66e --status modified

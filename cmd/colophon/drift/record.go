@@ -14,10 +14,10 @@ func NewShow(c *cli.Console) *cobra.Command {
 	d := &commands{Console: c}
 	command := &cobra.Command{
 		Use:   "show SEQ",
-		Short: "Show one record: what it says, its hashes, and its content",
-		Long: `Show one record, or another event. The tables show what the event says, the hashes with
-the ledger's check of each, and the content. If the token has the scope content, the
-first words of its text stand beside each hash.`,
+		Short: "Show one record: its members, its hashes, and its content",
+		Long: `Show one record, or another event. The tables show the members of the event, the
+hashes with the ledger's check of each, and the content. If the token has the scope
+content, the first words of the text are shown beside each hash.`,
 		Example: `  colophon show 41
   colophon show 41 --json | jq .event`,
 		Args: func(command *cobra.Command, args []string) error { return cli.RequireSeqs(command, args, 1) },
@@ -32,7 +32,7 @@ first words of its text stand beside each hash.`,
 	d.from.Bind(c, flags)
 	flags.StringVar(&d.ledger, "ledger", ledger.Default, "`name` of the ledger")
 	flags.BoolVar(&d.json, "json", false, "print the server's answer as JSON")
-	flags.Uint64("as-of", 0, "tree `size` to answer at; default the size of the index")
+	flags.Uint64("as-of", 0, "tree `size` for which to answer; the default is the size of the index")
 	d.fullFlag(flags)
 	return command
 }

@@ -21,7 +21,7 @@ func (d *commands) newShow() *cobra.Command {
 		Short: "Show the outputs and the runs of one group",
 		Long: `Show one group of runs: its outputs with the number of runs of each, and its runs.
 BY is ` + groupingHelp + `.
-VALUE is what the runs of the group have in common, as drift groups shows it.`,
+VALUE is the value that the runs of the group have in common, as drift groups shows it.`,
 		Example: `  colophon drift show model claude-2
   colophon drift show label:step dialogue --all`,
 		Args: cobra.ExactArgs(2),

@@ -21,8 +21,8 @@ import (
 func newStale(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "stale [SOURCE]",
-		Short: "Show citation sets that rest on a chunk that the source no longer has",
-		Long: `Show citation sets that rest on a chunk that the source no longer has. SOURCE is the
+		Short: "Show citation sets that cite a chunk that the source no longer has",
+		Long: `Show citation sets that cite a chunk that the source no longer has. SOURCE is the
 source_id of their citations, or a prefix of it that no other source_id shares. The column
 HOW says how the chunk was superseded:
 
@@ -31,7 +31,7 @@ HOW says how the chunk was superseded:
   registered  the source was later registered with chunk_hashes that lack the chunk
   not_listed  the source was already registered with chunk_hashes that lack the chunk
 
-RUN is the run_id of the set, which is often the answer that cites it.
+RUN is the run_id of the set, which often identifies the answer.
 
 Without SOURCE, stale lists the sources with the number of stale citations of each: the
 registered sources, and those that the latest 1000 citation sets cite or, with --all,

@@ -25,7 +25,7 @@ func newMismatches(d *commands) *cobra.Command {
 			query := d.query(command)
 			query.Set("flag", "mismatch")
 			t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("recorded"), cli.TextColumn("kind"), cli.TextColumn("fields"), cli.TextColumn("run"))
-			return list(d, command, "/records", query, t, "no record has a claim that does not hold", func(r wire.ListedRecord) []string {
+			return list(d, command, "/records", query, t, "no record has a wrong claim", func(r wire.ListedRecord) []string {
 				return []string{cli.Decimal(r.Seq), cli.Plain(string(r.Time)), cli.Plain(string(r.Kind)), cli.Plain(strings.Join(r.Mismatches, ", ")), orNone(r.RunID)}
 			})
 		},

@@ -96,9 +96,9 @@ func noUnstable(d *commands, command *cobra.Command) error {
 		period = " in that period"
 	}
 	if twice {
-		d.Say("conditions were run more than once%s, each time with the same output", period)
+		d.Say("all runs with the same conditions have the same output%s", period)
 	} else {
-		d.Say("no conditions were run twice%s, so the ledger cannot show chance; colophon rerun SEQ runs a record again", period)
+		d.Say("no two runs have the same conditions%s, so the ledger cannot show how outputs vary by chance; colophon rerun SEQ runs a record again", period)
 	}
 	d.sayIncomplete(command, nil)
 	return nil

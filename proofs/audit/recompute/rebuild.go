@@ -110,7 +110,7 @@ func (b *Rebuilder) compare(e *event.Event, n *normalForm) error {
 		return malformed("its time is %.100q", e.TimeText)
 	}
 	if err := b.again.Parse(e.Recompute(r)); err != nil {
-		return fmt.Errorf("recompute event %d: %w", e.Seq, err)
+		return fmt.Errorf("recomputing event %d: %w", e.Seq, err)
 	}
 	root := b.event.Root()
 	if n.unknown && !cacheKeyFits(root) {

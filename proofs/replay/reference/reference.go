@@ -78,7 +78,7 @@ func (r *Reference) Show(ctx context.Context, size uint64) error {
 		err := r.index.Wait(limited, size)
 		cancel()
 		if err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
-			return fmt.Errorf("index the copy of the log: %w", err)
+			return fmt.Errorf("indexing the copy of the log: %w", err)
 		}
 		r.progress(min(r.index.Size(), size), size)
 	}

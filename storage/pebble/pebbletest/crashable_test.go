@@ -44,8 +44,8 @@ func TestPowerCutKeepsWhatIsSynced(t *testing.T) {
 	left := crashable.PowerCut(0, 1)
 	require.NoError(t, left.FS().Remove("file"))
 	require.Equal(t, 1, left.Operations())
-	require.Equal(t, "synced and not", read(t, files, "file"), "the two are separate")
-	require.Equal(t, "synced", read(t, left.PowerCut(0, 1).FS(), "file"), "a removal is not synced either")
+	require.Equal(t, "synced and not", read(t, files, "file"), "the file systems are independent")
+	require.Equal(t, "synced", read(t, left.PowerCut(0, 1).FS(), "file"), "an unsynced removal can be lost")
 	require.NoError(t, f.Close())
 	require.NoError(t, root.Close())
 }

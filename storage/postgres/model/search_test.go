@@ -70,7 +70,7 @@ func TestProtocol(t *testing.T) {
 				c.mishaps = 1
 			}
 			violated, trace, states := search(c.variant, c.mishaps)
-			t.Logf("%d states", states)
+			t.Logf("visited %d states", states)
 			if violated != "" {
 				t.Errorf("%s\n%s", violated, strings.Join(trace, "\n"))
 			}
@@ -94,7 +94,7 @@ func TestParts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			violated, trace, states := search(c.variant, maxMishaps)
-			t.Logf("%d states: %s", states, violated)
+			t.Logf("visited %d states: %s", states, violated)
 			for i, step := range trace {
 				t.Logf("%2d. %s", i+1, step)
 			}

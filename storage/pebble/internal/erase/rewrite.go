@@ -21,7 +21,7 @@ type span struct{ start, end []byte }
 // smallest size of a table.
 const tableBytes = 4 << 20
 
-// spans returns the sorted ranges, with those that are close together joined.
+// spans joins those of the sorted ranges that are close together.
 func (e *Eraser) spans(ctx context.Context, ranges []span) ([]span, error) {
 	var joined []span
 	for _, next := range ranges {
