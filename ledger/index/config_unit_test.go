@@ -20,7 +20,7 @@ func TestMemoryIsDivided(t *testing.T) {
 		}
 	}
 	_, err := Config{Dir: "x", Memory: MinMemory - 1}.Settings()
-	require.ErrorContains(t, err, "it needs 16777216")
+	require.ErrorContains(t, err, "it must be at least 16777216")
 	_, err = Config{}.Settings()
 	require.ErrorContains(t, err, "no folder")
 }
