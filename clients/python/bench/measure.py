@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from colophon import Ledger, wrap
 from tests.support.server import Server, environment
-from tests.support.shapes import Object, Resource, completion
+from tests.support.shapes import Resource, completion
 
 DOWN = "http://127.0.0.1:1"
 
@@ -70,10 +70,10 @@ def calls(times: int, rate: float) -> None:
                 with ledger.generation(**{n: v for n, v in r.items() if n != "output"}) as g:
                     g.output = r["output"]
             print("generation                      ", percentiles(generate, times, rate))
-            answer = Object(completion("The keeper."))
+            answer = completion("The keeper.")
             inner = Resource(chat=Resource(completions=Resource(create=lambda **request: answer)))
             client = wrap(inner, ledger)
-            print("wrapped call of a stub          ", percentiles(lambda r: client.chat.completions.create(model=r["model"], temperature=0.2, **r["payload"]), times, rate))
+            print("wrapped call of nothing         ", percentiles(lambda r: client.chat.completions.create(model=r["model"], temperature=0.2, **r["payload"]), times, rate))
             flushed, stats = ledger.flush(120), ledger.stats()
         assert flushed and stats.rejected == stats.dropped == stats.invalid == 0, stats
         server.remove()

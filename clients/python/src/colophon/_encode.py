@@ -142,6 +142,14 @@ def copy_leniently(value: Any) -> Copy:
         return encode_leniently(value)
 
 
+def copy_answer(value: Any) -> Copy:
+    """Copies an answer, as encode_answer writes it."""
+    try:
+        return marshal.dumps(known_type(value) if hasattr(type(value), "model_dump") else value, 2)
+    except Exception:
+        return encode_answer(value)
+
+
 def restore(copied: Copy) -> Any:
     """Returns the value of a copy. It may hold what JSON does not have, such as tuples, bytes, and NaN."""
     return json.loads(copied) if isinstance(copied, str) else marshal.loads(copied)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ._encode import Copy, copy_leniently, encode_answer, restore_json
+from ._encode import Copy, copy_answer, copy_leniently, restore_json
 from ._generation import Generation
 from .chat import READ, Names, get, openai_request, read_answer
 from .ledger import Ledger
@@ -33,12 +32,12 @@ class _Start:
 
 class _End:
     def __init__(self, answer: Any, start: _Start) -> None:
-        self._text = encode_answer(answer)
-        self.size = len(self._text)
+        self._copy: Copy = copy_answer(answer)
+        self.size = len(self._copy)
         self._start = start
 
     def __call__(self) -> dict[str, Any]:
-        answer = read_answer(json.loads(self._text), self._start.names)
+        answer = read_answer(restore_json(self._copy), self._start.names)
         answer.fingerprint = ""
         return with_model(answer, self._start.model)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from ._encode import Copy, copy_leniently, encode_answer, restore_json
+from ._encode import Copy, copy_answer, copy_leniently, restore_json
 from ._generation import Generation
 from .chat import READ, Names, get, openai_request, read_answer
 from .ledger import Ledger
@@ -23,7 +22,7 @@ class _Call:
 
     def __init__(self, request: Mapping[str, Any], answer: Any) -> None:
         self._request: Copy = copy_leniently(request)
-        self._answer = None if answer is None else encode_answer(answer)
+        self._answer: Copy | None = None if answer is None else copy_answer(answer)
         self.size = len(self._request) + len(self._answer or "")
 
     def __call__(self) -> dict[str, Any]:
@@ -31,7 +30,7 @@ class _Call:
         fields = openai_request(restore_json(self._request), names)
         if self._answer is None:
             return fields
-        return {**fields, **with_model(read_answer(json.loads(self._answer), names), fields["model"])}
+        return {**fields, **with_model(read_answer(restore_json(self._answer), names), fields["model"])}
 
 
 class _Calls:

@@ -6,11 +6,10 @@ the call, because callers append to their lists of messages. It is read in the b
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
-from ._encode import Copy, copy_leniently, encode_answer, restore_json
+from ._encode import Copy, copy_answer, copy_leniently, restore_json
 from ._generation import Generation
 from .chat import READ, Answer, Names, Stream, anthropic_request, completion_request, openai_request, read_answer, responses_request
 from .ledger import Ledger
@@ -160,12 +159,12 @@ class _Request:
 class _Response:
     """A copy of an answer, which the background reads after the request."""
 
-    def __init__(self, text: str, request: _Request) -> None:
-        self.size = len(text)
-        self._text, self._request = text, request
+    def __init__(self, copied: Copy, request: _Request) -> None:
+        self.size = len(copied)
+        self._copy, self._request = copied, request
 
     def __call__(self) -> dict[str, Any]:
-        return with_model(read_answer(json.loads(self._text), self._request.names), self._request.model)
+        return with_model(read_answer(restore_json(self._copy), self._request.names), self._request.model)
 
 
 def with_model(answer: Answer, asked: Any) -> dict[str, Any]:
@@ -237,7 +236,7 @@ class _Observed:
 
     def take(self, answer: Any) -> None:
         if self.generation is not None:
-            self.generation.set_later(_Response(encode_answer(answer), self.request))
+            self.generation.set_later(_Response(copy_answer(answer), self.request))
 
     def end(self, error: BaseException | None = None) -> None:
         if self.generation is not None:
