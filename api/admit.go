@@ -73,7 +73,7 @@ func (s *Server) authenticate(c *call.Call) (*access.Identity, error) {
 		return identity, nil
 	case errors.Is(err, access.ErrStale):
 		return nil, call.TokensUnknown()
-	case errors.Is(err, access.ErrUnjudged):
+	case errors.Is(err, access.ErrUnverified):
 		return nil, s.shared.Limits.Rates.SignatureRefusal(address)
 	case errors.Is(err, access.ErrInvalid):
 		if err := s.shared.Limits.Rates.CountFailure(address, verified); err != nil {

@@ -20,7 +20,7 @@ func TestAllocations(t *testing.T) {
 	s := start(t)
 	w := s.wire(t)
 	asked := 0
-	// Writes come last, because the index folds them after their answers.
+	// Writes come last, because the index folds them after it has answered them.
 	for _, c := range []struct {
 		name    string
 		most    float64
@@ -49,7 +49,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// The lines of a batch cost less than requests.
+// A line of a batch costs less than a request.
 func TestAllocationsOfBatchLines(t *testing.T) {
 	s := start(t)
 	const lines, most = 2000, 48.0

@@ -31,7 +31,7 @@ func (s *Server) guard(r route) call.Handler {
 		}
 		identity, err := s.authenticate(c)
 		if err == nil {
-			c.Identified(identity)
+			c.SetIdentity(identity)
 		}
 		if err := s.shared.Limits.Rates.CheckIdentity(c.Caller); err != nil {
 			return err

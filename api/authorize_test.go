@@ -28,8 +28,7 @@ func (g *gated) admin() caller { return caller{authorization: bearer(g.root)} }
 
 const atDefault = "/v1/ledgers/default"
 
-// HEAD needs the same scopes as GET. OPTIONS answers without credentials and lets no web page
-// in.
+// HEAD needs the same scopes as GET. OPTIONS needs no credentials and gives no web page access.
 func TestHeadAndOptions(t *testing.T) {
 	g := startGated(t)
 	for _, e := range expectations() {
@@ -161,7 +160,7 @@ func TestFirstTokenClosesTheServer(t *testing.T) {
 	require.Contains(t, string(s.get(s.http.URL+"/docs/openapi.json").want(http.StatusOK).body), command)
 	_, err = g.tokens.Revoke("first")
 	require.NoError(t, err)
-	s.get("/stats").problem(http.StatusUnauthorized) // the server stays closed
+	s.get("/stats").problem(http.StatusUnauthorized) // requests still need a token
 	s.get("/stats", "Authorization", "Bearer "+made.Text).problem(http.StatusUnauthorized)
 }
 

@@ -41,8 +41,8 @@ func (a answer) imported() (list []importedAnswer) {
 	return list
 }
 
-// TestBatchTakesNativeLines posts what Python wrote, with the hashes that it computes, twice.
-func TestBatchTakesNativeLines(t *testing.T) {
+// TestBatchAcceptsNativeLines posts twice what the Python implementation wrote, with the hashes that it computed.
+func TestBatchAcceptsNativeLines(t *testing.T) {
 	oracle := cpython.Start(t)
 	s := start(t)
 	seeds := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
@@ -89,7 +89,7 @@ func TestBatchTakesNativeLines(t *testing.T) {
 	}
 }
 
-// nativeValues is one more than the values that api/batch accepts in a line with a format.
+// nativeValues is one more than the number of values that api/batch accepts in a line with a format.
 const nativeValues = 20_001
 
 func TestBatchRefusesNativeLines(t *testing.T) {

@@ -63,7 +63,7 @@ func TestSlashesInElements(t *testing.T) {
 	s.get("/sources/a/b").problem(http.StatusNotFound)
 }
 
-// No answer has the size 0, because every ledger has at least one event.
+// The size 0 is refused, because every ledger has at least one event.
 func TestSizeZeroIsRefused(t *testing.T) {
 	s := start(t)
 	s.get("/records?as_of=0").problem(http.StatusBadRequest)

@@ -20,9 +20,9 @@ import (
 	"colophon/proofs"
 )
 
-// signedNote has the parts of a checkpoint, by signed-note and tlog-checkpoint.
+// signedNote has the parts of a checkpoint, as signed-note and tlog-checkpoint define them.
 type signedNote struct {
-	text       string   // the signed text, its last newline included
+	text       string   // the signed text, including its last newline
 	lines      []string // lines of the text
 	signatures [][2]string
 }
@@ -115,7 +115,7 @@ func TestTlogCheckpoint(t *testing.T) {
 		require.NotRegexp(t, regexp.MustCompile(`[\x00-\x09\x0b-\x1f]`), string(a.body))
 	})
 	t.Run("the size of an empty tree is 0", func(t *testing.T) {
-		// No server shows an empty log: a ledger begins with the event of its creation.
+		// No server serves an empty log: a ledger begins with the event of its creation.
 		signer, err := proofs.GenerateKey().Signer("example.com/log42")
 		require.NoError(t, err)
 		signed, err := signer.Sign(proofs.Checkpoint{Origin: "example.com/log42", Root: proofs.EmptyRoot()})
@@ -183,7 +183,7 @@ func TestSignedNotesAreVerified(t *testing.T) {
 		"MUST ignore an unknown key with the id of a known one":   open(text, line("example.com/other", ourID, []byte("x"))+ours),
 		"MUST accept at least 16 signatures, of up to 5 kB":       open(text, many.String()+ours),
 		"MUST ignore cosignatures of unknown witnesses":           open(text, ours+cosigned),
-		"the order of signatures says nothing":                    open(text, cosigned+ours),
+		"the order of signatures has no meaning":                  open(text, cosigned+ours),
 		"extension lines are OPTIONAL and opaque":                 openSigned(t, "example.com/log", "3", "an extension\nand another\n"),
 	} {
 		t.Run(gist, func(t *testing.T) { require.NoError(t, err) })

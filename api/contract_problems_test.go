@@ -214,9 +214,9 @@ func TestContractCheckerCanFail(t *testing.T) {
 	example["surprise"] = true
 	require.Error(t, s.Validate(t.Context(), openapi3.EnableExamplesValidation()), "an example with an unknown member")
 	delete(example, "surprise")
-	require.NoError(t, s.Validate(t.Context(), openapi3.EnableExamplesValidation()), "the unspoilt example")
-	require.NoError(t, s.checkResponse(k, k.request(t, s.url), a), "the unspoilt answer")
-	require.NoError(t, s.checkResponse(events, events.request(t, s.url), lines), "the unspoilt lines")
+	require.NoError(t, s.Validate(t.Context(), openapi3.EnableExamplesValidation()), "the unchanged example")
+	require.NoError(t, s.checkResponse(k, k.request(t, s.url), a), "the unchanged answer")
+	require.NoError(t, s.checkResponse(events, events.request(t, s.url), lines), "the unchanged lines")
 }
 
 func (a reply) clone() reply { return reply{a.status, a.header.Clone(), bytes.Clone(a.body)} }

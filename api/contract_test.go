@@ -63,7 +63,7 @@ func (c contract) requestExamples(t testing.TB) []example {
 	var list []example
 	paths := c.Paths.Map()
 	for _, route := range slices.Sorted(maps.Keys(paths)) {
-		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} { // in this order, because what a test deletes it must have put before
+		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} { // in this order, because a test can delete only what it has put before
 			o := paths[route].GetOperation(method)
 			if o == nil || o.RequestBody == nil {
 				continue

@@ -79,7 +79,7 @@ func TestFiltersImplyAnOrder(t *testing.T) {
 	}
 }
 
-// All pages of a group's outputs are for the size of the first page.
+// All pages of a group's outputs are answered at the tree size of the first page.
 func TestPagesOfOutputsAreOfOneSize(t *testing.T) {
 	s := generated(t)
 	group := get(groupOf, "by", "input_hash", "value", ferry)

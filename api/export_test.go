@@ -72,7 +72,7 @@ func TestExportsHaveAllRows(t *testing.T) {
 		require.Contains(t, rest, fmt.Sprintf(`"as_of":%d`, size))
 	}
 
-	// An answer without rows is one row.
+	// An answer without rows is exported as one row.
 	rows, m, rest := s.exported("/records/3", 0)
 	require.Len(t, rows, 1)
 	require.JSONEq(t, string(s.get("/records/3").body), rows[0])
@@ -80,7 +80,7 @@ func TestExportsHaveAllRows(t *testing.T) {
 	require.Equal(t, "/records/3", m.Question)
 	require.Equal(t, proofs.Hash(sha256.Sum256([]byte("{}"))), m.Rest)
 
-	// Later events change nothing of an export at an earlier size, and neither does the order of the parameters.
+	// Neither later events nor the order of the parameters change an export at an earlier size.
 	before, manifest, _ := s.exported("/records?kind=ipc_record&model=m", size)
 	s.post("/ipc-records", ipcBody("later", "later")).want(http.StatusCreated)
 	after, again, _ := s.exported("/records?model=m&kind=ipc_record", size)

@@ -97,7 +97,7 @@ func (l *listener) next() (e sent) {
 	}
 }
 
-// events reads this number of events of the log. It skips heartbeats.
+// events reads count events of the log and skips heartbeats.
 func (l *listener) events(count int) (list []sent) {
 	l.t.Helper()
 	defer time.AfterFunc(patience, l.leave).Stop()
@@ -110,7 +110,7 @@ func (l *listener) events(count int) (list []sent) {
 	return list
 }
 
-// last reads the event that tells why the stream ends.
+// last reads the event that explains why the stream ends.
 func (l *listener) last() sent {
 	l.t.Helper()
 	defer time.AfterFunc(patience, l.leave).Stop()
@@ -160,7 +160,7 @@ func TestFollow(t *testing.T) {
 
 func TestFollowRefusals(t *testing.T) {
 	s := start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), patience) // a stream would have no end
+	ctx, cancel := context.WithTimeout(t.Context(), patience) // a stream would not end
 	defer cancel()
 	follow := func(query string, headers ...string) answer {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/events"+query, nil)
@@ -392,7 +392,7 @@ func TestFollowersWaitForTheirTurn(t *testing.T) {
 	require.Less(t, sent, events)
 }
 
-// A stream that meets damage breaks off.
+// A stream that reaches a damaged event breaks off.
 func TestFollowDamage(t *testing.T) {
 	s := start(t)
 	s.batch(strings.Repeat(ipcLine("", "x"), 40))

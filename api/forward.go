@@ -23,8 +23,8 @@ import (
 	"colophon/storage"
 )
 
-// forwardedHeader says how often a request was forwarded: "1" or "2". A server that has passed a
-// ledger on forwards once more what still comes to it.
+// forwardedHeader says how often a request was forwarded: "1" or "2". A server that has handed a ledger over
+// forwards the requests for it that still arrive, once more.
 const forwardedHeader = "Colophon-Forwarded"
 
 // forwardedNext returns the next value of forwardedHeader. ok is false after the last one.
@@ -39,15 +39,15 @@ func forwardedNext(value string) (next string, ok bool) {
 }
 
 const (
-	// connectTime is how long this server tries at most to connect to another server.
+	// connectTime limits an attempt to connect to another server.
 	connectTime = 2 * time.Second
-	// catchUpTime is how long a forwarded answer waits at most until this server can show the
-	// events that the answer confirms.
+	// catchUpTime limits how long a forwarded answer waits until this server can show the events that it
+	// confirms.
 	catchUpTime = time.Second
 	// silence is how long this server waits for an answer from a server that no longer writes
 	// the ledger.
 	silence = 2 * time.Second
-	// holderPause is the time between two looks for the server that writes a ledger.
+	// holderPause is the time between two lookups of the server that writes a ledger.
 	holderPause = 20 * time.Millisecond
 )
 
@@ -141,9 +141,9 @@ func (f *forwarder) unsent(c *call.Call, address string, err error) error {
 	return limits.Refuse("", http.StatusServiceUnavailable, time.Second, "the server that writes the ledger does not answer; nothing was written, try again")
 }
 
-// send answers a call with the answer of the server at address; an empty address is that of no
-// server. batch means that body and answer are sent at the same time. sent is false if that server
-// got nothing of the request, which can then be sent elsewhere.
+// send forwards a call to the server at address and relays its response. An empty address means that no server
+// writes the ledger. batch means that the request and the response are sent at the same time. sent is false if
+// the server received no part of the request, which can then be sent elsewhere.
 func (f *forwarder) send(c *call.Call, address string, batch bool) (sent bool, err error) {
 	r := c.Request()
 	forwarded, ok := forwardedNext(r.Header.Get(forwardedHeader))
@@ -228,8 +228,8 @@ func (f *forwarder) watch(ctx context.Context, cancel context.CancelFunc, name, 
 	}
 }
 
-// relay sends an answer to the client. Before it sends the answer, it waits until this server
-// shows what the answer confirms. For a batch, it waits at the end of the answer.
+// relay sends an answer to the client. Before it sends the answer, it waits until this server can show the
+// events that the answer confirms. For a batch, it waits at the end of the answer.
 func (f *forwarder) relay(c *call.Call, w *forwarding, answer *http.Response, batch bool) error {
 	h := c.Response().Header()
 	for name, values := range answer.Header {
@@ -283,13 +283,13 @@ func (f *forwarder) relay(c *call.Call, w *forwarding, answer *http.Response, ba
 	}
 }
 
-// catchUp makes this server show what the store has now, which includes everything that the
-// answer of another server confirms. If the store does not answer in time, it gives up.
+// catchUp brings this server up to date with the store, which has everything that another server's answer
+// confirms. If the store does not respond in time, catchUp gives up.
 func (f *forwarder) catchUp(c *call.Call) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), catchUpTime)
 	defer cancel()
 	if err := f.host.Refresh(ctx, c.Param("ledger")); err != nil {
-		f.config.Log.Warn("an answer was forwarded, but this server does not show yet what the answer confirms", "ledger", c.Param("ledger"), "error", err)
+		f.config.Log.Warn("an answer was forwarded, but this server does not yet show the events that it confirms", "ledger", c.Param("ledger"), "error", err)
 	}
 }
 
@@ -397,7 +397,7 @@ func (w *forwarding) end() {
 	}
 }
 
-// unreadable returns a problem if the client did not send the whole body, otherwise nil.
+// unreadable returns a problem if the client did not send the whole body, and nil if it did.
 func (w *forwarding) unreadable(patience time.Duration) error {
 	if !w.mu.TryLock() { // a read is waiting for the client
 		return nil

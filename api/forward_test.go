@@ -102,7 +102,7 @@ func TestForwardWaits(t *testing.T) {
 	require.Equal(t, []string{"1 {}", "2 {}", "1 {}\n"}, seen)
 }
 
-// deadAddress returns the URL of a server that does not run.
+// deadAddress returns the URL of a server that is not running.
 func deadAddress(t *testing.T) string {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -127,7 +127,7 @@ func TestForwardRefuses(t *testing.T) {
 	}
 }
 
-// A read that needs the other server is counted and answered like a write, if no server can answer it.
+// If no server can answer a read that needs the other server, the read is counted and answered like a write.
 func TestForwardedReadsWithoutAnswer(t *testing.T) {
 	dead := deadAddress(t)
 	for outcome, c := range map[string]struct{ address, detail string }{
@@ -224,7 +224,7 @@ func TestForwardOfABrokenBody(t *testing.T) {
 	require.NoError(t, conn.Close())
 	select {
 	case err := <-read:
-		require.Error(t, err, "the other server does not take it for a whole body")
+		require.Error(t, err, "the other server does not mistake it for a whole body")
 	case <-time.After(time.Minute):
 		t.Fatal("the other server waits")
 	}

@@ -66,8 +66,8 @@ func (s *service) handle(t *testing.T, r *http.Request) *httptest.ResponseRecord
 	return w
 }
 
-// FuzzRequest checks that every request gets an answer, whatever its path, query, headers, and
-// body are, and that no answer is a failure of the server.
+// FuzzRequest checks that every request gets an answer, whatever its path, query, headers, and body are, and
+// that no answer reports a failure of the server.
 func FuzzRequest(f *testing.F) {
 	const l = "/v1/ledgers/default"
 	for _, request := range []string{

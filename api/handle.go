@@ -17,7 +17,7 @@ func (s *Server) handle(c *call.Call) {
 	s.echo.Router().Find(c.Request().Method, echo.GetPath(c.Request()), c.Context)
 	series := s.config.Metrics.of(c.Path(), c.Request().Method)
 	series.underWay.Inc()
-	// Deferred, because fail panics if an answer breaks off half-way.
+	// Deferred, because fail panics if an answer breaks off halfway.
 	defer func() {
 		c.End()
 		series.underWay.Dec()
@@ -31,8 +31,8 @@ func (s *Server) handle(c *call.Call) {
 	}
 }
 
-// holdBad waits before the answer to a bad request of an address that sends too many. Answers
-// that clients cannot foresee do not count: something does not exist, or has changed.
+// holdBad delays the answer to a bad request from an address that sends too many. Errors that clients cannot
+// foresee do not count, such as that something does not exist or has changed.
 func (s *Server) holdBad(err error, c *call.Call) {
 	switch p, _ := problem.Of(err); {
 	case p.Status < 400 || p.Status >= 500, operational(c.Path()):

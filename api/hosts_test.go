@@ -40,7 +40,7 @@ func TestHostsMatterOnLoopbackOnly(t *testing.T) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://evil.example/", nil)
 		require.NoError(t, err)
 		require.Equal(t, refused, Hosts(nil).Check(r) != nil, address)
-		require.Error(t, Hosts{"ledger.example.org"}.Check(r), "names that are given hold everywhere")
+		require.Error(t, Hosts{"ledger.example.org"}.Check(r), "configured names are checked on every address")
 		r.Host = "" // HTTP/1.0 does not require a Host header
 		require.NoError(t, Hosts(nil).Check(r))
 	}

@@ -30,7 +30,7 @@ func (s *service) indexPart(query string) (part wire.IndexPart) {
 	return part
 }
 
-// A part says of which size, tree, and layout it is. The digest is that of the rows.
+// A part states its size, tree, and layout. Its digest is that of the rows.
 func TestIndexPart(t *testing.T) {
 	s, part := indexed(t)
 	l, err := s.host.Ledger(ledger.Default)
@@ -51,7 +51,7 @@ func TestIndexPart(t *testing.T) {
 	require.Equal(t, part, again)
 	later := s.indexPart("?as_of=3")
 	require.NotEqual(t, part.Digest, later.Digest)
-	end := s.indexPart("?as_of=3&cursor=" + strings.Repeat("f", 18)) // behind all rows
+	end := s.indexPart("?as_of=3&cursor=" + strings.Repeat("f", 18)) // after all rows
 	require.Empty(t, end.Rows)
 
 	for query, want := range map[string]string{

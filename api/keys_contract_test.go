@@ -10,8 +10,8 @@ import (
 	"colophon/proofs"
 )
 
-// A key is rotated and retired twice. Everything that was signed in the meantime verifies with
-// the final answer of log/key.
+// A key is rotated and retired twice. Everything that was signed in the meantime verifies with the keys that
+// log/key returns at the end.
 func TestKeysRotateAndRetire(t *testing.T) {
 	s := newServer(t)
 	keysOf := prefix + "/keys"

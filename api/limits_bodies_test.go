@@ -109,16 +109,16 @@ func allocated(f func()) int64 {
 	return int64(sample[0].Value.Uint64() - before)
 }
 
-// Whatever fills a body of the contract, the bytes that are allocated for it are in proportion
-// to its weight. Fewer are in use at any time. The places come from the contract, so new
-// members are filled too.
+// Whatever fills a body that the contract allows, the bytes that are allocated for it are at most proportional
+// to its weight, and fewer are in use at any time. The test fills the members that the contract lists, so it
+// covers new ones too.
 func TestWeightBoundsTheMemoryOfBodies(t *testing.T) {
 	const (
 		allowed = 5       // multiple of the weight; most of this memory soon becomes garbage
 		fixed   = 1 << 20 // for any request, and for the index at the same time
 	)
 	c := loadContract(t)
-	done := make(map[string]bool) // places of routes that are done; examples share many places
+	done := make(map[string]bool) // members of routes that are done; examples share many members
 	for _, e := range c.requestExamples(t) {
 		if e.header["Content-Type"] == ndjson || strings.HasPrefix(e.route, "/v1/compute/") { // these routes take the same records as the others
 			continue

@@ -45,7 +45,7 @@ type raw struct {
 	answers *bufio.Reader
 }
 
-// dial opens a connection whose own buffer is small.
+// dial opens a connection with a small receive buffer.
 func (s *service) dial() *raw {
 	s.t.Helper()
 	connection, err := net.Dial("tcp", s.http.Listener.Addr().String())
@@ -84,7 +84,7 @@ func (r *raw) ended() {
 	require.False(r.t, err != nil && errors.As(err, &late) && late.Timeout(), "the server has not closed the connection")
 }
 
-// quiet waits until no request is in progress and nothing is held.
+// quiet waits until no request is in progress and no memory is held.
 func (s *service) quiet() {
 	s.t.Helper()
 	http.DefaultClient.CloseIdleConnections()

@@ -54,7 +54,7 @@ func TestUnreadBodiesAreNotReadAsRequests(t *testing.T) {
 	require.Empty(t, rest)
 }
 
-// Deep and wide bodies are refused, with the reason, at a cost in proportion to their length.
+// Deep and wide bodies are refused, with the reason, at a cost proportional to their length.
 func TestDeepAndWideRecords(t *testing.T) {
 	bounds := record.DefaultLimits()
 	refused := func(payload string) string {

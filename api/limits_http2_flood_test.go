@@ -60,7 +60,7 @@ func (f *framed) get(path string) error {
 	return f.WriteHeaders(http2.HeadersFrameParam{StreamID: f.stream, BlockFragment: header(path), EndStream: true, EndHeaders: true})
 }
 
-// until reads frames until one is wanted. It returns nil if the connection ends before.
+// until reads frames up to the first wanted one, which it returns. It returns nil if the connection ends first.
 func (f *framed) until(wanted func(http2.Frame) bool) http2.Frame {
 	for {
 		frame, err := f.ReadFrame()

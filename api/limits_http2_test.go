@@ -13,7 +13,7 @@ import (
 	"colophon/api/call"
 )
 
-// secured returns s with HTTP/2 too.
+// secured returns a copy of s that also serves HTTP/2.
 func (s *service) secured() *service {
 	s.t.Helper()
 	server := httptest.NewUnstartedServer(s.server())
@@ -24,8 +24,8 @@ func (s *service) secured() *service {
 	return &service{t: s.t, database: s.database, host: s.host, http: server, url: server.URL + "/v1/ledgers/default"}
 }
 
-// Streams share a connection over HTTP/2. The time-out of one stream does not affect another,
-// and an idle stream has no time-out.
+// Streams share a connection over HTTP/2. The timeout of one stream does not affect another, and an idle stream
+// has no timeout.
 func TestStreamsOverHTTP2(t *testing.T) {
 	s := start(t, func(c *Config) {
 		c.Load.WriteTimeout, c.BodyTimeout, c.Load.BatchIdle = soon, soon, 3*soon
@@ -49,7 +49,7 @@ func TestStreamsOverHTTP2(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, line, want)
 	}
-	line, err := answers.ReadString('\n') // comes after 3*soon, when the other streams have timed out
+	line, err := answers.ReadString('\n') // arrives after 3*soon, when the other streams have timed out
 	require.NoError(t, err)
 	require.Contains(t, line, `"status":408`)
 	_, err = answers.ReadByte()

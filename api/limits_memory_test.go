@@ -24,8 +24,8 @@ func (s *service) underWay(bytes int64) {
 	require.Eventually(s.t, func() bool { return s.server().shared.Limits.Writing.InUse() >= bytes }, patience, time.Millisecond)
 }
 
-// The memory for bodies in progress is limited. If no memory is free, the request is refused
-// with the advice to try again, and delays no other request.
+// The memory for bodies in progress is limited. If no memory is free, the request is refused with advice to try
+// again, and does not delay other requests.
 func TestMemoryOfBodiesIsBounded(t *testing.T) {
 	s := start(t, small(150_000))
 	body := ipcBody("", strings.Repeat("x", 15_000))
@@ -103,7 +103,7 @@ func (s *service) fillReading() (release func()) {
 	}
 }
 
-// A committed write gets its receipt, whatever memory answers hold. Queries wait and are
+// A committed write gets its receipt, no matter how much memory other answers hold. Queries wait and are
 // refused.
 func TestCommittedWritesAreAnswered(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Wait = time.Millisecond })

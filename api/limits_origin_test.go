@@ -20,7 +20,7 @@ func TestOnlyConfiguredProxiesAreTrusted(t *testing.T) {
 		require.Equal(t, near, extract(r))
 		r.RemoteAddr = "203.0.113.1:1"
 		r.Header.Set("X-Forwarded-For", "198.51.100.1, "+near)
-		require.Equal(t, near, extract(r), "what it says of others")
+		require.Equal(t, near, extract(r), "X-Forwarded-For from an untrusted proxy is ignored")
 	}
 }
 

@@ -61,7 +61,7 @@ func TestRateOfAnAddress(t *testing.T) {
 	seen := func(forwarded string) int { return s.get(s.http.URL+"/version", "X-Forwarded-For", forwarded).status }
 	require.Equal(t, http.StatusOK, seen("192.0.2.1"))
 	require.Equal(t, http.StatusTooManyRequests, seen("192.0.2.1"))
-	require.Equal(t, http.StatusTooManyRequests, seen("198.51.100.7, 192.0.2.1"), "what a client says of itself")
+	require.Equal(t, http.StatusTooManyRequests, seen("198.51.100.7, 192.0.2.1"), "an address that the client itself names is ignored")
 	require.Equal(t, http.StatusTooManyRequests, seen("192.0.2.1, 10.1.1.1"), "two proxies")
 	require.Equal(t, http.StatusTooManyRequests, seen("::ffff:192.0.2.1"))
 	require.Equal(t, http.StatusOK, seen("2001:db8:1:1::1"))
@@ -177,9 +177,9 @@ func TestCallers(t *testing.T) {
 		c := contextFrom(s, remote)
 		name := c.Caller()
 		require.NotRegexp(t, `^([a-z0-9][a-z0-9._-]{0,63}|oidc:.*|mtls:.*)$`, name)
-		c.Identified(&access.Identity{Actor: "writer"})
+		c.SetIdentity(&access.Identity{Actor: "writer"})
 		require.Equal(t, "writer", c.Caller())
-		c.Identified(&access.Identity{Actor: ledger.Anonymous})
+		c.SetIdentity(&access.Identity{Actor: ledger.Anonymous})
 		require.Equal(t, name, c.Caller())
 	}
 	require.Equal(t, netip.MustParsePrefix("2001:db8::/64"), contextFrom(s, "[2001:db8::1%eth0]:1").Address())

@@ -15,7 +15,7 @@ import (
 	"colophon/ledger"
 )
 
-// soon is a time-out for which a test waits; nothing else takes that long.
+// soon is a timeout that a test waits for; nothing else takes that long.
 const soon = 300 * time.Millisecond
 
 // A body that does not arrive ends the request, whether a handler reads it or not.
@@ -45,7 +45,7 @@ func TestBodyTimeoutEndsWithTheBody(t *testing.T) {
 	answered := make(chan answer)
 	go func() { answered <- s.post("/ipc-records?derive=true", ipcBody("", "x")) }()
 	<-committing
-	probe := s.dial() // its time-out ends later
+	probe := s.dial() // its timeout ends later
 	probe.say("POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n")
 	probe.ended()
 	close(release)
@@ -85,8 +85,7 @@ func TestAnswersThatAreNotRead(t *testing.T) {
 	require.Len(t, s.get("/records/1/content/output").want(http.StatusOK).body, size)
 }
 
-// A client that sends a batch and reads none of its results is also disconnected; nothing is
-// left behind.
+// A client that sends a batch and reads none of its results is also disconnected; no file and no memory remain.
 func TestResultsThatAreNotRead(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, func(c *Config) { c.Load.BatchIdle, c.SpoolDir, c.SpoolMemory = soon, dir, 1<<10 })

@@ -11,8 +11,8 @@ import (
 	"colophon/ledger"
 )
 
-// Redactions of one ledger run one after the other, and none waits for ever. Redactions of
-// another ledger are not affected.
+// Redactions of one ledger run one after the other, and none waits forever. Redactions of another ledger are
+// not affected.
 func TestRedactionsTakeTurns(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Wait = time.Millisecond })
 	_, err := s.host.Create(t.Context(), ledger.New{Name: "other"})

@@ -195,7 +195,7 @@ func TestMatrix(t *testing.T) {
 	for _, secret := range g.secrets {
 		require.NotContains(t, g.log.String(), secret[len(secret)-20:], "no token is logged")
 	}
-	require.Contains(t, g.log.String(), "credentials refused", "the log was looked at")
+	require.Contains(t, g.log.String(), "credentials refused", "the log has the refusals")
 }
 
 // namesWhatIsNeeded checks that a 403 names the needed scopes, and where they are needed.

@@ -28,7 +28,7 @@ func TestPayloadMembersInAnswers(t *testing.T) {
 		}
 		Says string
 	}
-	// The ledger of these tests has other records before.
+	// The ledger of these tests already has other records.
 	var listed struct{ Rows []struct{ Seq uint64 } }
 	require.NoError(t, json.Unmarshal(g.ask(g.admin(), http.MethodGet, atDefault+"/records?label:step=a&limit=3", "").want(http.StatusOK).body, &listed))
 	first := listed.Rows[2].Seq

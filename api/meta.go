@@ -35,15 +35,14 @@ func (s *Server) consoleFile(c *call.Call) error {
 	return nil
 }
 
-// healthz reports that the process answers. The text names a fault of the index.
+// healthz reports that the process responds. The text names a fault of the index.
 func (s *Server) healthz(c *call.Call) error {
 	detail, _ := s.indexHealth()
 	return answerHealth(c, "ok", detail)
 }
 
-// readyz reports that the server accepts writes and answers queries. It responds with 503
-// while disk space is short, a ledger cannot sign, an index has stopped, or a server that only
-// reads cannot follow.
+// readyz reports that the server accepts writes and answers queries. It responds with 503 while disk space is
+// short, a ledger cannot sign, an index has stopped, or a read-only server cannot follow the ledgers.
 func (s *Server) readyz(c *call.Call) error {
 	for _, l := range s.host.Ledgers() {
 		// If another server writes the ledger, this server still serves its reads.
@@ -70,7 +69,7 @@ func (s *Server) version(c *call.Call) error {
 	}{s.config.Version, runtime.Version()})
 }
 
-// signIn sends how callers sign in. It needs no credentials, and reveals no ledger.
+// signIn describes how callers sign in. It needs no credentials, and reveals no ledger.
 func (s *Server) signIn(c *call.Call) error {
 	options := s.config.Access.SignIn()
 	answer := wire.SignIn{Version: s.config.Version, Required: options.Required, Tokens: options.Tokens, Certificates: options.Certificates,

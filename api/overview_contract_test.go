@@ -23,8 +23,8 @@ type name struct {
 	Cut          bool
 }
 
-// Answers name hashes by labels and by the first words of texts, on one line and without characters
-// that change the direction of text. A redaction takes the words away.
+// Answers name hashes by labels and by the first words of texts, on one line and without characters that change
+// the direction of text. A redaction removes the words.
 func TestNames(t *testing.T) {
 	s := newServer(t)
 	long := "Answer briefly,\n\tand\u202e do not guess. " + strings.Repeat("Be kind. ", 30)
@@ -165,7 +165,7 @@ func TestSignInOfAnOpenServer(t *testing.T) {
 	require.JSONEq(t, `{"version":"v0","required":false,"tokens":false,"certificates":false,"read_only":false,"oidc":[]}`, string(a.body))
 }
 
-// Values are listed once, the latest new one first.
+// Each value is listed once. The most recently introduced value comes first.
 func TestValuesOfRuns(t *testing.T) {
 	s := generated(t)
 	listed := func(query string) (values []string) {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The first digits of a hash stand for the only hash that begins with them.
+// The first digits of a hash identify it if no other hash begins with them.
 func TestFirstDigitsOfHashes(t *testing.T) {
 	s := generated(t)
 	s.do(t, get(groupsOf).asking("?after=7&by=model"), http.StatusOK)
@@ -41,7 +41,7 @@ func TestFirstDigitsOfHashes(t *testing.T) {
 	}
 	s.do(t, get(event, "hash", "0000000000"), http.StatusNotFound)
 
-	// The test cannot compute two hashes with the same first digits, so it claims them.
+	// The test cannot compute two hashes with the same first digits, so it sends such hashes as claims.
 	for _, end := range []string{"a", "b"} {
 		body := `{"payload":{},"model":"m","temperature":1,"max_tokens":1,"output_hash":"` + ferry[:63] + end + `"}`
 		s.do(t, post(ipc, body), http.StatusCreated)

@@ -20,7 +20,8 @@ func (r route) changes() bool {
 	return r.method != http.MethodGet && (r.needs.All&changing != 0 || r.needs.Any != 0 && r.needs.Any&^changing == 0)
 }
 
-// readOnly refuses what a server that only reads cannot do, and says which server can.
+// readOnly makes a read-only server refuse requests that change something, with the address of the server that
+// accepts them.
 func (s *Server) readOnly(r route, handler call.Handler) call.Handler {
 	if r.changes() {
 		return func(c *call.Call) error {

@@ -23,7 +23,7 @@ func TestReadOnly(t *testing.T) {
 		}
 		c.Following = func() error { return following }
 	})
-	// Routes that are not GET and change nothing.
+	// These routes are not GET but change nothing.
 	reads := map[string]bool{
 		"POST /v1/compute/:kind": true, "POST /v1/compute/cache-key": true, "POST /v1/compute/question-hash": true,
 		"POST " + ofLedger + "/drift/reproduce": true, "POST " + ofLedger + "/run-dags/lookup": true, "POST " + ofLedger + "/citation-sets/:seq/pinned-retrieval": true,
@@ -63,7 +63,7 @@ func TestReadOnly(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, status)
 }
 
-// What a copy lacks is said, and is no fault of the server.
+// An error names what a published copy lacks, and does not count as a failure of the server.
 func TestLogOnly(t *testing.T) {
 	p, internal := problem.Of(storage.ErrLogOnly)
 	require.False(t, internal)

@@ -50,10 +50,10 @@ type Config struct {
 	// writes it, or does not know it. The URL is empty if no server writes the ledger now. A
 	// nil Holder means that this server writes all ledgers.
 	Holder func(ledger string) (address string, ok bool)
-	// ReadOnly refuses what changes a ledger, and forwards nothing.
+	// ReadOnly makes the server refuse requests that change a ledger, instead of forwarding them.
 	ReadOnly bool
-	// Following returns why this server does not show the newest state of what it follows, for
-	// callers without credentials; nil if it does. nil: it follows nothing.
+	// Following returns an error while this server does not show the newest state of what it follows. Callers
+	// without credentials can see its text. A nil Following means that the server follows nothing.
 	Following func() error
 	// Snapshot copies the database for a backup. It is nil if the storage cannot make copies.
 	Snapshot admin.Snapshot

@@ -50,7 +50,7 @@ func (w *connection) end(answer []byte, status int) int {
 	length, _, _ = bytes.Cut(length, []byte("\r\n"))
 	n, err := strconv.Atoi(string(length))
 	if got != status || err != nil {
-		require.Fail(w.t, "not the answer wanted", "%d with its length; %s", status, answer)
+		require.Fail(w.t, "unexpected answer", "%d with its length; %s", status, answer)
 	}
 	return len(header) + len("\r\n\r\n") + n
 }

@@ -15,9 +15,8 @@ import (
 	"time"
 )
 
-// Reasons why a request has no identity. The caller is told no more than this: a token that is
-// unknown, malformed, revoked or expired gets the same error as one with a wrong signature. At
-// level debug, the log has the reason.
+// Reasons why a request has no identity. The caller learns nothing more: a token that is unknown, malformed,
+// revoked or expired gets the same error as one with a wrong signature. At level debug, the log has the reason.
 var (
 	// ErrNoCredentials means that the request has no credentials.
 	ErrNoCredentials = errors.New("access: no credentials")
@@ -26,16 +25,16 @@ var (
 	// ErrStale means that the server cannot read the shared token store, and so does not know
 	// whether the token is revoked.
 	ErrStale = errors.New("access: the shared token store cannot be read")
-	// ErrUnjudged means that the request has a signature that mayVerify did not allow to be
+	// ErrUnverified means that the request has a signature that mayVerify did not allow to be
 	// verified.
-	ErrUnjudged = errors.New("access: the signature was not verified")
+	ErrUnverified = errors.New("access: the signature was not verified")
 )
 
 // Config configures an Authenticator.
 type Config struct {
 	// Dir is the folder of the token store. It need not exist.
 	Dir string
-	// Shared has the tokens if it is not nil; Dir then has none.
+	// Shared holds the tokens if it is not nil. Dir then holds none.
 	Shared Shared
 	// Rules grant scopes to tokens of issuers and to client certificates.
 	Rules Rules
@@ -97,8 +96,7 @@ func Open(config Config) (*Authenticator, error) {
 	return a, nil
 }
 
-// Close writes the times of last use of tokens, and logs a failure. It must not be called
-// during a request.
+// Close writes the last-use times of tokens and logs any failure. It must not be called during a request.
 func (a *Authenticator) Close() {
 	if a == nil {
 		return
@@ -115,13 +113,13 @@ func (a *Authenticator) Required() bool {
 	return a != nil && (len(a.issuers) > 0 || len(a.certificates) > 0 || a.tokens.exist())
 }
 
-// SignIn says which credentials an Authenticator accepts.
+// SignIn describes the credentials that an Authenticator accepts.
 type SignIn struct {
 	Required, Tokens, Certificates bool
 	Issuers                        []OIDC // the issuers with a ConsoleClientID
 }
 
-// SignIn returns which credentials are accepted.
+// SignIn describes the accepted credentials.
 func (a *Authenticator) SignIn() SignIn {
 	if !a.Required() {
 		return SignIn{}
@@ -186,13 +184,13 @@ func (a *Authenticator) Authenticate(r *http.Request) (*Identity, error) {
 
 // AuthenticateWithin is like Authenticate, for callers that limit expensive checks. It calls
 // mayVerify before it verifies the signature of an issuer's token, and only if no cheap check
-// has failed. If mayVerify returns false, the error is ErrUnjudged.
+// has failed. If mayVerify returns false, the error is ErrUnverified.
 func (a *Authenticator) AuthenticateWithin(r *http.Request, mayVerify func() bool) (*Identity, error) {
 	if a == nil {
 		return nil, ErrNoCredentials
 	}
 	identity, err := a.identify(r, mayVerify)
-	if err == nil || errors.Is(err, ErrNoCredentials) || errors.Is(err, ErrUnjudged) || errors.Is(err, ErrStale) {
+	if err == nil || errors.Is(err, ErrNoCredentials) || errors.Is(err, ErrUnverified) || errors.Is(err, ErrStale) {
 		return identity, err
 	}
 	a.log.DebugContext(r.Context(), "credentials refused", "address", r.RemoteAddr, "reason", err)

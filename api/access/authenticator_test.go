@@ -22,7 +22,7 @@ func TestNothingIsRequiredWithoutTokens(t *testing.T) {
 	b.refuses(with("Bearer colophon_aaaaaaaaaaaaaaaa_"+strings.Repeat("a", 52)), "there is no token")
 	b.refuses(with("Bearer abc"), "no issuer is configured")
 
-	made := b.token("one") // while the server runs
+	made := b.token("one") // created while the server is running
 	require.True(t, b.Required())
 	require.Equal(t, "1 token", b.Summary())
 	b.accepts(with("Bearer "+made.Text), "one")
@@ -142,7 +142,7 @@ func TestADamagedFileLetsNobodyIn(t *testing.T) {
 		require.Error(t, err, "%s: a server does not start", d.said)
 		restore()
 	}
-	// A folder without its file once was a token store.
+	// A folder whose file is missing was once a token store.
 	require.NoError(t, os.RemoveAll(b.store.Dir))
 	b.refuses(with("Bearer "+made.Text), "is missing")
 	require.True(t, b.Required())
@@ -223,7 +223,7 @@ func TestLastUseIsKeptAsWellAsItCanBe(t *testing.T) {
 	require.Contains(t, b.log.String(), "cannot store")
 }
 
-// The times of last use of removed tokens are dropped, unless the store is damaged.
+// The last-use times of removed tokens are dropped, unless the store is damaged.
 func TestLastUseForgets(t *testing.T) {
 	b := open(t, Rules{})
 	one, two := b.token("one"), b.token("two")

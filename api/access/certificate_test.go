@@ -35,8 +35,8 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// issue signs a certificate. Without an authority the certificate signs itself. It is valid
-// for an hour from now, because the handshake of a test uses the machine's clock.
+// issue signs a certificate. A nil authority issues a self-signed certificate. The certificate is valid for one
+// hour from now, because TLS handshakes in tests use the machine's clock.
 func (a *authority) issue(template *x509.Certificate) (*ecdsa.PrivateKey, *x509.Certificate) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -125,7 +125,7 @@ func TestSubjectsAreWhole(t *testing.T) {
 	require.Equal(t, "CN=pipeline,CN=mallory", subject)
 }
 
-// secured starts a TLS server that answers with the caller's identity.
+// secured starts a TLS server that responds with the caller's identity.
 func secured(t *testing.T, b *bench, clients *x509.CertPool) *httptest.Server {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		identity, err := b.Authenticate(r)
@@ -177,7 +177,7 @@ func TestClientCertificates(t *testing.T) {
 	for name, c := range map[string]struct {
 		pair          *tls.Certificate
 		authorization string
-		actor         string // "": refused
+		actor         string // "" if the request is refused
 	}{
 		"certificate":                   {&known, "", "mtls:pipeline"},
 		"none":                          {nil, "", ""},
@@ -235,7 +235,7 @@ func TestVerifiedChainsAreCheckedAgain(t *testing.T) {
 	r := httpGet()
 	for name, c := range map[string]struct {
 		chains [][]*x509.Certificate
-		reason string // "": accepted
+		reason string // "" if the chain is accepted
 	}{
 		"trusted":              {[][]*x509.Certificate{{leaf, clients.cert}}, ""},
 		"one of two":           {[][]*x509.Certificate{{leaf, others.cert}, {leaf, clients.cert}}, ""},

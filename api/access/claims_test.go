@@ -18,7 +18,7 @@ func TestClaimsMeanOneThing(t *testing.T) {
 	now := p.clock.now()
 	past, future := now.Add(-time.Hour).Unix(), now.Add(time.Hour).Unix()
 	holds := p.claims(set("aud", "colophon"))
-	// signed returns a token of valid claims, changed, with more members.
+	// signed returns a signed token with valid claims. change modifies the claims, and more adds members.
 	signed := func(more string, change ...func(map[string]any)) string {
 		claims := p.claims(append([]func(map[string]any){set("aud", "colophon")}, change...)...)
 		payload, err := json.Marshal(claims)
@@ -83,7 +83,7 @@ func TestSignaturesAreVerifiedWhereTheyDecide(t *testing.T) {
 	require.Equal(t, ErrInvalid, judge(sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("exp", p.clock.now().Unix()-1))), false))
 	require.Equal(t, ErrInvalid, judge(sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("aud", "other"))), false))
 	require.Zero(t, asked)
-	require.Equal(t, ErrUnjudged, judge(good, false))
+	require.Equal(t, ErrUnverified, judge(good, false))
 	require.Equal(t, 1, p.times("/keys"), "with the discovery, for no token")
 	require.NoError(t, judge(good, true))
 	require.Equal(t, 2, asked)
@@ -107,7 +107,7 @@ func FuzzClaims(f *testing.F) {
 			Subject any `json:"sub"`
 		}
 		if json.Unmarshal(payload, &read) != nil {
-			return // a number beyond its range
+			return // the number is out of range
 		}
 		require.Equal(t, read.Issuer != nil, c.value("iss").Given())
 		require.Equal(t, read.Expiry != nil, c.value("exp").Given())

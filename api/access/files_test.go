@@ -44,8 +44,8 @@ func TestOnlyARegularFileHasTokens(t *testing.T) {
 	}
 }
 
-// A dangling link in place of the tokens file does not open the server, even if there was
-// never a token.
+// A dangling link in place of the tokens file does not admit requests without credentials, even if no token
+// ever existed.
 func TestDanglingLinksCountAsStores(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "access")
 	require.NoError(t, os.Symlink(dir+"x", dir))

@@ -88,7 +88,7 @@ func (i *issuer) identify(ctx context.Context, token string, unverified *claims,
 		return nil, err
 	}
 	if !mayVerify() {
-		return nil, ErrUnjudged
+		return nil, ErrUnverified
 	}
 	verified, err := verifier.Verify(ctx, token)
 	if err != nil {
@@ -124,7 +124,7 @@ func (i *issuer) current(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 		i.mu.Unlock()
 	}
 	if verifier == nil {
-		return nil, errors.New("the issuer of the token does not answer")
+		return nil, errors.New("the issuer of the token does not respond")
 	}
 	return verifier, nil
 }

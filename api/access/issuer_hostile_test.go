@@ -24,7 +24,7 @@ import (
 	"colophon/internal/testing/locked"
 )
 
-// answerKeys makes the provider answer requests for its keys with this text.
+// answerKeys makes the provider respond to requests for its keys with this text.
 func (p *provider) answerKeys(text func() []byte) {
 	p.setAnswer(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == discoverySuffix {
@@ -139,7 +139,7 @@ func TestKeysAreNotConfused(t *testing.T) {
 	require.Equal(t, []string{"twice", "twice", "curve", "edwards"}, ids)
 }
 
-// keysText returns what the provider answers for its keys.
+// keysText returns the provider's response to a request for its keys.
 func (p *provider) keysText(t *testing.T) []byte {
 	t.Helper()
 	recorder := httptest.NewRecorder()
@@ -220,8 +220,8 @@ func TestAStormOfUnknownKeys(t *testing.T) {
 	b.accepts(p.token("first"), "oidc:alice")
 }
 
-// While an issuer hangs, other credentials and tokens of known keys are still checked. An
-// endless answer is abandoned.
+// While an issuer hangs, other credentials and tokens of known keys are still checked. A response that never
+// ends is abandoned.
 func TestAnIssuerThatHangs(t *testing.T) {
 	p := newProvider(t)
 	var hangs atomic.Pointer[hanging]
@@ -282,13 +282,13 @@ func TestAnIssuerThatHangs(t *testing.T) {
 		b = &bench{t: t, clock: p.clock, log: new(locked.Buffer), store: b.store}
 		b.reopen(rules)
 		b.issuers[0].timeout = 50 * time.Millisecond
-		b.refuses(p.token("first"), "does not answer")
+		b.refuses(p.token("first"), "does not respond")
 		require.Regexp(t, "Client.Timeout|deadline exceeded", b.log.String())
 		hangs.Store(nil)
 	}
 }
 
-// hanging is a path whose answer never ends.
+// hanging is a path whose response never ends.
 type hanging struct {
 	path  string
 	asked chan struct{}

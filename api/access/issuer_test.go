@@ -35,7 +35,7 @@ type provider struct {
 	down      bool
 	published []string         // key ids
 	asked     map[string]int   // requests by path
-	answer    http.HandlerFunc // answers instead of the documents, unless it is nil
+	answer    http.HandlerFunc // if not nil, handles all requests in place of the documents
 }
 
 func newProvider(t *testing.T) *provider {
@@ -80,7 +80,7 @@ func (p *provider) times(path string) int {
 	return p.asked[path]
 }
 
-// ServeHTTP answers discovery and keys.
+// ServeHTTP serves the discovery document and the keys.
 func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,7 +124,7 @@ func (p *provider) rules(change ...func(*OIDC)) Rules {
 	return Rules{OIDC: []OIDC{o}}
 }
 
-// claims returns valid claims, changed.
+// claims returns valid claims with the given changes.
 func (p *provider) claims(change ...func(map[string]any)) map[string]any {
 	now := p.clock.now()
 	claims := map[string]any{"iss": p.url, "aud": []string{"other", "colophon"}, "sub": "alice", "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}
@@ -281,8 +281,8 @@ func TestTokensOfAnIssuerThatAreRefused(t *testing.T) {
 	b.accepts(p.token("first"), "oidc:alice")
 }
 
-// settle returns when a request is accepted or, depending on the argument, refused. Right
-// after a fetch the library can still give the previous answer.
+// settle returns when a request is accepted or, depending on the argument, refused. Right after a fetch the
+// library can still give the previous result.
 func (b *bench) settle(r *http.Request, accepted bool) {
 	b.t.Helper()
 	for range 10_000 {
@@ -340,16 +340,16 @@ func TestAnIssuerThatIsDown(t *testing.T) {
 	p.setDown(true)
 	b := p.trusting()
 	made := b.token("one")
-	b.refuses(p.token("first"), "does not answer")
+	b.refuses(p.token("first"), "does not respond")
 	require.Contains(t, b.log.String(), "level=WARN")
 	b.accepts(with("Bearer "+made.Text), "one")
-	b.refuses(p.token("first"), "does not answer")
+	b.refuses(p.token("first"), "does not respond")
 	require.Equal(t, 1, p.times(discoverySuffix), "it is left alone for a while")
 	p.clock.add(minBackoff)
-	b.refuses(p.token("first"), "does not answer")
+	b.refuses(p.token("first"), "does not respond")
 	p.setDown(false)
 	p.clock.add(minBackoff)
-	b.refuses(p.token("first"), "does not answer") // the pause has doubled
+	b.refuses(p.token("first"), "does not respond") // the pause has doubled
 	require.Equal(t, 2, p.times(discoverySuffix))
 	p.clock.add(minBackoff)
 	b.accepts(p.token("first"), "oidc:alice")
@@ -366,7 +366,7 @@ func TestAnIssuerThatIsDown(t *testing.T) {
 	require.Equal(t, maxBackoff, b.issuers[0].backoff)
 	b.issuers[0].mu.Unlock()
 	p.clock.add(time.Hour)
-	b.refuses(p.token("first"), "does not answer")
+	b.refuses(p.token("first"), "does not respond")
 	p.setDown(false)
 	p.clock.add(maxBackoff)
 	b.accepts(p.token("first"), "oidc:alice")
@@ -435,7 +435,7 @@ func TestAnIssuerThatCannotBeReached(t *testing.T) {
 	url := server.URL
 	server.Close()
 	b := p.trusting(func(o *OIDC) { o.Issuer = url })
-	b.refuses(p.token("first", set("iss", url)), "does not answer")
+	b.refuses(p.token("first", set("iss", url)), "does not respond")
 	require.Contains(t, b.log.String(), "connection refused")
 }
 
@@ -456,7 +456,7 @@ func TestCloseEndsQuestions(t *testing.T) {
 	p := newProvider(t)
 	b := p.trusting()
 	b.Close()
-	b.refuses(p.token("first"), "does not answer")
+	b.refuses(p.token("first"), "does not respond")
 	require.Contains(t, b.log.String(), "context canceled")
 	require.Zero(t, p.times(discoverySuffix))
 }

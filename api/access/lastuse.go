@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// lastUseEvery is the minimum time between two writes of the times of last use.
+// lastUseEvery is the minimum time between two writes of the last-use times.
 const lastUseEvery = time.Minute
 
 // lastUses tracks when each token was last used. It is not durable: a crash loses up to a
@@ -126,8 +126,8 @@ func (l *lastUses) share(table *tokenTable) {
 	}
 }
 
-// storeLastUses stores each time of last use that is later than the shared one. It leaves out
-// tokens that no longer exist.
+// storeLastUses stores each last-use time that is later than the shared one. It leaves out tokens that no
+// longer exist.
 func storeLastUses(ctx context.Context, shared Shared, own map[string]time.Time, table *tokenTable) error {
 	times, version, err := loadLastUses(ctx, shared)
 	if err != nil {

@@ -110,7 +110,7 @@ func (p *poll) read(ctx context.Context) (*tokenTable, int64, error) {
 	case err != nil:
 		return nil, 0, err
 	}
-	// They were there before.
+	// Tokens were stored before.
 	return newTable(nil, errors.New("the database no longer has any tokens: restore it, or create a token")), 0, nil
 }
 

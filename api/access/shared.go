@@ -33,11 +33,10 @@ const (
 	sharedLastUses = "last-use"
 )
 
-// sharedTimeout is the longest time of a change of the shared tokens.
+// sharedTimeout limits the duration of a change to the shared tokens.
 const sharedTimeout = 10 * time.Second
 
-// maxConflicts is the largest number of attempts to change the shared tokens while others
-// change them too.
+// maxConflicts limits the attempts to change the shared tokens while other servers change them too.
 const maxConflicts = 10
 
 // loadShared returns the shared tokens and the version of their list. The version is 0 if

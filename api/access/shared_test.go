@@ -23,7 +23,7 @@ type values struct {
 	mu       sync.Mutex // guards what follows
 	texts    map[string][]byte
 	versions map[string]int64
-	fault    error // error of every call
+	fault    error // returned by every call
 }
 
 func newValues() *values {
@@ -85,7 +85,7 @@ func ask(a *Authenticator, token string) error {
 	return err
 }
 
-// becomes waits until Authenticate returns this error for a token, or nil.
+// becomes waits until Authenticate returns want for a token.
 func becomes(t *testing.T, a *Authenticator, token string, want error) {
 	t.Helper()
 	require.Eventually(t, func() bool { return errors.Is(ask(a, token), want) && (want != nil || ask(a, token) == nil) }, time.Minute, 10*time.Millisecond)
@@ -143,7 +143,7 @@ func TestStaleTokens(t *testing.T) {
 	config := Config{Shared: v}.withDefaults()
 	p, err := openPoll(config)
 	require.NoError(t, err)
-	p.close() // the test looks itself
+	p.close() // the test calls look itself
 	a := &Authenticator{tokens: p, uses: openLastUses(config), log: config.Log, now: config.Now}
 	require.NoError(t, ask(a, one.Text))
 	v.fail(errors.New("unreachable"))
@@ -177,7 +177,7 @@ func TestConcurrentSharedChanges(t *testing.T) {
 	require.Len(t, list, 8)
 }
 
-// No server overwrites the times of last use that another server has stored.
+// No server overwrites the last-use times that another server has stored.
 func TestSharedLastUses(t *testing.T) {
 	v := newValues()
 	s := Store{Shared: v, Now: time.Now}
@@ -233,7 +233,7 @@ func TestTakeOver(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(own.Dir, tokensFile))
 	require.ErrorIs(t, ask(sharing(t, v), one.Text), ErrInvalid)
 
-	// Another folder with other tokens.
+	// A second folder has other tokens.
 	other := folder()
 	_, err = other.Create(NewToken{Name: "two", Grants: grants})
 	require.NoError(t, err)

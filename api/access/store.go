@@ -16,7 +16,7 @@ import (
 // time. A running server applies a change from its next request on.
 type Store struct {
 	Dir string
-	// Shared has the tokens if it is not nil; Dir then has none.
+	// Shared holds the tokens if it is not nil. Dir then holds none.
 	Shared Shared
 	// Now returns the current time. Times are stored in whole seconds.
 	Now func() time.Time
@@ -122,8 +122,8 @@ type Listed struct {
 	LastUse time.Time // zero means unknown
 }
 
-// List returns all tokens, including revoked ones, in order of creation. A running server
-// writes the times of last use at most once a minute.
+// List returns all tokens, including revoked ones, in order of creation. A running server writes the last-use
+// times at most once a minute.
 func (s Store) List() ([]Listed, error) {
 	tokens, uses, err := s.read()
 	if err != nil {
@@ -137,8 +137,8 @@ func (s Store) List() ([]Listed, error) {
 	return list, nil
 }
 
-// read returns the tokens and the times of their last use. Times that cannot be read count as
-// unknown; the server logs the error when it starts.
+// read returns the tokens and their last-use times. Times that cannot be read count as unknown; the server logs
+// the error when it starts.
 func (s Store) read() (tokens []Token, uses map[string]time.Time, err error) {
 	if s.Shared != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)

@@ -98,7 +98,7 @@ func TestInvalidTokensAreNotCreated(t *testing.T) {
 	}
 	_, err := s.Revoke("a")
 	require.ErrorContains(t, err, "there are no tokens")
-	require.NoDirExists(t, s.Dir, "refusing makes nothing")
+	require.NoDirExists(t, s.Dir, "a refused call creates nothing")
 }
 
 func TestTheStoreIsPrivate(t *testing.T) {

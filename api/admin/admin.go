@@ -11,7 +11,7 @@ import (
 // Handlers serves the administration routes.
 type Handlers struct {
 	*call.Shared
-	// Frozen is called after a ledger was frozen.
+	// Frozen is called after a ledger has been frozen.
 	Frozen func(*ledger.Ledger)
 	// Snapshots copies the database for a backup. It is nil if the storage cannot make copies.
 	Snapshots Snapshot

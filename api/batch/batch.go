@@ -397,7 +397,7 @@ func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 // result appends the receipt of one line as JSON, and returns the status that the line would
 // have had as a separate request. If the line has a problem, result returns it as the error.
 func (b *batch) result(ctx context.Context, dst []byte, item *batchItem) (text []byte, status int, err error) {
-	// Later lines must still be waited for if this one panics.
+	// If this line panics, the later lines must still be awaited.
 	defer func() {
 		if r := recover(); r != nil {
 			err = problem.Panicked(r)

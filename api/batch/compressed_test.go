@@ -15,7 +15,7 @@ import (
 	"colophon/internal/testing/bodies"
 )
 
-// linesOf reads a compressed body like a batch.
+// linesOf reads a compressed body as a batch does.
 func linesOf(t testing.TB, encoding, body string) (lines []lineSpan) {
 	t.Helper()
 	open, err := limits.Decompressor(encoding, bodies.Unbounded)
@@ -33,7 +33,7 @@ func linesOf(t testing.TB, encoding, body string) (lines []lineSpan) {
 	return lines
 }
 
-// A body that is as repetitive as records can be passes, however long it is.
+// A body as repetitive as records can be is accepted, however long it is.
 func TestRepetitiveBatchesPass(t *testing.T) {
 	var text strings.Builder
 	for i := 0; text.Len() < limits.FreeExpansion*3/2; i++ {
@@ -54,14 +54,14 @@ func TestZstdWindowsAreNotAllocated(t *testing.T) {
 	require.Equal(t, http.StatusRequestEntityTooLarge, limits.BodyError(lines[0].err).Status)
 }
 
-// The cost of a body is at most in proportion to its length, however it is divided into
-// members, frames, and lines.
+// The cost of reading a body is at most proportional to its length, however it is divided into members, frames,
+// and lines.
 func TestManyMembers(t *testing.T) {
 	tiny := []zstd.EOption{zstd.WithWindowSize(limits.MaxWindow), zstd.WithEncoderConcurrency(1)}
 	for name, c := range map[string]struct {
 		encoding string
 		body     func(n int) string
-		each     uint64 // bytes allocated for each member, at most
+		each     uint64 // largest number of bytes allocated for each member
 	}{
 		"empty gzip members": {"gzip", func(n int) string { return strings.Repeat(bodies.Gzip(t, ""), n) }, 256},
 		"gzip members":       {"gzip", func(n int) string { return strings.Repeat(bodies.Gzip(t, "{}\n"), n) }, 512},

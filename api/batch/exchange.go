@@ -19,7 +19,7 @@ import (
 type exchange struct {
 	request    *http.Request
 	controller *http.ResponseController
-	idle       time.Duration // longest time in which the client can send nothing; to read, it has twice as long
+	idle       time.Duration // longest time that the client can stay silent; it has twice as long to read
 	renewed    time.Time     // only the reading goroutine uses it
 }
 

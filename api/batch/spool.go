@@ -26,7 +26,7 @@ type spool struct {
 	buffer   *call.Reply // precedes the contents of the file
 	file     *os.File    // nil until the memory limit was reached
 	from, to int64       // the unread part of the file
-	held     int64       // the spool's part of the space for all files
+	held     int64       // the spool's share of the space for all files
 	err      error       // why nothing more can be written; earlier results can still be read
 	finished bool        // nothing more will be written
 	broken   bool        // nothing more will be read
@@ -140,8 +140,7 @@ func (s *spool) drain(w io.Writer, flush func() error) (err error) {
 }
 
 // next waits for results, and returns an empty reply when there will be no more. idle means that no more
-// results are available for now. next reuses the buffer before, whose results the caller has
-// sent.
+// results are available for now. The caller has sent the results in before, whose buffer next reuses.
 func (s *spool) next(before *call.Reply) (taken *call.Reply, idle bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +169,7 @@ func (s *spool) next(before *call.Reply) (taken *call.Reply, idle bool, err erro
 	return taken, len(s.buffer.Text) == 0 && s.from == s.to, nil
 }
 
-// empty returns the space of a file that was read. The caller holds mu.
+// empty releases the space of a file that has been read. The caller holds mu.
 func (s *spool) empty() error {
 	s.all.Release(s.held)
 	s.from, s.to, s.held = 0, 0, 0

@@ -52,7 +52,7 @@ func TestSpoolOfAClientThatIsGone(t *testing.T) {
 		require.NoError(t, s.write([]byte("12345678")))
 	}
 	require.ErrorIs(t, s.drain(brokenWriter{}, noFlush), errBroken)
-	require.NoError(t, s.write([]byte("nobody reads this")))
+	require.NoError(t, s.write([]byte("never read")))
 	s.finish()
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)

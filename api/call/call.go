@@ -52,11 +52,11 @@ func (s *Shared) Identify(r *http.Request) (*access.Identity, error) {
 type Call struct {
 	echo.Context
 	shared   *Shared
-	identity *access.Identity // the caller; nil until Identified
+	identity *access.Identity // the caller; nil until SetIdentity
 	incoming limits.Body
 	writer   limits.Writer
 	answer   limits.Share // share of the memory for reading; released when the call ends
-	stream   string       // the client to which its HTTP/2 slot is counted; "" if it holds none
+	stream   string       // the client against which its HTTP/2 slot is counted; "" if it holds none
 	// committed means that the ledger has recorded what the call requested. The memory budget
 	// must not refuse the answer then; the recorded event limits its size.
 	committed bool
@@ -88,7 +88,7 @@ func (c *Call) End() {
 	}
 }
 
-// Abandon releases what the work on an answer held, because the call answers with a problem
+// Abandon releases the resources that were held to build a response, because the call ends with a problem
 // instead.
 func (c *Call) Abandon() {
 	c.writer.ReleaseSlot()
@@ -107,8 +107,8 @@ func (c *Call) MarkCommitted() { c.committed = true }
 // Ledger returns the ledger that the path names.
 func (c *Call) Ledger() (*ledger.Ledger, error) { return c.shared.Host.Ledger(c.Param("ledger")) }
 
-// Identified sets the caller.
-func (c *Call) Identified(i *access.Identity) { c.identity = i }
+// SetIdentity sets the caller.
+func (c *Call) SetIdentity(i *access.Identity) { c.identity = i }
 
 // Identity returns the caller. If the route needs no credentials, it returns an anonymous
 // identity without scopes.
@@ -201,17 +201,17 @@ func (c *Call) BeginRead() error {
 	return c.writer.Turn.TakeWithin(ctx, turns, c.Holder)
 }
 
-// BeginWrite ends the turn of a request, and notes that it is a write that is under way.
+// BeginWrite ends the turn of the request, and marks the request as a write in progress.
 func (c *Call) BeginWrite() {
 	c.writer.ReleaseSlot()
 	c.writer.BeginWrite(c.shared.Limits.Reads)
 }
 
-// EndWrite notes that a request records nothing until BeginWrite, so that reads need not rest beside
-// it. It may take turns meanwhile.
+// EndWrite notes that the request records nothing until the next BeginWrite, so that reads need not pause for
+// it. Meanwhile it may take turns.
 func (c *Call) EndWrite() { c.writer.EndWrite() }
 
-// RestRead lets others compute if the turn of a request has taken long, and waits for the next one.
+// RestRead yields to other requests if the turn of this request has lasted long, and waits for its next turn.
 // Work of any length calls it between its steps.
 func (c *Call) RestRead() error { return c.writer.Turn.Rest(c.Request().Context(), c.Holder) }
 

@@ -40,7 +40,7 @@ func startRefuser(t *testing.T) *process {
 	require.NoError(t, err)
 	require.NoError(t, p.command.Start())
 	t.Cleanup(func() {
-		_ = p.command.Process.Kill() // it holds nothing
+		_ = p.command.Process.Kill() // the process has no state to lose
 		_ = p.command.Wait()
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')

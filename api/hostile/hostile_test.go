@@ -71,7 +71,7 @@ func attackServer(t *testing.T, data string, credentials *credentials) {
 	t.Logf("after the warm-up: %v", warm)
 	s.attack(requests - requests/4)
 	t.Logf("%.0f requests/s", float64(requests)/time.Since(begin).Seconds())
-	t.Logf("what came of them:\n%s", s.tally.report())
+	t.Logf("their outcomes:\n%s", s.tally.report())
 	s.settle(t, warm)
 	for _, f := range s.tally.found() {
 		t.Error(f)

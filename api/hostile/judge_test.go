@@ -59,7 +59,7 @@ func (c *contract) judge(r *request, a *answer) error {
 		return errors.New("no X-Content-Type-Options: nosniff")
 	}
 	if a.header.Get("Injected") != "" {
-		return errors.New("a header of the client's making")
+		return errors.New("a header that the client injected")
 	}
 	if err := c.documented(r, a); err != nil {
 		return err
@@ -150,7 +150,7 @@ func leaks(message string) error {
 func (c *contract) judgeOutcome(r *request, a *answer) error {
 	if a.status >= 300 || r.op.media != linesType || r.method != http.MethodPost {
 		if r.refused && a.status < 400 && !r.way.garbled {
-			return fmt.Errorf("taken, with status %d, though the contract does not allow it", a.status)
+			return fmt.Errorf("accepted with status %d, though the contract does not allow it", a.status)
 		}
 		return nil
 	}
@@ -173,7 +173,7 @@ func (c *contract) judgeOutcome(r *request, a *answer) error {
 		}
 	}
 	if r.refused && refused == 0 {
-		return errors.New("every line was taken, though the contract does not allow one")
+		return errors.New("every line was accepted, though the contract does not allow one")
 	}
 	if r.class == valid && answers != len(r.lines) {
 		return fmt.Errorf("%d answers to %d lines", answers, len(r.lines))

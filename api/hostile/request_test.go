@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// class says how close a request is to an allowed request.
+// class states how close a request is to one that the contract allows.
 type class string
 
 const (
@@ -110,7 +110,7 @@ func (d *drawer) addBody(r *request) {
 		r.lines, r.tree = r.tree.items, nil
 	}
 	switch r.op.OperationID {
-	case "createLedger": // because a ledger takes memory for ever
+	case "createLedger": // because a ledger takes memory forever
 		r.tree.set("name", scalar(r.op.body.Properties["name"].Value, quote(pick(d, append(ledgers, third)...))))
 	case "compute":
 		r.target = "/v1/compute/" + d.kind(r.tree)

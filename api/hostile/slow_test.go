@@ -21,8 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// slowAttack has many clients that request long answers and do not read them, others that send
-// bodies which need far more memory once decoded, and writers that continue.
+// slowAttack has many clients that request long answers and do not read them, others that send bodies that need
+// far more memory once decoded, and writers that continue.
 type slowAttack struct {
 	server  *process
 	targets []string // whole requests for everything that can be long

@@ -19,9 +19,9 @@ type Body struct {
 	err             error // error of the last read
 }
 
-// Limit gives the body of r at most patience to arrive, whether or not a handler reads it. It
-// returns the request to serve. Over HTTP/1, i becomes the body of that request, and w drains
-// i before it sends the response.
+// Limit lets the body of r take at most patience to arrive, whether or not a handler reads it. It returns the
+// request to serve. Over HTTP/1, i becomes the body of that request, and w drains i before it sends the
+// response.
 func (i *Body) Limit(r *http.Request, w *Writer, patience time.Duration) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r

@@ -15,11 +15,10 @@ import (
 	"time"
 )
 
-// connections limits the open connections, in total and for each address. An address gets at
-// most half of the remaining connections, so that the next address always finds one. Some
-// connections beyond the limit are accepted for a short time, and shared in the same way, to
-// answer 503; any further ones are closed at once. A trusted proxy is not limited to a share,
-// because it forwards the requests of many clients.
+// connections limits the open connections, in total and for each address. An address gets at most half of the
+// remaining connections, so that the next address always finds one. Some connections beyond the limit are
+// accepted for a short time, and shared in the same way, so that they get a 503; any further ones are closed at
+// once. A trusted proxy is not limited to a share, because it forwards the requests of many clients.
 type connections struct {
 	Regular, spare *slots
 	proxies        []*net.IPNet

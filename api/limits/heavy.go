@@ -48,7 +48,7 @@ func (s *heavySlot) Take(ctx context.Context, work *HeavyWork) error {
 		"too many large requests are in progress (at most %d at once); nothing was recorded, try again later", cap(work.Cores))
 }
 
-// Release gives the slot back, if it is held.
+// Release returns the slot, if it is held.
 func (s *heavySlot) Release() {
 	if s.work == nil {
 		return

@@ -98,7 +98,7 @@ func (s *Share) Take(ctx context.Context, n int64) error {
 	return w.await(ctx)
 }
 
-// await waits until the bytes are granted, the wait is over, or the context ends.
+// await waits until the bytes are granted, Load.Wait has passed, or the context ends.
 func (w *waiter) await(ctx context.Context) error {
 	b := w.share.Budget
 	waiting, cancel := context.WithTimeout(ctx, b.wait)
@@ -252,9 +252,9 @@ func Weight(b []byte) int64 {
 	return int64(BodyCopies*len(b) + ValueBytes*values)
 }
 
-// BodyCopies is the memory that a body needs, in multiples of its length: for a buffer with
-// spare capacity, for the canonical form that is hashed, and for the entry and content that
-// are committed. ValueBytes is the memory of each decoded value, including spare capacity.
+// BodyCopies is the memory that a body needs, as a multiple of its length: for a buffer with spare capacity,
+// for the canonical form that is hashed, and for the entry and content that are committed. ValueBytes is the
+// memory of each decoded value, including spare capacity.
 const (
 	BodyCopies = 4
 	ValueBytes = 48

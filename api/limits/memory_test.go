@@ -23,7 +23,7 @@ func TestWeight(t *testing.T) {
 	require.EqualValues(t, 5*BodyCopies, Weight([]byte(`"abc"`)))
 	for _, text := range []string{`[1,2,3]`, `{"a":{"b":[{},[],[[]]]}}`, `[[1,"x"],{"k":null,"l":[true,false]}]`, `1`, `"x"`} {
 		values := strings.Count(text, ",") + strings.Count(text, ":") + strings.Count(text, "[") + strings.Count(text, "{") + 1
-		require.NoError(t, new(pyjson.Document).ParseWithin([]byte(text), values), "%s has no more values than signs", text)
+		require.NoError(t, new(pyjson.Document).ParseWithin([]byte(text), values), "%s has at most as many values as punctuation characters", text)
 	}
 }
 
@@ -31,7 +31,7 @@ func TestShares(t *testing.T) {
 	m := budget(100, time.Hour)
 	a, b := Share{Budget: m, Who: Holder{Name: "a"}}, Share{Budget: m, Who: Holder{Name: "b"}}
 	require.NoError(t, a.Take(t.Context(), 50))
-	a.Shrink(70) // holds less
+	a.Shrink(70) // the share holds less
 	require.EqualValues(t, 50, m.InUse())
 	a.Shrink(40)
 	require.NoError(t, b.Take(t.Context(), 30))
@@ -43,8 +43,8 @@ func TestShares(t *testing.T) {
 	b.Release()
 	a.Release()
 	require.Zero(t, m.InUse())
-	require.NoError(t, a.Take(t.Context(), 1000), "what is larger than half gets half")
-	require.NoError(t, a.Take(t.Context(), 1000), "and so does what grows beyond half")
+	require.NoError(t, a.Take(t.Context(), 1000), "a request for more than half gets half")
+	require.NoError(t, a.Take(t.Context(), 1000), "and so does a share that grows beyond half")
 	require.EqualValues(t, 50, m.InUse())
 	a.Release()
 	require.Empty(t, m.holders)

@@ -23,8 +23,8 @@ type rates struct {
 	addresses  RecentMap[netip.Prefix, *addressRates]
 }
 
-// identityRates has the buckets of one identity. Lines have a separate bucket: a batch waits
-// for tokens, and must not take those of single requests, which are refused if they find none.
+// identityRates has the buckets of one identity. Lines have a separate bucket: a batch waits for tokens, and
+// must not use up those for single requests, which are refused if none is left.
 type identityRates struct{ requests, lines *rate.Limiter }
 
 // addressRates has the buckets of one address. Invalid signatures have a separate bucket,
@@ -70,7 +70,7 @@ func (r *rates) address(a netip.Prefix) *addressRates {
 	})
 }
 
-// CheckAddress takes a token of an address. It returns a 429 Refusal if there is none.
+// CheckAddress takes a token of an address. It returns a 429 Refusal if the bucket is empty.
 func (r *rates) CheckAddress(address func() netip.Prefix) error {
 	if r.load.AddressRate == 0 {
 		return nil
@@ -81,7 +81,7 @@ func (r *rates) CheckAddress(address func() netip.Prefix) error {
 	return nil
 }
 
-// CheckIdentity takes a token of an identity. It returns a 429 Refusal if there is none.
+// CheckIdentity takes a token of an identity. It returns a 429 Refusal if the bucket is empty.
 func (r *rates) CheckIdentity(name func() string) error {
 	if r.load.RequestRate == 0 {
 		return nil

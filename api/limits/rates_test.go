@@ -27,7 +27,7 @@ func TestRecentMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 20).Draw(t, "limit")
 		g := NewRecentMap[int, int](limit)
-		lately := []int{} // the last keys, each once
+		lately := []int{} // the last keys, without repetition
 		for i, key := range rapid.SliceOf(rapid.IntRange(0, 60)).Draw(t, "keys") {
 			made := false
 			g.Get(key, func() int { made = true; return i })

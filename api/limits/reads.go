@@ -70,7 +70,7 @@ func NewReadTurns(cores int, wait time.Duration) *ReadTurns {
 // begun.
 func (t *ReadTurns) BeginWrite() { t.writes.Add(1) }
 
-// EndWrite reverses BeginWrite.
+// EndWrite undoes BeginWrite.
 func (t *ReadTurns) EndWrite() {
 	t.ended.Store(int64(time.Since(t.start)))
 	t.writes.Add(-1)
@@ -100,7 +100,7 @@ func (t *ReadTurns) begin(now time.Time) {
 		}
 	}
 	if len(t.waiting) > 0 && t.working < t.cores && !t.armed {
-		// No event tells when the writes have ended, so a timer checks.
+		// No event signals that the writes have ended, so a timer checks.
 		delay := lull
 		if t.room(now) {
 			delay = min(delay, t.rested.Sub(now))

@@ -149,7 +149,7 @@ func TestTurnsAreWaitedForWithin(t *testing.T) {
 	})
 }
 
-// All requests end and all turns come back, in whatever order requests arrive and give up.
+// All requests end and all turns are returned, in whatever order requests arrive and give up.
 func TestNoTurnIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := NewReadTurns(2, 50*time.Millisecond)

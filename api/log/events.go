@@ -73,9 +73,9 @@ func (h *Handlers) Events(c *call.Call) error {
 // as the store reads them, and for the lines.
 const blockMemory = 2 << 20
 
-// sendEvents sends the lines of the events from up to, but not including, to, in blocks. It
-// keeps no iterator open while it sends a block, because the iterator would keep memory of the
-// store in use for as long as the client takes to read.
+// sendEvents sends the lines of the events from up to, but not including, to, in blocks. It keeps no iterator
+// open while it sends a block, because the iterator would pin memory of the store for as long as the client
+// takes to read.
 func sendEvents(c *call.Call, l *ledger.Ledger, from, to uint64) error {
 	text := call.NewReply()
 	defer text.Release()

@@ -42,7 +42,7 @@ func ipcRecord(output string) string {
 	return fmt.Sprintf(`{"payload":{"seed":1},"output":%q,"model":"m","temperature":0.5,"max_tokens":10}`, output)
 }
 
-// Events for several followers at the same place are read and encoded once.
+// Events for several followers at the same position are read and encoded once.
 func TestFramesAreShared(t *testing.T) {
 	l, _ := open(t)
 	for i := range 100 {

@@ -22,15 +22,15 @@ import (
 	"colophon/ledger/record/moment"
 )
 
-// Bounds of the summaries of a ledger that Live sends.
+// Limits of the summaries of a ledger that Live sends.
 const (
-	liveEvery  = time.Second // least time between two summaries to a client
-	liveEvents = 10          // newest events in a summary
+	liveEvery  = time.Second // shortest time between two summaries to a client
+	liveEvents = 10          // number of the newest events in a summary
 )
 
-// Live sends a summary of a ledger: its size, its counters, and its newest events. If the client accepts
-// event streams, it sends a summary whenever the ledger has grown, at most one in a second. The id of a
-// summary is the tree size.
+// Live sends a summary of a ledger: its size, its counters, and its newest events. If the client accepts event
+// streams, it sends a summary whenever the ledger has grown, at most one per second. The id of a summary is the
+// tree size.
 func (h *Handlers) Live(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {

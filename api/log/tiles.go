@@ -18,14 +18,13 @@ import (
 	"colophon/proofs"
 )
 
-// The transparency log in the form of C2SP tlog-tiles (spec: Tiles and entry bundles;
+// This file serves the transparency log in the form of C2SP tlog-tiles (spec: Tiles and entry bundles;
 // Checkpoints).
 
 const immutable = "max-age=31536000, immutable"
 
-// cacheable sets the headers for a resource that never changes. If the log is public, shared
-// caches are allowed to keep it. Otherwise only the caller's cache is, and only for the same
-// credentials.
+// cacheable sets the headers for a resource that never changes. If the log is public, shared caches are allowed
+// to keep it. Otherwise only the caller's own cache is allowed to keep it, and only for the same credentials.
 func (h *Handlers) cacheable(l *ledger.Ledger, header http.Header) {
 	if !h.open(l) {
 		header.Set(echo.HeaderCacheControl, "private, "+immutable)

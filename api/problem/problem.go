@@ -35,7 +35,7 @@ type Problem struct {
 	FirstSeq *uint64 `json:"first_seq,omitempty"`
 	// RedactedBy is the event that erased the requested content.
 	RedactedBy *uint64 `json:"redacted_by,omitempty"`
-	// ReadOnly is set if another server can do this: this one is read-only.
+	// ReadOnly is set if this server is read-only and another server can carry out the request.
 	ReadOnly bool `json:"read_only,omitempty"`
 	// Receipt is the receipt of the event that records the refusal.
 	Receipt json.RawMessage `json:"receipt,omitempty"`
@@ -87,7 +87,7 @@ func At(status int, pointer, detail string) *Problem {
 	return p
 }
 
-// sentinels maps sentinel errors to the problems that answer them.
+// sentinels maps sentinel errors to the problems that report them.
 var sentinels = []struct {
 	err    error
 	logged bool // log it for the operator

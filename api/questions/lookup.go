@@ -12,7 +12,7 @@ import (
 	"colophon/proofs"
 )
 
-// LookUp sends the live run-DAG with a question and the other dimensions of a cache key, and
+// LookUp sends the live run-DAG that matches a question and the other dimensions of a cache key, together with
 // its answer. It tries the strict question first, then its equivalence class.
 func (h *Handlers) LookUp(c *call.Call) error {
 	body, err := c.ReadQuestion()

@@ -106,7 +106,7 @@ func (c *client) do(ctx context.Context, method, path string, body []byte, heade
 	return response.StatusCode, answer, true
 }
 
-// noteTimeout records a time-out. The server may be gone, but must not leave a client waiting.
+// noteTimeout records a timeout. The server may be gone, but must not leave a client waiting.
 func (c *client) noteTimeout(method, path string, err error) {
 	if timeout, is := err.(interface{ Timeout() bool }); is && timeout.Timeout() && !c.mayHang {
 		c.history.broken("%s %s had no answer within %s: %w", method, path, patience, err)

@@ -81,7 +81,7 @@ type fileWorld struct {
 
 // session lets a child serve while clients use it, and waits for the end of the session or of
 // the child. ended is the number of processes that ended. The child is allowed to hang only if
-// files fail for ever, because writers, opening, and closing wait until tables can be written.
+// files fail forever, because writers, opening, and closing wait until tables can be written.
 func (w *fileWorld) session(ctx context.Context, s session) (ended int, err error) {
 	w.counted = make(map[string]int)
 	if w.child == nil {

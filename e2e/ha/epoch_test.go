@@ -114,7 +114,7 @@ func (s *epochScene) run() (early bool) {
 		require.NoError(s.t, admin.QueryRow(ctx, query).Scan(&n))
 		return n
 	}
-	// The wait of the commit is cancelled, as by an operator, a time-out, or a shutdown.
+	// The wait of the commit is cancelled, as by an operator, a timeout, or a shutdown.
 	require.Eventually(s.t, func() bool {
 		return count(`SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = 'commit'`) > 0
 	}, patience, 5*time.Millisecond)

@@ -25,7 +25,7 @@ import (
 // because its first entry says that the ledger was created.
 var sizes = []uint64{1, 2, 255, 256, 257, 511, 512, 600, 65_535, 65_536, 65_537, 70_000, 256_256, 256_300}
 
-// patience limits the running time of a tool. Some tools wait for ever for missing data.
+// patience limits the running time of a tool. Some tools wait forever for missing data.
 const patience = 2 * time.Minute
 
 // verifier returns the default ledger's key as a verifier of x/mod.

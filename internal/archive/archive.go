@@ -1,9 +1,9 @@
-// Package archive reads entries that a store has given up (storage.Archiver) from a published copy
-// of the log.
+// Package archive reads, from a published copy of the log, the entries that a store no longer holds
+// (storage.Archiver).
 //
-// It trusts the copy for nothing. A bundle or a tile must have the root that the store's tile of
-// level 1 has for it; that tile never leaves the store. An object that is missing, or that has
-// another root, is damage, and the error names it.
+// It does not trust the copy. A bundle or a tile must have the root that the store's own tile of level 1 states
+// for it. The store always keeps that tile. An object that is missing, or that has another root, is damage, and
+// the error names it.
 package archive
 
 import (
@@ -27,7 +27,7 @@ import (
 
 // Options configure a Database. Zero values mean defaults.
 type Options struct {
-	// Bucket has the copy. nil means the bucket that the store of each ledger names.
+	// Bucket holds the copy. nil means the bucket that the store of each ledger names.
 	Bucket bucket.Bucket
 	// Timeout bounds each request to the bucket. Default 30 seconds.
 	Timeout time.Duration
@@ -42,7 +42,7 @@ const (
 	ahead          = 4 // bundles that a walk over entries fetches before it needs them
 )
 
-// Database reads what the stores of another database have archived from a bucket.
+// Database wraps another database. It reads from a bucket what the stores of that database have archived.
 type Database struct {
 	storage.Database
 	options Options
@@ -62,7 +62,7 @@ type Database struct {
 
 var _ storage.KeyChecker = (*Database)(nil)
 
-// Wrap returns a database over another one, which it closes.
+// Wrap returns a Database over another database. Close also closes that database.
 func Wrap(under storage.Database, o Options) *Database {
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	o.Cache = cmp.Or(o.Cache, defaultCache)
@@ -155,7 +155,7 @@ func (s *store) object(ctx context.Context, a storage.Archived, path proofs.Tile
 	}
 }
 
-// fetch reads an object and verifies it. It does not end with its first caller, since others may
+// fetch reads an object and verifies it. The fetch continues if its first caller gives up, since others may
 // wait for the same object.
 func (s *store) fetch(a storage.Archived, name string, path proofs.TilePath) ([]byte, error) {
 	d := s.database
@@ -188,12 +188,13 @@ func (s *store) fetch(a storage.Archived, name string, path proofs.TilePath) ([]
 	}
 	at := int(path.Index%proofs.FullTile) * proofs.HashSize
 	if len(above) < at+proofs.HashSize || root != proofs.Hash(above[at:at+proofs.HashSize]) {
-		return nil, fmt.Errorf("%w: %s in the archive is not what the tree has; restore the object from a copy of the bucket", storage.ErrDamaged, name)
+		return nil, fmt.Errorf("%w: %s in the archive does not match the tree; restore the object from a copy of the bucket", storage.ErrDamaged, name)
 	}
 	return body, nil
 }
 
-// rootOf returns the root of the full tile of level 0 that an object is, or that its entries have.
+// rootOf returns the root of a full tile of level 0: of the object itself if it is a tile, or of its entries if
+// it is a bundle.
 func rootOf(path proofs.TilePath, body []byte) (proofs.Hash, error) {
 	tree, err := proofs.OpenTree(0, nil, nil)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"colophon/storage"
 )
 
-// store is a ledger that reads what its store has archived from a bucket.
+// store is the store of one ledger. It reads from a bucket what the underlying store has archived.
 type store struct {
 	storage.Store
 	database *Database

@@ -76,8 +76,8 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	return store.Prune(o.Keep, made.counted, made.ignored)
 }
 
-// checkPlace refuses a data folder that does not fit the options: one without a database or,
-// with Store, one whose log is not elsewhere.
+// checkPlace refuses a data folder that does not fit the options: one without a database or, with Store, one
+// that holds its own log.
 func (o Options) checkPlace() error {
 	if o.Store != "" {
 		return datadir.CheckUsedElsewhere(o.Data)

@@ -165,7 +165,7 @@ func (b Store) Names() ([]string, error) {
 const maxAhead = 24 * time.Hour
 
 // Counted returns the names of the backups that count. Another user could add a file with a
-// future time, which would remain the newest backup for ever. Counted therefore ignores files
+// future time, which would remain the newest backup forever. Counted therefore ignores files
 // whose names are not backup names. It also ignores backups whose times are more than maxAhead
 // in the future, unless their manifest is authentic.
 func (b Store) Counted(now time.Time, authentic func(*Manifest) bool) (counted, ignored []string, err error) {

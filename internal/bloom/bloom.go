@@ -1,5 +1,5 @@
-// Package bloom is a growing Bloom filter in bounded memory. It saves lookups of keys that
-// were never written, which are the most expensive ones.
+// Package bloom implements a growing Bloom filter in bounded memory. It saves lookups of keys that were never
+// written, which are the most expensive ones.
 package bloom
 
 import (

@@ -99,7 +99,7 @@ func (c *Console) Colours() bool {
 	return is && term.IsTerminal(int(file.Fd())) && c.Environment("NO_COLOR", "") == "" && c.Environment("TERM", "") != "dumb"
 }
 
-// Warnings returns a logger that prints warnings and errors only.
+// Warnings returns a logger that prints only warnings and errors.
 func (c *Console) Warnings() *slog.Logger {
 	return slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }

@@ -19,7 +19,7 @@ const (
 type ExitError struct {
 	Code int
 	Err  error
-	// Plain omits the hint at the command's help.
+	// Plain omits the hint about the command's help.
 	Plain bool
 }
 

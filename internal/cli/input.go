@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// Limits of files, in bytes: of a record or a receipt, of an audit pack, which contains many
-// records with their content, and of the manifest of an export, which has 43 bytes for each row.
+// Maximum lengths of files, in bytes: of a record or a receipt; of an audit pack, which contains many records
+// with their content; and of the manifest of an export, which has 43 bytes for each row.
 const (
 	MaxFile     = 64 << 20
 	MaxPack     = 256 << 20

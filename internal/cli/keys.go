@@ -25,8 +25,8 @@ func (c *Console) ReadKeys(given string) ([]*proofs.Verifier, error) {
 
 // ReadTrusted returns all keys of --key.
 func (c *Console) ReadTrusted(given string) (TrustedKeys, error) {
-	// A verifier key is never taken for a file name. Otherwise the sender of a receipt could
-	// also send a file with this name.
+	// A verifier key is never treated as a file name. Otherwise the sender of a receipt could also send a file
+	// with this name.
 	if _, err := proofs.ParseVerifier(given); err == nil {
 		return ParseKeys(given, "--key")
 	}

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// roundPause is the longest time between two looks at the database: the lag of a follower
-	// that the database does not notify.
+	// roundPause is the longest time between two reads of the database. It is the lag of a follower that the
+	// database does not notify.
 	roundPause = 200 * time.Millisecond
 	// beatPause is the time between two renewals of the leases.
 	beatPause = postgres.LeaseTime / 6
@@ -32,8 +32,7 @@ const (
 	settle = 5 * time.Second
 	// followTime is the longest time of one attempt to follow a ledger.
 	followTime = 10 * time.Second
-	// keysFor is how long the server relies on its last check whether it has a ledger's
-	// signing key.
+	// keysFor is how long the server relies on its last check for a ledger's signing key.
 	keysFor = 10 * time.Second
 	// unfitFor is how long a server waits before it tries again to take a ledger that it could
 	// not write.
@@ -66,7 +65,7 @@ type Cluster struct {
 	next    time.Time                // when the next complete round is due; guarded by mu
 }
 
-// beat is the last time that a server said that it runs.
+// beat is when a server last reported that it is running.
 type beat struct {
 	seen    time.Time // by the database's clock
 	changed time.Time // when this server saw it change, by its own clock
@@ -80,12 +79,12 @@ type place struct {
 	again          bool      // a round found the ledger busy, so the end of the step decides on another one
 	lost           bool      // this server has held the ledger since it started, so it no longer resumes a lease of an earlier run
 	renewed        time.Time // when the lease was last seen to have changed, by this server's clock
-	expired        bool      // it has not for longer than a lease lasts: it is free, whatever the database's clock says
+	expired        bool      // the lease has not changed for longer than a lease lasts, so it is free, whatever the database's clock says
 	free           time.Time // when the lease became free; zero while it is taken
 	preferred      string    // ID of the server that was preferred in the last round
-	since          time.Time // since when
+	since          time.Time // when that server became the preferred one
 	followed       string    // the State.Version up to which this server has followed
-	failing        bool      // following failed last
+	failing        bool      // the last attempt to follow the ledger failed
 	able           bool      // this server can sign for the ledger
 	looked         time.Time // when able was determined
 	unfit          time.Time // this server does not take the ledger before this time
@@ -165,7 +164,7 @@ func (c *Cluster) every(ctx context.Context, pause time.Duration, wake <-chan st
 		case ctx.Err() != nil:
 		case err != nil && !failing:
 			c.log.Warn("the leases of ledgers cannot be read or renewed: another server can take over this server's ledgers", "error", err)
-		case err != nil: // for the second time
+		case err != nil: // the second failure in a row
 			c.leases.Reconnect(began, err)
 		case err == nil && failing:
 			c.log.Info("the leases of ledgers can be read and renewed again")
@@ -226,8 +225,8 @@ func (c *Cluster) able(ctx context.Context) (names []string) {
 	return names
 }
 
-// round looks at the ledgers of which the database has notified this server, or at all if that is
-// due. The round before may already have looked at what has woken this one.
+// round reads the ledgers of which the database has notified this server, or all ledgers if a complete round is
+// due. The previous round may already have read the change that started this one.
 func (c *Cluster) round(ctx context.Context) error {
 	c.mu.Lock()
 	names := slices.Collect(maps.Keys(c.heard))
@@ -253,7 +252,7 @@ func (c *Cluster) round(ctx context.Context) error {
 	return err
 }
 
-// Following returns why this server may not show the newest state of a ledger that another one
+// Following returns an error if this server may not show the newest state of a ledger that another server
 // writes. The error names no ledger.
 func (c *Cluster) Following() error {
 	if c.failed.Load() {
@@ -269,8 +268,8 @@ func (c *Cluster) Following() error {
 	return nil
 }
 
-// look reads the states of the ledgers with these names. Without names it reads those of all
-// ledgers and servers.
+// look reads the states of the ledgers with these names. Without names, it reads the states of all ledgers and
+// servers.
 func (c *Cluster) look(ctx context.Context, names ...string) error {
 	begun := time.Now()
 	states, err := c.leases.States(ctx, names...)
@@ -294,8 +293,8 @@ func (c *Cluster) look(ctx context.Context, names ...string) error {
 			p = &place{}
 			c.places[state.Name] = p
 		}
-		// The database's clock may have been set back, or be that of a standby that was promoted.
-		// Then the lease of a server that has ended would not expire.
+		// The database's clock may have been set back, or a standby with another clock may have been promoted.
+		// The lease of a server that has stopped would then not expire.
 		if p.renewed.IsZero() || !p.Expires.Equal(state.Expires) {
 			p.renewed = time.Now()
 		}
@@ -318,8 +317,8 @@ func (c *Cluster) look(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// running returns the servers that have said lately that they run. As for leases, the database's
-// clock does not suffice. The caller holds c.mu.
+// running returns the servers that recently reported that they are running. As with leases, the database's
+// clock alone does not suffice. The caller holds c.mu.
 func (c *Cluster) running(servers []postgres.RunningServer) []postgres.RunningServer {
 	beats := make(map[string]beat, len(servers))
 	for _, s := range servers {
@@ -357,8 +356,8 @@ func (c *Cluster) decide(ctx context.Context) {
 	}
 }
 
-// after returns the step after one that has ended: that of a round which found the ledger
-// busy. It does not look at the database again, because that round has.
+// after returns the step that follows a completed one, if a round found the ledger busy in the meantime. It
+// does not read the database again, because that round did.
 func (c *Cluster) after(p *place) (step func(context.Context, string, *place)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -554,7 +553,7 @@ func (c *Cluster) HandOver(ctx context.Context) {
 	}
 }
 
-// Settle ends all changes: each ledger keeps its role on this server, and the server still
+// Settle ends all changes of roles. Afterwards each ledger keeps its role on this server, and the server still
 // renews its leases. It must be called before the host is closed.
 func (c *Cluster) Settle() {
 	c.mu.Lock()

@@ -72,7 +72,7 @@ func (n node) sees(name string, public bool) {
 	}, time.Minute, time.Millisecond)
 }
 
-// grow commits an event: a key begins to sign, or ends.
+// grow commits an event, by rotating or retiring the signing key.
 func (n node) grow(name string) {
 	n.Helper()
 	change := n.host.RotateKey
@@ -83,7 +83,7 @@ func (n node) grow(name string) {
 	require.NoError(n, err)
 }
 
-// shows waits until a ledger has a size.
+// shows waits until the server shows a ledger at this size.
 func (n node) shows(name string, size uint64) {
 	n.Helper()
 	require.Eventually(n, func() bool {
@@ -115,7 +115,7 @@ func TestNotified(t *testing.T) {
 	b.sees("two", true)
 	require.Equal(t, ledger.Writer, a.host.Role("one"))
 	require.Equal(t, ledger.Reader, b.host.Role("one"))
-	// And the other way.
+	// The same holds in the other direction.
 	b.create("three")
 	a.shows("three", 1)
 }
@@ -136,7 +136,7 @@ func TestNotifiedDuringFollow(t *testing.T) {
 	b.shows("default", 2)
 }
 
-// If the connections break, the server looks for itself what it has missed.
+// If the connections break, the server reads what it has missed.
 func TestNotifiedAfterBreak(t *testing.T) {
 	server := postgrestest.Shared(t)
 	schema := server.Schema(t)
@@ -177,7 +177,7 @@ func TestPolling(t *testing.T) {
 	}
 }
 
-// Notifications of some ledgers cause no look at all ledgers, not even if many arrive at once.
+// Notifications about some ledgers do not make the server read all ledgers, even if many arrive at once.
 func TestNotifiedOfSome(t *testing.T) {
 	server := postgrestest.Shared(t)
 	url := server.URL("search_path", server.Schema(t))
@@ -207,7 +207,7 @@ func TestNotifiedOfSome(t *testing.T) {
 	for _, name := range names {
 		b.sees(name, true)
 	}
-	for _, text := range []string{"cannot be read or renewed", "is broken"} { // after that, it looks at all
+	for _, text := range []string{"cannot be read or renewed", "is broken"} { // after that, the server reads all ledgers
 		if strings.Contains(b.log.String(), text) {
 			t.Skip(text)
 		}

@@ -102,8 +102,8 @@ func First(complete Func) Func {
 	}
 }
 
-// Time is how long the shell waits at most for values from the server.
-const Time = time.Second
+// Timeout limits how long the shell waits for values from the server.
+const Timeout = time.Second
 
 // Ledgers completes the name of a ledger on the server that the flags or the environment name.
 func Ledgers(c *cli.Console) Func {
@@ -115,7 +115,7 @@ func Ledgers(c *cli.Console) Func {
 				*value = f.Value.String()
 			}
 		}
-		server, err := from.Connect(c, client.WithTimeout(Time))
+		server, err := from.Connect(c, client.WithTimeout(Timeout))
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

@@ -43,7 +43,8 @@ func CheckNoCopy(data string) error {
 	return nil
 }
 
-// CheckCopy refuses a folder with another log than a published copy, for a server with --from.
+// CheckCopy refuses a folder that has a log of its own instead of a published copy. A server with --from calls
+// it.
 func CheckCopy(data string) error {
 	if HasDatabase(data) || IsElsewhere(data) {
 		return cli.Exitf(cli.ExitUsage, "the folder %s belongs to a server that writes; name another folder with --data", data)
@@ -51,7 +52,8 @@ func CheckCopy(data string) error {
 	return nil
 }
 
-// ElsewhereError says that the log of a data folder is in another database, and what to do.
+// ElsewhereError returns the error for a data folder whose log is in another database. The error says what to
+// do.
 func ElsewhereError(data string) error {
 	if _, err := os.Stat(Moved(data)); err != nil {
 		return cli.Exitf(cli.ExitUsage, "the log of the folder %s is in another database; name it with --store or COLOPHON_STORE", data)

@@ -12,7 +12,7 @@ import (
 	"colophon/internal/remote"
 )
 
-// Options say which deployment is examined.
+// Options select the deployment to examine.
 type Options struct {
 	// Flags are the flags of serve that the command line sets.
 	Flags *pflag.FlagSet

@@ -13,7 +13,7 @@ import (
 	"colophon/storage/postgres/pooler"
 )
 
-// storeTimeout is the longest time for querying the database of the log.
+// storeTimeout limits each query to the database of the log.
 const storeTimeout = 5 * time.Second
 
 // askStore queries the database of the log, if it is not in the data folder.

@@ -35,7 +35,7 @@ func TestCheckTokens(t *testing.T) {
 	}{
 		{"good", yesterday, access.Write, time.Time{}, OK, "1 token valid: robot"},
 		{"administrator that expires", yesterday, access.Admin, testNow.Add(90 * day), OK, "1 token"},
-		{"administrator for ever", yesterday, access.Admin | access.Read, time.Time{}, Advice, "has the scope admin and never expires"},
+		{"administrator forever", yesterday, access.Admin | access.Read, time.Time{}, Advice, "has the scope admin and never expires"},
 		{"ends soon", yesterday, access.Read, testNow.Add(3 * day), Advice, "expires on 2026-03-04"},
 		{"never used", testNow.Add(-60 * day), access.Read, time.Time{}, Advice, "was never used"},
 		{"expired", testNow.Add(-2 * day), access.Read, yesterday, Advice, "expired on 2026-02-28"},

@@ -72,9 +72,9 @@ func (l *Lock) Close() error {
 	return err
 }
 
-// heldElsewhere reports whether taking a lock failed because it is held. POSIX allows fcntl to
-// return EAGAIN or EACCES. EACCES together with a path means missing permissions instead. That
-// this process itself holds the lock shows only in the text of the engine's error.
+// heldElsewhere reports whether taking a lock failed because it is held. POSIX allows fcntl to return EAGAIN or
+// EACCES. EACCES together with a path means missing permissions instead. If this process itself holds the lock,
+// only the text of the engine's error shows it.
 func heldElsewhere(err error) bool {
 	var onPath *fs.PathError
 	switch {

@@ -93,8 +93,7 @@ func (d *Data) features(text []byte) []int {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// Measure adds the texts of a case's outputs, those of the baseline first. It must not be called by
-// two goroutines at a time.
+// Measure adds the texts of a case's outputs, those of the baseline first. It is not safe for concurrent use.
 func (d *Data) Measure(c *Case, texts [][]byte) {
 	runs := c.runs()
 	for i, run := range runs {

@@ -132,7 +132,7 @@ func requireFound(t *testing.T, share float64, draw func(*rand.Rand) *Data) {
 	require.GreaterOrEqual(t, counts[Fail], int(share*float64(n)))
 }
 
-// synthetic makes outputs of random words. Those of the condition other have one word more often.
+// synthetic makes outputs of random words. Those of the condition "other" contain one word more often.
 func synthetic() *corpus {
 	const inputs, vocabulary = 120, 300
 	c, random := newCorpus(), rand.New(rand.NewPCG(5, 6))

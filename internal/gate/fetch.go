@@ -17,7 +17,7 @@ import (
 	"colophon/client/wire"
 )
 
-// Selection says which runs to compare.
+// Selection selects the runs to compare.
 type Selection struct {
 	// Baseline and Candidate have filters of GET /records by name. A run must match all of one set.
 	Baseline, Candidate client.RecordFilter
@@ -32,7 +32,7 @@ type Selection struct {
 // come first.
 const MaxRepeats = 10
 
-// ErrSelection reports that the selected runs cannot be compared.
+// ErrSelection means that the selected runs cannot be compared.
 var ErrSelection = errors.New("the selected runs cannot be compared")
 
 // Fetch reads the selected runs of a ledger. It returns the tree size at which it read them.
@@ -96,8 +96,8 @@ func (c *collector) list(ctx context.Context, set int, filter client.RecordFilte
 	return nil
 }
 
-// read returns the run of a row. is is false for a record without an input, an output, or the value
-// that runs are matched by.
+// read returns the run of a row. The second result is false for a record without an input, an output, or the
+// value that runs are matched by.
 func (c *collector) read(row *wire.ListedRecord) (run found, is bool, err error) {
 	event, err := wire.ParseEvent(row.Event)
 	if err != nil {
@@ -179,7 +179,7 @@ func (c *collector) match() *Data {
 	return d
 }
 
-// readers is the number of requests for texts at a time.
+// readers is the number of concurrent requests for texts.
 const readers = 4
 
 // measure reads the texts of the outputs, input by input.

@@ -52,7 +52,7 @@ type Verdict string
 // The verdicts.
 const (
 	Pass      Verdict = "pass"      // there is no evidence of a change beyond the tolerance
-	Fail      Verdict = "fail"      // there is
+	Fail      Verdict = "fail"      // there is such evidence
 	Undecided Verdict = "undecided" // there are too few runs to tell
 )
 
@@ -72,15 +72,14 @@ type Check struct {
 	Outcome Outcome `json:"outcome"`
 	Summary string  `json:"summary"` // a sentence with the figures, or why there is no test
 	Inputs  int     `json:"inputs"`  // number of inputs that the check compares
-	// Change is how much further the sets are apart than chance, as a fraction. changed: by how much
-	// larger the share of outputs is that differ; similarity: by how much lower the similarity is;
-	// length: the relative change; words: the largest change in the share of outputs with a word;
-	// mismatches: by how much larger the share of records is.
+	// Change is how far apart the sets are beyond chance, as a fraction. changed: the increase of the share of
+	// outputs that differ; similarity: the decrease of the similarity; length: the relative change; words: the
+	// largest change of the share of outputs with a word; mismatches: the increase of the share of records.
 	Change    *float64           `json:"change,omitempty"`
 	Tolerance float64            `json:"tolerance"`
 	Interval  *evidence.Interval `json:"interval,omitempty"`
-	// P is the p-value of the test, and AdjustedP the one that is compared with the level: adjusted
-	// for the number of checks.
+	// P is the p-value of the test. AdjustedP is P adjusted for the number of checks; it is compared with the
+	// level.
 	P         *float64     `json:"p,omitempty"`
 	AdjustedP *float64     `json:"adjusted_p,omitempty"`
 	Needed    int          `json:"needed,omitempty"` // the smallest number of inputs that could be evidence, if there are fewer
@@ -150,7 +149,7 @@ func Judge(d *Data, o Options) *Report {
 	return r
 }
 
-// judge makes the checks of a gate.
+// judge runs the checks of a gate.
 type judge struct {
 	*Data
 	Options
@@ -388,7 +387,7 @@ func (j *judge) mismatches(c *Check) {
 	c.describe = describe
 }
 
-// test makes the tests of the checks.
+// test runs the tests of the checks.
 func (j *judge) test(checks []Check) {
 	var statistics [2][]evidence.Statistic // by whether they compare the texts
 	var family []*Check                    // the checks whose p-values depend on the data

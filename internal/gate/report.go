@@ -159,8 +159,8 @@ type junitMessage struct {
 	Message string `xml:"message,attr"`
 }
 
-// WriteJUnit writes the report with one test case for each check, and one for the evidence. This one
-// is an error if the gate is undecided, or skipped if allowUndecided is set.
+// WriteJUnit writes the report with one test case for each check, and one for the evidence. The latter is an
+// error if the gate is undecided, or skipped if allowUndecided is set.
 func (r *Report) WriteJUnit(to io.Writer, allowUndecided bool) error {
 	const class = "colophon.drift.gate"
 	s := junitSuite{Name: fmt.Sprintf("drift gate: %s → %s", conditionsOr(r.Baseline), conditionsOr(r.Candidate)),

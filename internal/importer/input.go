@@ -113,7 +113,7 @@ var (
 // maxWindow limits the memory that a zstd file can require, in bytes.
 const maxWindow = 128 << 20
 
-// open opens and decompresses the file. The first bytes tell how it is compressed.
+// open opens and decompresses the file. The first bytes show how it is compressed.
 func (in *input) open() (io.ReadCloser, error) {
 	file := io.NopCloser(in.stdin)
 	if in.name != "-" {

@@ -21,9 +21,9 @@ var errParquet = errors.New("it is a Parquet file; import spans of Phoenix by th
 // errEmpty reports a file without any value.
 var errEmpty = errors.New(`the file is empty; it should have one record per line: {"kind": "ipc_record", "record": {…}}`)
 
-// values yields the JSON values of a file: its lines, the elements of an array, or one value on
-// several lines. With table, it also takes a CSV file, and yields an object for each row. Like
-// lines, it yields an error together with the value that the error is about.
+// values yields the JSON values of a file: its lines, the elements of an array, or one value on several lines.
+// If table is true, it also accepts a CSV file, and yields an object for each row. Like lines, it yields an
+// error together with the value that the error is about.
 func (in *input) values(table bool) iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {
 		at := line{file: in.name, number: 1}
@@ -150,7 +150,7 @@ func isBeginning(text []byte) bool {
 	return errors.Is(json.NewDecoder(bytes.NewReader(text)).Decode(new(json.RawMessage)), io.ErrUnexpectedEOF)
 }
 
-// failing returns an error, if there is one, in place of what follows.
+// failing is a reader that returns err, if it is not nil, instead of reading.
 type failing struct {
 	io.Reader
 	err error
@@ -196,7 +196,7 @@ func (in *input) rows(buffer *bufio.Reader, yield func(line, error) bool) {
 		}
 	}
 	if !errors.Is(err, io.EOF) {
-		yield(at, fmt.Errorf("the file is no CSV from here on, and nothing after this was sent: %w", err))
+		yield(at, fmt.Errorf("the file is not CSV from here on, and nothing after this was sent: %w", err))
 	}
 }
 

@@ -1,9 +1,8 @@
 // Package indexfetch fetches index snapshots from other servers that have the same log.
 //
-// No proof covers the rows of an index. Fetcher checks that they arrived as the server sent
-// them, and that the server's tree had the same root at their size. Whether the rows follow
-// from the events is the word of that server. If there are further servers, each must have the
-// same rows.
+// No proof covers the rows of an index. Fetcher checks that they arrived as the server sent them, and that the
+// server's tree had the same root at their size. It cannot check that the rows follow from the events, and
+// trusts that server. If there are further servers, each must have the same rows.
 package indexfetch
 
 import (

@@ -32,9 +32,9 @@ type peer struct {
 	change func(part int, p *wire.IndexPart)
 	// before is called before an answer is sent. If it returns true, it has answered.
 	before func(w http.ResponseWriter, r *http.Request) bool
-	size   atomic.Uint64 // of its log
-	grows  uint64        // events, each time that the size of the log is asked for
-	asked  atomic.Int64  // parts
+	size   atomic.Uint64 // size of the log
+	grows  uint64        // number of events by which the log grows whenever its size is requested
+	asked  atomic.Int64  // number of parts that were requested
 }
 
 const peerParts = 3
@@ -139,7 +139,7 @@ func TestFetchResumes(t *testing.T) {
 	require.Equal(t, int64(peerParts), one.asked.Load())
 }
 
-// What a server sends is refused, with the reason, if it does not fit.
+// A response that does not match the log or the earlier parts is refused, with the reason.
 func TestLyingServers(t *testing.T) {
 	at := func(n int, change func(p *wire.IndexPart)) func(int, *wire.IndexPart) {
 		return func(part int, p *wire.IndexPart) {
@@ -224,7 +224,7 @@ func TestServersAgreeWhileTheLogGrows(t *testing.T) {
 	require.Equal(t, allRows, rows)
 	require.Greater(t, size, uint64(74))
 
-	// The log grows between the question for its size and the one for the rows, each time.
+	// Each time, the log grows between the request for its size and the request for the rows.
 	_, _, err = fetch(t, fetcher(t, new(peer), &peer{before: func(w http.ResponseWriter, r *http.Request) bool {
 		if strings.HasSuffix(r.URL.Path, "/index") {
 			http.Error(w, "gone", http.StatusConflict)

@@ -14,14 +14,14 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// Address is the URL of a ledger, taken apart.
+// Address is the parsed URL of a ledger.
 type Address struct {
 	Ledger string
 	Server string // URL of the server; empty if the log is in a bucket
 	Bucket string // URL of the bucket with a published copy; empty for a server
 }
 
-// Parse takes the URL of a ledger, at a server or in a bucket, apart.
+// Parse parses the URL of a ledger, at a server or in a bucket.
 func Parse(text string) (a Address, err error) {
 	const before = "/v1/ledgers/"
 	refusal := cli.Exitf(cli.ExitUsage, "%q is not the URL of a ledger like %s%sdefault", text, remote.DefaultURL, before)
@@ -42,7 +42,7 @@ func Parse(text string) (a Address, err error) {
 	}
 	a.Ledger = name
 	if !isBucket {
-		// Nothing of the URL but what is before the ledgers: not its fragment either.
+		// The server's URL is what precedes the ledgers. It has no fragment.
 		server := url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, Path: prefix, RawPath: path[:at]}
 		a.Server = server.String()
 		return a, nil
@@ -81,7 +81,7 @@ func FetchFromBucket(place string) (fetch.Server, error) {
 	}}, err
 }
 
-// copyError is an error with another message.
+// copyError replaces the message of an error.
 type copyError struct {
 	text string
 	err  error

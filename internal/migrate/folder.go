@@ -30,8 +30,7 @@ type folder struct {
 
 func (f *folder) String() string { return "the folder " + f.data }
 
-// exists reports whether there is something at a path. If this cannot be determined, it
-// returns true.
+// exists reports whether a path exists. If this cannot be determined, it returns true.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)

@@ -261,7 +261,7 @@ func TestUndo(t *testing.T) {
 	require.NoError(t, run(l.Data, url, false))
 	require.NoError(t, run(l.Data, url, true), said)
 	_, err := postgres.Open(t.Context(), postgres.Config{URL: url})
-	require.ErrorAs(t, err, new(*postgres.MoveError), "the copy is no ledger any more")
+	require.ErrorAs(t, err, new(*postgres.MoveError), "the copy is no longer a ledger")
 	at, stop := serve(t, l.Data, "")
 	status, _ := ledgertest.Send(t, "POST", at+"/ipc-records", `{"payload":{"q":"After?"},"output":"After.","model":"m1"}`, "application/json")
 	stop()
@@ -279,7 +279,7 @@ func TestUndo(t *testing.T) {
 	require.Equal(t, l.Size+2, ledgertest.Head(t, at))
 	stop()
 
-	// Back, undone, and back again.
+	// The ledgers are moved back, that move is undone, and they are moved back again.
 	require.NoError(t, os.RemoveAll(datadir.Moved(l.Data)))
 	require.NoError(t, run(url, l.Data, false), said)
 	require.NoError(t, run(url, l.Data, true), said)

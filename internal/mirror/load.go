@@ -51,8 +51,8 @@ type newest struct {
 	checkpoint proofs.Checkpoint
 }
 
-// open reads the checkpoint of the copy, and verifies its signature with what is known of the log
-// before it is loaded: walked is the history of the keys in its first known events; nil without any.
+// open reads the checkpoint of the copy, and verifies its signature with what is already known of the log.
+// walked is the history of the keys in the first known events, and nil if there are none.
 func (s *source) open(ctx context.Context, walked *proofs.KeyHistory, known uint64) (*newest, error) {
 	successors, err := s.successors(ctx, walked)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *source) successors(ctx context.Context, walked *proofs.KeyHistory) ([]*
 	return successors, nil
 }
 
-// asRefusal returns a refusal for damage that the copy shows; else err.
+// asRefusal returns a refusal for damage that the copy shows, and err for any other error.
 func asRefusal(err error) error {
 	if found := (*audit.Damage)(nil); errors.As(err, &found) {
 		return refuse(damaged, "the copy is damaged: %v", found)
@@ -124,18 +124,18 @@ type load struct {
 	progress func(entries uint64)
 	most     int // entries of a commit
 
-	served  []byte             // the checkpoint that is served meanwhile
-	stored  storage.Head       // of the last commit
-	base    proofs.Checkpoint  // of the stored tree before the load, without an origin
-	keys    *proofs.KeyHistory // of the events that were read; nil before the first one
-	tip     storage.Hash       // of the last event that was read
-	time    int64              // of that event, microseconds since 1970 UTC
-	tree    *proofs.Tree       // of the events that were read
-	remote  *proofs.Prover     // of the copy's tree; nil until it is needed
+	served  []byte             // the checkpoint that is served during the load
+	stored  storage.Head       // head of the last commit
+	base    proofs.Checkpoint  // checkpoint of the stored tree before the load, without an origin
+	keys    *proofs.KeyHistory // keys in the events that were read; nil before the first one
+	tip     storage.Hash       // event hash of the last event that was read
+	time    int64              // time of that event, in microseconds since 1970 UTC
+	tree    *proofs.Tree       // tree of the events that were read
+	remote  *proofs.Prover     // prover of the copy's tree; nil until it is needed
 	decoder event.Decoder
 
 	next  storage.Batch
-	bytes int // of next
+	bytes int // size of next in bytes
 }
 
 const cachedTiles = 64
@@ -166,8 +166,8 @@ func (l *load) read(ctx context.Context) (err error) {
 	return l.finish(ctx)
 }
 
-// add adds an entry to the next commit, which it makes if that is full, or if the entry redacts one
-// of its records: redactions concern earlier commits only.
+// add adds an entry to the next commit. It first makes that commit if it is full, or if the entry redacts one
+// of its records, because a commit can redact only records of earlier commits.
 func (l *load) add(ctx context.Context, entry []byte) error {
 	if len(l.next.Entries) >= l.most || l.bytes >= batchBytes {
 		if err := l.flush(ctx); err != nil {
@@ -249,8 +249,8 @@ func (l *load) finish(ctx context.Context) error {
 	return l.commit(ctx, l.note)
 }
 
-// checkFork returns a refusal if the copy proves that the signed tree does not extend the stored
-// one; nil if it may be only damaged.
+// checkFork returns a refusal if the copy proves that the signed tree does not extend the stored one. It
+// returns nil if the copy may be only damaged.
 func (l *load) checkFork(ctx context.Context) error {
 	size, root := l.base.Size, l.checkpoint.Root
 	if size == 0 {
@@ -276,7 +276,7 @@ func (l *load) checkFork(ctx context.Context) error {
 		"keep both as evidence", size, l.base.Root, l.checkpoint.Size, root)
 }
 
-// flush commits what was read, after it has proven that the log of the checkpoint begins with it.
+// flush proves that the log of the checkpoint begins with the events that were read, and commits them.
 func (l *load) flush(ctx context.Context) error {
 	if err := l.prove(ctx); err != nil {
 		return err
@@ -304,7 +304,7 @@ func (l *load) prove(ctx context.Context) error {
 	return nil
 }
 
-// openRemote opens the copy's tree. What it says must be verified.
+// openRemote opens the copy's tree. Its hashes must be verified.
 func (l *load) openRemote(ctx context.Context) error {
 	if l.remote != nil {
 		return nil

@@ -19,7 +19,7 @@ const (
 // reasons are the names of the reasons.
 var reasons = [...]string{unavailable: "unavailable", damaged: "damaged", signature: "signature", rollback: "rollback", fork: "fork"}
 
-// reasonOf returns the reason of a refusal. Other errors say that the copy cannot be read now.
+// reasonOf returns the reason of a refusal. Any other error means that the copy cannot be read now.
 func reasonOf(err error) int {
 	if refused := (*refusal)(nil); errors.As(err, &refused) {
 		return refused.reason

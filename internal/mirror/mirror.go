@@ -24,14 +24,15 @@ type Options struct {
 	From   fetch.Server
 	Ledger string
 	Place  string // the URL of the copy, for messages
-	// Keys are trusted: the log must have one of them, and a successor of it must sign.
+	// Keys are the trusted keys. The log must have one of them, and that key or a successor of it must have
+	// signed the checkpoint.
 	Keys []*proofs.Verifier
 	Log  *slog.Logger
 
-	Every   time.Duration // between two looks at the copy; default one second
+	Every   time.Duration // time between two reads of the copy's checkpoint; default one second
 	Longest time.Duration // the longest pause after a failure; default a minute
-	Timeout time.Duration // for one attempt of a request; default 30 seconds
-	Batch   int           // entries of a commit; default 4096
+	Timeout time.Duration // limit for one attempt of a request; default 30 seconds
+	Batch   int           // largest number of entries of a commit; default 4096
 }
 
 func (o Options) withDefaults() Options {
@@ -52,11 +53,11 @@ type Mirror struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
-	// Written by the goroutine that follows, read by all.
+	// The goroutine that follows the copy writes these fields; any goroutine can read them.
 	state    atomic.Pointer[state]
-	loaded   atomic.Uint64 // events that are stored
-	newest   atomic.Uint64 // events of the newest checkpoint of the copy that was accepted
-	checked  atomic.Int64  // when the copy and what is served were last found equal, in Unix nanoseconds; 0 before
+	loaded   atomic.Uint64 // number of stored events
+	newest   atomic.Uint64 // number of events of the newest checkpoint of the copy that was accepted
+	checked  atomic.Int64  // when the copy was last found equal to what is served, in Unix nanoseconds; 0 before
 	failures [len(reasons)]atomic.Uint64
 }
 
@@ -65,14 +66,14 @@ type state struct {
 	err error // nil after a success
 }
 
-// errLoading: the first load since the start has not ended.
+// errLoading means that the first load since the start has not ended.
 var errLoading = errors.New("the copy is being loaded")
 
-// ErrOtherKey: the stored log has none of the trusted keys.
+// ErrOtherKey means that the stored log has none of the trusted keys.
 var ErrOtherKey = errors.New("the log that was loaded before does not have the given verifier key")
 
-// New begins to follow a copy until Close. The host must be open on the database. New returns
-// ErrOtherKey if the stored log is not to be served.
+// New begins to follow a copy, and continues until Close. The host must be open on the database. New returns
+// ErrOtherKey if the stored log must not be served.
 func New(ctx context.Context, database *Database, host *ledger.Host, options Options) (*Mirror, error) {
 	options = options.withDefaults()
 	client, err := fetch.New(options.From, options.Ledger, options.Timeout, parallel)
@@ -99,8 +100,7 @@ func (m *Mirror) Close() {
 	m.running.Wait()
 }
 
-// Following returns why the newest state of the copy is not served; nil if it is. The error names no
-// ledger.
+// Following returns an error while the newest state of the copy is not served. The error names no ledger.
 func (m *Mirror) Following() error {
 	err := m.state.Load().err
 	reason := reasonOf(err)
@@ -157,7 +157,7 @@ func (m *Mirror) succeeded() {
 	}
 }
 
-// follow brings what is served up to the copy's checkpoint.
+// follow updates what is served to the copy's checkpoint.
 func (m *Mirror) follow(ctx context.Context) error {
 	stored, head, keys, err := m.stored(ctx)
 	if err != nil {
@@ -205,7 +205,7 @@ func (m *Mirror) follow(ctx context.Context) error {
 	return m.publish(ctx)
 }
 
-// shows reports whether the host serves this checkpoint, and all that is stored.
+// shows reports whether the host serves this checkpoint, and all stored events.
 func (m *Mirror) shows(note []byte, size uint64) bool {
 	l, err := m.host.Ledger(m.options.Ledger)
 	return err == nil && l.Head().Size == size && bytes.Equal(l.Head().Checkpoint, note)
@@ -257,7 +257,7 @@ func (m *Mirror) publish(ctx context.Context) error {
 // progressEvery is the time between two messages about a long load.
 const progressEvery = 10 * time.Second
 
-// progress returns what notes, and sometimes logs, how far a load is.
+// progress returns a function that records the progress of a load, and occasionally logs it.
 func (m *Mirror) progress(size uint64) func(entries uint64) {
 	logged := time.Now()
 	return func(entries uint64) {

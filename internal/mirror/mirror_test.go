@@ -124,7 +124,7 @@ type endpoint struct {
 	mu    sync.Mutex
 	dir   string
 	fault func(path string) fault
-	asked map[string]int // by path
+	asked map[string]int // number of requests, by path
 }
 
 func serve(t *testing.T, dir string) *endpoint {
@@ -195,7 +195,7 @@ type reader struct {
 	stop   func()
 }
 
-// follow starts a reader on a database that an earlier one has left.
+// follow starts a reader on a database that an earlier reader has left behind.
 func follow(t *testing.T, from *endpoint, stored *memory.Database, key string) *reader {
 	t.Helper()
 	trusted, err := proofs.ParseVerifier(key)
@@ -244,8 +244,7 @@ func (r *reader) size() uint64 {
 	return l.Head().Size
 }
 
-// The log, its proofs, its keys, and its redactions are served as the writer has them. Content is
-// not there.
+// The log, its proofs, its keys, and its redactions are served as the writer has them. Content is not served.
 func TestMirror(t *testing.T) {
 	w := startWriter(t, nil)
 	key := w.ledger.VerifierKey()
@@ -310,8 +309,8 @@ func TestLoadReadsFewTiles(t *testing.T) {
 	require.Positive(t, from.requests("tile/entries/006"))
 }
 
-// A load that is interrupted is not served, and continues where it was. One of a later checkpoint
-// does not change what is served.
+// An interrupted load is not served, and continues where it stopped. While a later checkpoint is being loaded,
+// the served state does not change.
 func TestLoadContinues(t *testing.T) {
 	w := startWriter(t, nil)
 	w.grow(3000)
@@ -361,8 +360,8 @@ func TestLoadContinues(t *testing.T) {
 	r.shows(w)
 }
 
-// Whatever the endpoint does with any object, the last verified state is served, and the newest
-// follows when the fault is over.
+// Whatever fault the endpoint has, with any object, the last verified state is served, and the newest state
+// once the fault is gone.
 func TestFaults(t *testing.T) {
 	w := startWriter(t, nil)
 	w.grow(700)
@@ -389,8 +388,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A copy that goes back, or is of another log, is refused, also after a restart. What was verified
-// before is served.
+// A copy that is rolled back, or that belongs to another log, is refused, even after a restart. The last
+// verified state is served.
 func TestRefusals(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("example.org/log")
 	require.NoError(t, err)
@@ -420,7 +419,7 @@ func TestRefusals(t *testing.T) {
 		r = follow(t, from, stored, key)
 		r.shows(w)
 	}
-	// A fork of the same size.
+	// The copy is a fork of the same size.
 	same := startWriter(t, signer)
 	same.grow(1000)
 	from.set(same.copy, none)
@@ -450,8 +449,8 @@ func TestRefusals(t *testing.T) {
 	require.Empty(t, r.host.Ledgers())
 }
 
-// Events that the signed tree does not have are not stored, even if they are a valid chain: the load
-// continues when the copy is right again.
+// Events that the signed tree does not have are not stored, even if they are a valid chain: the load continues
+// once the copy is correct again.
 func TestWrongEventsAreNotStored(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("example.org/log")
 	require.NoError(t, err)

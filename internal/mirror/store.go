@@ -1,10 +1,10 @@
 // Package mirror follows a published copy of a log (internal/publish). It stores the log in a
 // database of its own, verified, and serves it at the last checkpoint that it has accepted.
 //
-// Entries are stored in commits of bounded size, so that a load that is interrupted continues.
-// Before each commit they are proven to begin the tree of a signed checkpoint. The commits before
-// the last one of a load carry the checkpoint that was served before, and the database shows the
-// log at that one.
+// Entries are stored in commits of bounded size, so that a load that is interrupted continues. Before each
+// commit, its entries are proven to continue the beginning of the tree of a signed checkpoint. All commits of a
+// load except the last keep the previously served checkpoint, and the database shows the log at that
+// checkpoint.
 package mirror
 
 import (
@@ -21,7 +21,7 @@ import (
 	"colophon/storage"
 )
 
-// Database has the logs that a Mirror has loaded, as far as they are served. It implements
+// Database has the logs that a Mirror has loaded, up to the size that is served. It implements
 // storage.Database. Nothing can be written to it.
 type Database struct {
 	stored storage.Database
@@ -91,8 +91,8 @@ func (d *Database) Create(context.Context, storage.Info) (storage.Store, error) 
 // Close implements storage.Database.
 func (d *Database) Close() error { return d.stored.Close() }
 
-// servedHead returns the head that the checkpoint in the stored head signs; the zero Head if no
-// checkpoint is served yet.
+// servedHead returns the head that the checkpoint in the stored head signs, or the zero Head if no checkpoint
+// is served yet.
 func servedHead(ctx context.Context, stored storage.Store) (storage.Head, error) {
 	head, err := stored.Head(ctx)
 	if err != nil || len(head.Checkpoint) == 0 {

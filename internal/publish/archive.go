@@ -12,16 +12,17 @@ import (
 	"colophon/storage"
 )
 
-// step is the number of bundles that leave the store together. It bounds the transaction.
+// step is the number of bundles that leave the store together. It bounds the size of the transaction.
 const step = 8
 
-// kept are parts of entries that stay in the store, because a start needs them: a server must
-// start while the bucket does not answer. An entry that only looks like one stays too.
+// kept lists texts by which archive recognises the entries that stay in the store. A server needs them to
+// start, and must be able to start while the bucket does not respond. An entry that contains one of these texts
+// by chance stays too.
 var kept = [][]byte{[]byte(`"kind":"ledger_created"`), []byte(`"kind":"key_rotated"`)}
 
-// archive lets the store give up some of the entries that are old and in the bucket. more reports
-// whether there are others. Nothing leaves the store before the copy of it was read from the
-// bucket, and compared with what the store has and the signed tree.
+// archive lets the store drop some of the old entries that are in the bucket. more reports whether there are
+// further ones. Before an entry leaves the store, its copy is read from the bucket and compared with the store
+// and with the signed tree.
 func (c *copier) archive(ctx context.Context) (more bool, err error) {
 	if !c.options.Archive || c.at == nil {
 		return false, nil
@@ -89,7 +90,7 @@ func (r *round) verify(ctx context.Context, index uint64) (keep []uint64, err er
 	return keep, nil
 }
 
-// noteArchive logs a failure to archive, if the last one was another.
+// noteArchive logs a failure to archive, unless the previous failure was the same.
 func (c *copier) noteArchive(err error) {
 	message := ""
 	if err != nil {
@@ -101,7 +102,7 @@ func (c *copier) noteArchive(err error) {
 	}
 	c.archiving = message
 	if err != nil {
-		c.log.Error("old entries cannot leave the database; they stay there, and it is tried again", "bucket", c.options.Place, "error", err)
+		c.log.Error("old entries cannot leave the database; they stay there, and the server tries again", "bucket", c.options.Place, "error", err)
 	} else {
 		c.log.Info("old entries can leave the database again", "bucket", c.options.Place)
 	}

@@ -23,17 +23,17 @@ import (
 	"colophon/storage/memory"
 )
 
-// archived is a log whose old entries leave the database, and what it had before.
+// archived is a log whose old entries leave the database, and its state before that.
 type archived struct {
 	*node
-	under   *memory.Database // what the store has itself
+	under   *memory.Database // what the store itself holds
 	keys    string
 	bucket  *buckettest.Memory
-	entries [][]byte          // all of them
-	answers map[string][]byte // of the server, by path
+	entries [][]byte          // all entries
+	answers map[string][]byte // the server's answers, by path
 }
 
-// paths are questions about old events.
+// paths returns the paths of requests about old events.
 func paths(size uint64) []string {
 	const at = "/v1/ledgers/default"
 	all := []string{at + "/log/tile/1/000.p/" + fmt.Sprint(size/256)}
@@ -46,7 +46,7 @@ func paths(size uint64) []string {
 	return append(all, fmt.Sprintf("%s/proofs/consistency?first=100&second=%d", at, size-1), at+"/events?limit=300", at+"/events?from=200&limit=300")
 }
 
-// newArchived makes a log of a size, publishes it, and notes what the server answers.
+// newArchived makes a log of a size, publishes it, and records the server's answers.
 func newArchived(t *testing.T, size uint64) *archived {
 	a := &archived{under: memory.New(), keys: t.TempDir(), bucket: new(buckettest.Memory), answers: make(map[string][]byte)}
 	a.node = open(t, a.under, a.keys)
@@ -77,7 +77,7 @@ func (a *archived) reopen(t *testing.T, faults *faulty.Faults) *node {
 	return open(t, archive.Wrap(under, archive.Options{Bucket: a.bucket, Timeout: time.Second}), a.keys)
 }
 
-// archiving are options that archive all but a number of entries.
+// archiving returns options that archive all entries except the newest, whose number is after.
 func (a *archived) archiving(after uint64) publish.Options {
 	o := options(a.bucket)
 	o.Archive, o.ArchiveAfter = true, after
@@ -156,7 +156,7 @@ func TestArchive(t *testing.T) {
 	a.wantAll(t, a.reopen(t, nil))
 	a.wantAll(t, again)
 
-	// Without --archive, nothing is answered from what is left.
+	// Without --archive, the server does not answer from the remaining entries.
 	_, err = open(t, a.under, a.keys).ledger.Store().Entry(t.Context(), 5)
 	require.ErrorContains(t, err, "give --archive and --publish")
 
@@ -200,8 +200,7 @@ func TestArchiveVerifiesFirst(t *testing.T) {
 	}
 }
 
-// A process that ends at any step of archiving, the step done or not, has lost nothing, and the next
-// one continues.
+// If a process ends before or after any step of archiving, nothing is lost, and the next process continues.
 func TestArchiveEndsAtEveryStep(t *testing.T) {
 	for _, mode := range []faulty.Mode{faulty.Fail, faulty.Lie} {
 		for skip := range 3 {
@@ -245,7 +244,7 @@ func TestArchiveEndsAtEveryStep(t *testing.T) {
 			_, stop := n.publish(o)
 			select {
 			case <-ended:
-			case <-time.After(50 * time.Millisecond): // all was archived before
+			case <-time.After(50 * time.Millisecond): // everything was already archived
 			}
 			stop()
 			a.wantAll(t, a.reopen(t, nil))
@@ -253,7 +252,8 @@ func TestArchiveEndsAtEveryStep(t *testing.T) {
 	}
 }
 
-// A bucket that lies or has lost an object gives errors that name it, and never a wrong answer.
+// A bucket that returns wrong bytes or has lost an object causes errors that name the object, and never a wrong
+// answer.
 func TestArchiveThatLies(t *testing.T) {
 	a := newArchived(t, 900)
 	_, stop := a.reopen(t, nil).publish(a.archiving(1))
@@ -293,8 +293,8 @@ func TestArchiveThatLies(t *testing.T) {
 	a.wantAll(t, a.reopen(t, nil))
 }
 
-// While the bucket does not answer, the server starts, takes records, and answers about recent ones;
-// afterwards it answers about all.
+// While the bucket does not respond, the server starts, accepts records, and answers about recent ones.
+// Afterwards it answers about all.
 func TestArchiveWithoutItsBucket(t *testing.T) {
 	a := newArchived(t, 900)
 	_, stop := a.reopen(t, nil).publish(a.archiving(1))

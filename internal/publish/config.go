@@ -22,8 +22,7 @@ type Settings struct {
 	PublishLedgers Names `yaml:"publish-ledgers"`
 	// PublishEvery is the shortest time between two publications of a ledger.
 	PublishEvery time.Duration `yaml:"publish-every"`
-	// Archive lets databases give up entries that are in the bucket, except for the newest ones:
-	// ArchiveAfter of them.
+	// Archive lets databases drop entries that are in the bucket, except for the newest ArchiveAfter entries.
 	Archive      bool   `yaml:"archive"`
 	ArchiveAfter uint64 `yaml:"archive-after"`
 }
@@ -58,7 +57,7 @@ const DefaultArchiveAfter = 10_000_000
 // DefaultEvery is the default of Settings.PublishEvery.
 const DefaultEvery = time.Second
 
-// Bind makes a flag of every field.
+// Bind creates a flag for every field.
 func (s *Settings) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&s.Publish, "publish", s.Publish, "`URL` of a bucket that gets a copy of every public log: file:///folder, s3://bucket/prefix?endpoint=URL&region=NAME with the credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, gs://bucket/prefix, or azblob://container/prefix")
 	flags.TextVar(&s.PublishLedgers, "publish-ledgers", s.PublishLedgers, "`names`, separated by commas, of ledgers to publish even though their logs are not public")

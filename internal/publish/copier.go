@@ -23,9 +23,9 @@ type copier struct {
 	full uint64    // the bucket has all full tiles of the tree of this size
 
 	failing   string // the message of the current failure; empty if the last publication succeeded
-	archiving string // the same for archive
+	archiving string // the message of the current failure to archive; empty if the last step succeeded
 
-	// For metrics; written by run, read by all.
+	// The fields below are for metrics. Only run writes them.
 	size       atomic.Uint64 // size of the checkpoint in the bucket when it was last read or written
 	known      atomic.Bool   // size is set
 	active     atomic.Bool   // the ledger is published
@@ -41,7 +41,7 @@ func (c *copier) wake() {
 	c.again()
 }
 
-// again makes run look again at once. It never blocks.
+// again makes run check again at once. It never blocks.
 func (c *copier) again() {
 	select {
 	case c.moved <- struct{}{}:

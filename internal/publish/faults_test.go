@@ -19,8 +19,8 @@ import (
 	"colophon/storage/memory"
 )
 
-// A publication can end at any step, with or without its effect: everything that the
-// checkpoint of the copy covers is there, and the next publication completes the copy.
+// If a publication ends before or after any step, everything that the checkpoint of the copy covers is there,
+// and the next publication completes the copy.
 func TestEndAtEveryStep(t *testing.T) {
 	n := newNode(t)
 	n.grow(254)
@@ -49,7 +49,7 @@ func TestEndAtEveryStep(t *testing.T) {
 					close(ended)
 					return fault
 				}
-				return buckettest.FailBefore // it is dead
+				return buckettest.FailBefore // the publisher is dead
 			}
 			_, stop := n.publish(options(b))
 			<-ended
@@ -270,8 +270,8 @@ func TestForeignKeysAreRefused(t *testing.T) {
 	}
 }
 
-// Another server that probes at the same time is not taken for a bucket that ignores conditions,
-// if the tags of the bucket are not digests.
+// Another server that probes at the same time is not mistaken for a bucket that ignores conditions, if the tags
+// of the bucket are not digests.
 func TestProbesAtOneTime(t *testing.T) {
 	n := newNode(t)
 	b := &overtaken{Memory: &buckettest.Memory{Generations: true}}

@@ -95,7 +95,7 @@ func (n *node) write() error {
 	return err
 }
 
-// options are quick ones.
+// options returns options with short times.
 func options(b bucket.Bucket) publish.Options {
 	return publish.Options{Bucket: b, Place: "memory", Log: slog.New(slog.DiscardHandler), Timeout: time.Minute, Longest: time.Millisecond}
 }
@@ -191,7 +191,7 @@ func checkCovered(objects map[string][]byte) error {
 	return nil
 }
 
-// sizes are around tiles that fill.
+// sizes are tree sizes around the completion of tiles.
 var sizes = []uint64{1, 2, 3, 255, 256, 257, 511, 512, 513, 600}
 
 // values returns the values of a metric by labels.
@@ -248,7 +248,7 @@ func (h *heldBucket) Put(ctx context.Context, name string, body []byte, a bucket
 	return h.Memory.Put(ctx, name, body, a, c)
 }
 
-// keysOf returns a folder with the signing key of the ledger in another folder, for another log.
+// keysOf returns a folder for another log, with a copy of the signing key in the folder keys.
 func keysOf(t testing.TB, keys string) string {
 	t.Helper()
 	from, to := keystore.Files{Dir: keys}, keystore.Files{Dir: t.TempDir()}

@@ -46,8 +46,8 @@ func (p *Publisher) tryConditions(ctx context.Context) (found conditions, err er
 	return found, nil
 }
 
-// tries bounds how often the probe replaces what it has read. Another server that probes meanwhile
-// changes the tag, where it is not a digest.
+// tries bounds how often the probe replaces what it has read. Another server that probes at the same time
+// changes the tag, unless the tag is a digest.
 const tries = 5
 
 // otherTag has the form of a tag, but no probe object has it.

@@ -34,8 +34,7 @@ type Options struct {
 	Writes func(ledger string) bool
 	// Every is the shortest time between two publications of a ledger.
 	Every time.Duration
-	// Archive lets stores give up entries that are in the bucket, except for the newest ones:
-	// ArchiveAfter of them.
+	// Archive lets stores drop entries that are in the bucket, except for the newest ArchiveAfter entries.
 	Archive      bool
 	ArchiveAfter uint64
 	// Timeout is the longest time of one request to the bucket. The default is 1 minute.

@@ -42,8 +42,8 @@ const (
 const (
 	maxNote  = 1 << 20 // largest checkpoint or history of keys, in bytes
 	parallel = 4       // number of objects of a ledger that are written at the same time
-	// span is the number of entries after whose tiles the copier notes its progress. It is a
-	// whole number of tiles of both lower levels.
+	// The copier records its progress after the tiles of every span entries. span is a whole number of tiles of
+	// both lower levels.
 	span = proofs.FullTile * proofs.FullTile
 )
 

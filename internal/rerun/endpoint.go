@@ -17,7 +17,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// API is the kind of an endpoint's requests and answers.
+// API identifies the format of an endpoint's requests and responses.
 type API string
 
 // The kinds of APIs.

@@ -23,7 +23,7 @@ type gate struct {
 	shared io.Closer   // the database of the tokens; nil if they are in the data folder
 }
 
-// close stores the times of last use, and closes the database of the tokens.
+// close stores the last-use times, and closes the database of the tokens.
 func (g gate) close() error {
 	g.who.Close()
 	if g.shared == nil {

@@ -4,5 +4,5 @@ package server
 
 import "time"
 
-// clock returns the time of events; nil means time.Now. A build for tests has another one.
+// clock returns the time of events; nil means time.Now. A build for tests replaces it.
 var clock func() time.Time

@@ -31,8 +31,8 @@ import (
 // configuration file, and the file overrides the default. The file uses the names of the
 // flags.
 type Config struct {
-	// Data is the folder with everything that must not be lost: the database in db and the
-	// signing keys in keys. Its folder index can be rebuilt.
+	// Data is the folder with everything that must not be lost: the database in db and the signing keys in
+	// keys. Its subfolder index can be rebuilt.
 	Data string `yaml:"data"`
 	// Store is the URL of a PostgreSQL database that holds the log instead of the folder db.
 	// It can contain a password.
@@ -99,7 +99,7 @@ type Config struct {
 	// (webhook.Hook).
 	Webhooks string `yaml:"webhooks"`
 
-	// Settings say where the server publishes copies of its logs.
+	// Settings determine whether and where the server publishes copies of its logs.
 	publish.Settings `yaml:",inline"`
 
 	// Load has the limits for the load that clients can put on the server.

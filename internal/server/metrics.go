@@ -17,7 +17,7 @@ var (
 	storageFlushes     = prometheus.NewDesc("colophon_storage_flushes_total", "Memory tables that the ledgers' database has flushed.", nil, nil)
 	storageLevel0      = prometheus.NewDesc("colophon_storage_level0_files", "Files of the ledgers' database in level 0, which wait to be merged into lower levels.", nil, nil)
 	storageFree        = prometheus.NewDesc("colophon_storage_free_bytes", "Free space of the file system that the ledgers' database is on.", nil, nil)
-	storageMark        = prometheus.NewDesc("colophon_storage_free_mark_bytes", "Free space below which the ledgers' database takes no writes.", nil, nil)
+	storageMark        = prometheus.NewDesc("colophon_storage_free_mark_bytes", "Free space below which the ledgers' database accepts no writes.", nil, nil)
 	erasures           = prometheus.NewDesc("colophon_erasures_pending", "Pieces of erased content that may still be in files of the ledgers' database.", nil, nil)
 	erasuresAge        = prometheus.NewDesc("colophon_erasures_pending_age_seconds", "Age of the oldest pending erasure, 0 while there is none.", nil, nil)
 	storageFsync       = prometheus.NewDesc("colophon_storage_fsync_duration_seconds", "Duration of a sync of the write-ahead log.", nil, nil)

@@ -71,8 +71,7 @@ func (n *Node) checkMirror(ctx context.Context, at logurl.Address) error {
 	return nil
 }
 
-// follow begins to follow the copy at config.From, if it is set. The function that it returns ends
-// that.
+// follow begins to follow the copy at config.From, if it is set. The returned function stops it.
 func (n *Node) follow(ctx context.Context, config Config, metrics *api.Metrics) (end func(), err error) {
 	if n.loaded == nil {
 		return func() {}, nil

@@ -15,8 +15,8 @@ import (
 	"colophon/storage"
 )
 
-// openArchive makes the database read old entries from the bucket, if the settings say so. Without
-// that it refuses a ledger that has entries there alone.
+// openArchive makes the database read old entries from the bucket, if the settings say so. Otherwise it refuses
+// a ledger that has entries in a bucket alone.
 func (n *Node) openArchive(ctx context.Context, config Config) error {
 	if config.Archive {
 		b, err := bucket.Open(config.Publish)

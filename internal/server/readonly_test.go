@@ -16,8 +16,8 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// A server that only reads needs no right to write and no key. It takes no ledger, and the others
-// do not see it.
+// A server that only reads needs no right to write and no key. It takes no lease, and the other servers do not
+// see it.
 func TestReadOnlyOnAStore(t *testing.T) {
 	server := postgrestest.Shared(t)
 	schema := server.Schema(t)
@@ -67,7 +67,7 @@ func TestReadOnlyOnAStore(t *testing.T) {
 	require.NoError(t, database.QueryRow(t.Context(), "SELECT count(*) FROM colophon_servers").Scan(&servers))
 	require.Equal(t, 1, servers)
 
-	// The writer ends: the reader serves on, and takes nothing.
+	// When the writer ends, the reader continues to serve, and takes no lease.
 	require.NoError(t, writer.Close())
 	require.Eventually(t, func() bool {
 		address, elsewhere := reader.cluster.Holder(ledger.Default)
@@ -86,7 +86,7 @@ func TestReadOnlyOnAStore(t *testing.T) {
 	require.Eventually(t, func() bool { return following() == nil }, time.Minute, time.Millisecond)
 	require.NoError(t, reader.Close())
 
-	// What was shown is remembered over a restart.
+	// The server remembers what it has shown, even after a restart.
 	_, err = database.Exec(t.Context(), "UPDATE colophon_heads SET (size, tip, time, checkpoint) = ($1, $2, $3, $4)",
 		int64(before.Size), before.Tip[:], before.Time, before.Checkpoint)
 	require.NoError(t, err)

@@ -243,8 +243,8 @@ func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) erro
 	return nil
 }
 
-// shown returns the ledger that the start describes: "default", or another one if there is no such
-// ledger; nil if a server that only reads has none yet.
+// shown returns the ledger that the start describes: "default", or another one if there is no such ledger. It
+// returns nil if a read-only server has no ledger yet.
 func (n *Node) shown() *ledger.Ledger {
 	all := n.Host.Ledgers()
 	if i := slices.IndexFunc(all, func(l *ledger.Ledger) bool { return l.Name() == ledger.Default }); i >= 0 {

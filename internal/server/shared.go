@@ -31,8 +31,7 @@ func openTokens(ctx context.Context, config Config, log *slog.Logger) (*postgres
 	return database, database, nil
 }
 
-// readTokens are the shared tokens as a server has them that writes nothing. It does not store
-// when they were last used.
+// readTokens gives a read-only server the shared tokens. It does not store when they were last used.
 type readTokens struct{ *postgres.Database }
 
 func (readTokens) SetValue(context.Context, string, int64, []byte) error { return nil }

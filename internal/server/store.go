@@ -116,8 +116,8 @@ func (n *Node) holder() func(ledger string) (address string, ok bool) {
 	return n.cluster.Holder
 }
 
-// following returns what reports that a server that only reads cannot follow; nil for a server that
-// writes.
+// following returns the function that reports why a read-only server cannot follow the ledgers. It returns nil
+// for a server that writes.
 func (n *Node) following(config Config) func() error {
 	switch {
 	case n.mirror != nil:

@@ -28,7 +28,7 @@ type tlsFiles struct {
 	seen   [3]fs.FileInfo
 	looked time.Time
 	config *tls.Config // from the last valid files
-	// authorities for client certificates, by encoded form.
+	// authorities are the authorities for client certificates, by their encoded form.
 	authorities map[string]bool
 }
 

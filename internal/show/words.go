@@ -174,7 +174,7 @@ func similarity(c *wire.TextChange) string {
 	return cli.Share(float64(*c.Similarity))
 }
 
-// signedShare formats a change in percent, with its sign.
+// signedShare formats a change as a percentage with its sign.
 func signedShare(part wire.Decimal) string {
 	if part > 0 {
 		return "+" + cli.Share(float64(part))

@@ -17,7 +17,7 @@ const manifestVersion = "colophon-export/1"
 // Manifest is the file that proves the rows of an export.
 type Manifest struct {
 	Version  string `json:"version"`
-	Format   Format `json:"format"`   // of the file with the rows; not signed, because every format has the same rows
+	Format   Format `json:"format"`   // format of the file with the rows; not signed, because every format has the same rows
 	Manifest string `json:"manifest"` // signed note of a proofs.ExportManifest
 	Rest     string `json:"rest"`     // the answer without its rows: JSON, byte for byte
 	Leaves   []byte `json:"leaves"`   // RFC 6962 leaf hash of each row, 32 bytes each

@@ -211,7 +211,7 @@ func textOf(v pyjson.Value) []byte {
 	return v.Raw()
 }
 
-// Difference is a row of a file that is not as its manifest says.
+// Difference is a row of a file that differs from the manifest of the file.
 type Difference struct {
 	What string // changed, added, removed, or moved
 	File int    // number of the row in the file, from 1; 0 if it was removed

@@ -156,7 +156,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// Compare finds a difference exactly if there is one.
+// Compare finds a difference if and only if there is one.
 func TestCompareFindsEveryDifference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := rapid.SliceOfN(rapid.Byte(), 0, 20)

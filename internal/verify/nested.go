@@ -117,7 +117,7 @@ func (p *acceptedPart) print(c *cli.Console) error {
 	if p.embedded != nil {
 		text += ": " + excerpt(p.embedded)
 	}
-	// %q: the writer chose the names, and a terminal would obey some characters.
+	// The names are quoted, because the writer chose them, and a terminal would obey some characters.
 	part := ""
 	if s := p.Stage; s != nil {
 		part = fmt.Sprintf("  stage       %q, number %d of the run with the root %s\n  stage hash  %s\n", s.Name, s.Index+1, s.Root, s.Hash)

@@ -73,7 +73,7 @@ func (c coverage) unproved(word string) string {
 	}
 	var names []string
 	for _, name := range c.NotProved[:min(most, len(c.NotProved))] {
-		// %q: the server chose the names, and a terminal would obey some characters.
+		// The names are quoted, because the server chose them, and a terminal would obey some characters.
 		names = append(names, fmt.Sprintf("%.100q", name))
 	}
 	if more := len(c.NotProved) - most; more > 0 {
@@ -159,7 +159,7 @@ func summarise(checks []byte) (text string, claimed int, err error) {
 		result := string(check.Member("result").Text())
 		found[result]++
 		if result == string(record.Mismatch) {
-			// %q: the writer chose the names, and a terminal would obey some characters.
+			// The names are quoted, because the writer chose them, and a terminal would obey some characters.
 			fmt.Fprintf(&failed, "  MISMATCH    %q: claimed %s, computed %s\n", name.Text(),
 				check.Member("claimed").Raw(), check.Member("computed").Raw())
 		}

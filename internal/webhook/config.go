@@ -1,5 +1,5 @@
-// Package webhook tells other services about what a ledger records: mismatches, drift,
-// diverging run-DAGs, stale citations, gaps, and trouble of the index.
+// Package webhook notifies other services of what a ledger records: mismatches, drift, diverging run-DAGs,
+// stale citations, gaps, and trouble of the index.
 //
 // Each hook follows each of its ledgers with a goroutine and a cursor that survives a restart.
 // A message is sent until its receiver accepts it, so a receiver gets it at least once, always
@@ -50,7 +50,7 @@ type Hook struct {
 	SecretFile string   `yaml:"secret-file"`
 	Ledgers    []string `yaml:"ledgers"` // empty means all
 	Events     []Type   `yaml:"events"`  // empty means all
-	Causes     []string `yaml:"causes"`  // of drift and divergence; empty means all
+	Causes     []string `yaml:"causes"`  // causes of drift and divergence; empty means all
 	// FromStart sends messages about all events of the log. By default, a new hook begins at
 	// the head.
 	FromStart bool `yaml:"from-start"`

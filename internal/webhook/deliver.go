@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// Times of delivery.
+// Limits and pauses of delivery.
 const (
-	attemptTime = 30 * time.Second // of one attempt
+	attemptTime = 30 * time.Second // limit for one attempt
 	firstPause  = time.Second      // after the first failure; it doubles with each further one
-	longestWait = 15 * time.Minute // between two attempts
+	longestWait = 15 * time.Minute // longest pause between two attempts
 )
 
 // sign returns the value of the header webhook-signature (Standard Webhooks, symmetric).
@@ -39,7 +39,7 @@ func newClient() *http.Client {
 	}
 }
 
-// post makes one attempt. wait is what the receiver asks for in Retry-After, or 0.
+// post makes one attempt. wait is the pause that the receiver requests with Retry-After, or 0.
 func (w *worker) post(ctx context.Context, m *Message, body []byte) (wait time.Duration, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.hook.URL, bytes.NewReader(body))
 	if err != nil {

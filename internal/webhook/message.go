@@ -21,7 +21,7 @@ import (
 // Message is the body of a message.
 type Message struct {
 	Type      string `json:"type"`      // colophon. and a Type
-	Timestamp string `json:"timestamp"` // of the event; RFC 3339
+	Timestamp string `json:"timestamp"` // time of the event, RFC 3339
 	Data      Data   `json:"data"`
 	id        string
 	kind      Type
@@ -31,20 +31,20 @@ type Message struct {
 // Data says what happened. Members that do not apply are absent.
 type Data struct {
 	Ledger    string `json:"ledger"`
-	Seq       uint64 `json:"seq"` // the event; the tree size for trouble
+	Seq       uint64 `json:"seq"` // seq of the event; for trouble, the tree size
 	Kind      string `json:"kind,omitempty"`
 	RunID     string `json:"run_id,omitempty"`
 	EventHash string `json:"event_hash,omitempty"`
 	Text      string `json:"text"` // one sentence for people
 
 	Fields    []string `json:"fields,omitempty"`    // checks that failed
-	Cause     string   `json:"cause,omitempty"`     // of drift or divergence
-	Against   uint64   `json:"against,omitempty"`   // the event that it was compared with
-	Variables []string `json:"variables,omitempty"` // that differ
+	Cause     string   `json:"cause,omitempty"`     // cause of the drift or divergence
+	Against   uint64   `json:"against,omitempty"`   // event that it was compared with
+	Variables []string `json:"variables,omitempty"` // names of the variables that differ
 	Stage     string   `json:"stage,omitempty"`     // first diverging stage
 	Producer  string   `json:"producer,omitempty"`
 	Missing   []uint64 `json:"missing,omitempty"`    // first and last missing number
-	Source    string   `json:"source_id,omitempty"`  // whose chunks were superseded
+	Source    string   `json:"source_id,omitempty"`  // source whose chunks were superseded
 	Stale     []uint64 `json:"stale_sets,omitempty"` // citation sets that rest on them; at most 100
 	More      bool     `json:"more,omitempty"`       // there are more stale sets
 }
@@ -128,8 +128,8 @@ func checkMessages(e *event.Event) (list []*Message) {
 	return list
 }
 
-// driftMessage returns the message about an output that differs from that of the previous run,
-// or about a run-DAG that diverges. It returns nil if there is nothing to tell.
+// driftMessage returns the message about an output that differs from that of the previous run, or about a
+// run-DAG that diverges. It returns nil if there is nothing to report.
 func driftMessage(ctx context.Context, view *index.View, e *event.Event) (*Message, error) {
 	facts, err := facts.Of(ctx, view, e.Seq, e.Kind)
 	if err != nil {

@@ -124,9 +124,9 @@ func (w *worker) wake() {
 	}
 }
 
-// Times of the worker.
+// Times that a worker uses.
 const (
-	// checkPause is the time between two looks at the index of an idle ledger.
+	// checkPause is the time between two checks of the index of an idle ledger.
 	checkPause = 10 * time.Second
 	// behindTime is how long an index may be behind its log before that is trouble.
 	behindTime = time.Minute
@@ -161,7 +161,7 @@ func (w *worker) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// waitForIndex waits until the index covers the head. It reports an index that does not.
+// waitForIndex waits until the index covers the head. It reports an index that stays behind.
 func (w *worker) waitForIndex(ctx context.Context, head uint64) error {
 	follower := w.options.Follower(w.ledger.Name())
 	waiting, cancel := context.WithTimeout(ctx, behindTime)

@@ -131,7 +131,7 @@ func run(id, model, output, more string) string {
 	return fmt.Sprintf(`{"run_id":%q,"payload":{"q":"Who?"},"output":%q,"model":%q,"temperature":0,"max_tokens":9,"seed":1%s}`, id, output, model, more)
 }
 
-// events posts one event for each type of message but trouble.
+// events posts one event for each type of message except trouble.
 func (w *world) events() {
 	const hash = `"0000000000000000000000000000000000000000000000000000000000000000"`
 	w.post("POST", "/ipc-records", run("a", "m1", "Ana.", ""))

@@ -47,7 +47,7 @@ func completed[R any](d *commands, command *cobra.Command, path string, query ur
 
 // limitTime limits how long a completion waits. The caller must call cancel.
 func limitTime(command *cobra.Command) (cancel context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(command.Context(), completion.Time)
+	ctx, cancel := context.WithTimeout(command.Context(), completion.Timeout)
 	command.SetContext(ctx)
 	return cancel
 }

@@ -22,23 +22,23 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 )
 
-// azure is a container of Azure Blob Storage, by its REST API. The tag of an object is its ETag.
+// azure is a container of Azure Blob Storage, accessed through its REST API. The tag of an object is its ETag.
 //
-// Azure's own client brings Apache Arrow, to list containers, which nothing here does.
+// Azure's own client depends on Apache Arrow, which it uses to list containers. Nothing here lists containers.
 type azure struct {
 	rest
-	address *url.URL // of the container, with a shared access signature if there is one
+	address *url.URL // URL of the container, with a shared access signature if there is one
 	prefix  string
 }
 
 // azureVersion is the version of the API.
 const azureVersion = "2023-11-03"
 
-// azureAccess says where a container is, and what opens it.
+// azureAccess has the address of a container and the credentials for it.
 type azureAccess struct {
-	endpoint  string // of the account
+	endpoint  string // endpoint of the account
 	account   string
-	key       string // of the account, in base64
+	key       string // key of the account, in base64
 	signature string // a shared access signature
 }
 
@@ -91,7 +91,7 @@ func openAzure(p place) (Bucket, error) {
 	return b, nil
 }
 
-// parseConnection takes a connection string apart.
+// parseConnection parses a connection string.
 func parseConnection(text string) azureAccess {
 	parts := make(map[string]string)
 	for part := range strings.SplitSeq(text, ";") {
@@ -143,7 +143,7 @@ func (b *azure) Put(ctx context.Context, name string, body []byte, attributes At
 	return err
 }
 
-// explainAzure turns an answer that is no success into an error of this package, or nil for another error.
+// explainAzure returns the error of this package that a failed response means, or nil if there is none.
 func explainAzure(r *http.Response) error {
 	code := r.Header.Get("X-Ms-Error-Code")
 	switch {

@@ -59,10 +59,10 @@ func (c Condition) Holds(tag string) bool {
 	return c == Condition{} || c.absent && tag == "" || !c.absent && c.tag == tag
 }
 
-// LogName returns the name of an object of a published log: the path at which the server has it.
+// LogName returns the name of an object of a published log: the path at which the server serves it.
 func LogName(ledger, path string) string { return "v1/ledgers/" + ledger + "/log/" + path }
 
-// Check says what is wrong with the URL of a bucket, and what to write.
+// Check returns an error that says what is wrong with the URL of a bucket, and what to write instead.
 func Check(text string) error {
 	_, err := parse(text)
 	return err
@@ -82,7 +82,7 @@ var schemes = map[string]scheme{
 // scheme is a kind of bucket.
 type scheme struct {
 	open        func(place) (Bucket, error)
-	parameters  []string // that a URL may have
+	parameters  []string // parameters that a URL may have
 	paths       bool     // an endpoint may have a path
 	example     string
 	credentials string // where credentials belong
@@ -166,7 +166,7 @@ func parseEndpoint(text string, paths bool) (*url.URL, error) {
 //     from AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT with AZURE_STORAGE_KEY or
 //     AZURE_STORAGE_SAS_TOKEN, or else from azidentity's default chain.
 //
-// The last two take an endpoint too. Over http they send no tokens.
+// The last two accept an endpoint too. Over http, they send no tokens.
 func Open(text string) (Bucket, error) {
 	p, err := parse(text)
 	switch {

@@ -83,7 +83,7 @@ func TestContract(t *testing.T) {
 		require.NotEqual(t, tag, again)
 		require.NoError(t, b.Put(t.Context(), name, []byte("three"), plain, bucket.Condition{}))
 
-		// The largest bundle, in one request.
+		// The largest bundle is sent in one request.
 		large := bytes.Repeat([]byte("x"), 256*(2+1<<16))
 		require.NoError(t, b.Put(t.Context(), "large", large, plain, bucket.IfAbsent()))
 		body, _, err = b.Get(t.Context(), "large", int64(len(large)))
@@ -169,13 +169,13 @@ func withoutCredentials(t *testing.T) {
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", filepath.Join(t.TempDir(), "none"))
 }
 
-// urls are those of buckets of each kind at an endpoint.
+// urls returns a URL for each kind of bucket at an endpoint.
 func urls(endpoint string) []string {
 	at := "endpoint=" + url.QueryEscape(endpoint)
 	return []string{"s3://bucket?region=us-east-1&" + at, "gs://bucket?" + at, "azblob://bucket?" + at}
 }
 
-// Put and Get return an error if the endpoint gives a wrong answer, or none.
+// Put and Get return an error if the endpoint returns a wrong response, or none.
 func TestFaultyEndpoints(t *testing.T) {
 	withoutCredentials(t)
 	for status, want := range map[int]error{http.StatusPreconditionFailed: bucket.ErrPrecondition, http.StatusNotImplemented: bucket.ErrUnsupported,
@@ -202,8 +202,7 @@ func TestFaultyEndpoints(t *testing.T) {
 	}
 }
 
-// An object that ends early, or that a container or bucket that is missing does not have, is an error
-// of its own.
+// An object that ends early causes io.ErrUnexpectedEOF, with the name of the object.
 func TestCutOffObjects(t *testing.T) {
 	withoutCredentials(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -220,7 +219,7 @@ func TestCutOffObjects(t *testing.T) {
 	}
 }
 
-// A place that limits the rate of writes is asked again, after a pause.
+// If a service limits the rate of writes, the request is repeated after a pause.
 func TestRateLimit(t *testing.T) {
 	var requests atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -298,7 +297,7 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// Auditors read a bucket like a web server.
+// Auditors can read a bucket as they read a web server.
 func TestTransport(t *testing.T) {
 	kinds(t, func(t *testing.T, b bucket.Bucket) {
 		require.NoError(t, b.Put(t.Context(), "v1/a b", []byte("one"), plain, bucket.IfAbsent()))

@@ -22,9 +22,10 @@ import (
 	"golang.org/x/oauth2/google"
 )
 
-// gs is a bucket at Google Cloud Storage, by its JSON API. The tag of an object is its generation.
+// gs is a bucket at Google Cloud Storage, accessed through its JSON API. The tag of an object is its
+// generation.
 //
-// Google's own client brings gRPC and 27 MB for the three requests that are needed here.
+// Google's own client would add gRPC and 27 MB to the program, for the three requests that are needed here.
 type gs struct {
 	rest
 	endpoint string
@@ -32,7 +33,7 @@ type gs struct {
 	prefix   string
 }
 
-// googleEndpoint is the endpoint without another.
+// googleEndpoint is the default endpoint.
 const googleEndpoint = "https://storage.googleapis.com"
 
 // readWrite is the scope that the requests need.
@@ -54,8 +55,8 @@ func openGS(p place) (Bucket, error) {
 	return b, nil
 }
 
-// defaultTokens are those of Google's application default credentials. It looks for them when it
-// needs them first, because that may send requests.
+// defaultTokens are those of Google's application default credentials. It looks for them only when they are
+// first needed, because the search may send requests.
 type defaultTokens struct {
 	mu    sync.Mutex
 	found oauth2.TokenSource
@@ -154,7 +155,7 @@ func (b *gs) upload(name string, body []byte, attributes Attributes) (contentTyp
 	return "multipart/related; boundary=" + parts.Boundary(), buffer.Bytes(), err
 }
 
-// explainGS turns an answer that is no success into an error of this package, or nil for another error.
+// explainGS returns the error of this package that a failed response means, or nil if there is none.
 func explainGS(r *http.Response) error {
 	switch {
 	case r.StatusCode == http.StatusNotFound && r.Request.Method == http.MethodGet:

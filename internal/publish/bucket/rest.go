@@ -31,8 +31,8 @@ func newREST(place string, explain func(*http.Response) error) rest {
 const (
 	maxAnswer = 1 << 16 // bytes of a description or an error that are read
 	maxReason = 300     // bytes of an answer that a message shows
-	// Google allows about one write of an object a second, and answers 429 beyond it. Nothing was
-	// written then.
+	// Google allows about one write per object and second, and responds with 429 to further writes, which have
+	// no effect.
 	firstWait, longestWait = time.Second, 4 * time.Second
 )
 
@@ -102,8 +102,8 @@ func (r *rest) do(ctx context.Context, name, method, address string, body []byte
 	}
 }
 
-// readObject reads an object of at most most bytes. length is what the answer says; negative if it
-// does not.
+// readObject reads an object of at most most bytes. length is the length that the response states, or negative
+// if it states none.
 func readObject(name string, from io.Reader, length, most int64) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(from, most+1))
 	switch {

@@ -20,7 +20,7 @@ type s3 struct {
 	prefix string
 }
 
-// amazon is the endpoint without another.
+// amazon is the default endpoint.
 const amazon = "https://s3.amazonaws.com"
 
 func openS3(p place) (Bucket, error) {

@@ -13,8 +13,8 @@ import (
 // longer.
 const MaxObject = 256 * (2 + 1<<16)
 
-// Transport answers GET requests with the objects of a bucket, and ignores the host of the
-// URL.
+// Transport returns a RoundTripper that answers GET requests with the objects of a bucket, and ignores the host
+// of the URL.
 func Transport(b Bucket) http.RoundTripper { return transport{b} }
 
 type transport struct{ bucket Bucket }

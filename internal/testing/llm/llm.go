@@ -1,5 +1,4 @@
-// Package llm is a small server with the APIs of Ollama and OpenAI, for tests of code that
-// sends prompts.
+// Package llm provides a small server with the APIs of Ollama and OpenAI, for tests of code that sends prompts.
 package llm
 
 import (

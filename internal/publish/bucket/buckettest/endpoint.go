@@ -30,7 +30,7 @@ func Endpoint(t testing.TB, m *Memory) string {
 
 type endpoint struct{ *Memory }
 
-// ServeHTTP answers what the client of package bucket asks.
+// ServeHTTP answers the requests that the client of package bucket sends.
 func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body) // reading the body also makes the context end when the client disconnects
 	if err != nil {

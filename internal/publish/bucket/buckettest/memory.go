@@ -28,7 +28,7 @@ const (
 )
 
 // ErrFault is the error of a call that fails.
-var ErrFault = errors.New("the bucket fails, as a test wants")
+var ErrFault = errors.New("the bucket fails because the test requests it")
 
 // Call is a call of a method of a Bucket.
 type Call struct{ Method, Name string }
@@ -44,7 +44,7 @@ type Memory struct {
 	// IgnoresAbsent and IgnoresTag make the bucket ignore conditions. Refuses makes it refuse
 	// them as unsupported.
 	IgnoresAbsent, IgnoresTag, Refuses bool
-	// Generations makes tags that change with each Put, also of the same bytes.
+	// Generations makes tags that change with each Put, even of the same bytes.
 	Generations bool
 
 	mu      sync.Mutex

@@ -110,7 +110,7 @@ const (
 	secretKey = "colophon-test-secret" // #nosec G101 -- of a server that a test starts
 )
 
-// S3 is a real S3 server with one bucket, on a folder.
+// S3 is a real S3 server with one bucket, whose objects are in a folder.
 type S3 struct{ *server }
 
 // StartS3 starts versitygw, and sets the variables with its credentials. It skips the test if
