@@ -131,7 +131,7 @@ func TestPostgres(t *testing.T) {
 	require.Contains(t, printed, "single posts over the chain by hand")
 }
 
-// Several servers on one database write all of their ledgers, also if others forward the posts.
+// Several servers on one database write all of their ledgers, even if other servers forward the posts.
 func TestServers(t *testing.T) {
 	installed, err := postgrestest.Installed()
 	require.NoError(t, err)
@@ -144,7 +144,7 @@ func TestServers(t *testing.T) {
 	require.Len(t, result.Rows, 9)
 	for _, r := range result.Rows {
 		for i, figure := range r.Median.fields() {
-			waits := figure == &r.Median.Locks || figure == &r.Median.Disk // there may be none
+			waits := figure == &r.Median.Locks || figure == &r.Median.Disk // they may be 0
 			if r.Clients > 1 && !waits {                                   // processor time is counted in parts of 10 ms
 				require.Positive(t, *figure, "figure %d with %d servers and %d ledgers", i, r.Servers, r.Ledgers)
 			}

@@ -15,7 +15,7 @@ import (
 	"colophon/internal/cli"
 )
 
-// filling is a ledger while it is filled. It belongs to one goroutine.
+// filling is a ledger that is being filled. It belongs to one goroutine.
 type filling struct {
 	service colophonService
 	server  *server

@@ -63,26 +63,26 @@ type serversRow struct {
 	Forwarded bool           `json:"forwarded,omitempty"`
 	Rounds    []serversRound `json:"rounds"`
 	Median    serversRound   `json:"median"`
-	// Predicted is what the simulation says: records per second.
+	// Predicted is the simulated number of records per second.
 	Predicted float64 `json:"predicted_records_per_second"`
 }
 
 // serversRound is what was measured in a round. Times are processor times in µs for each record.
 type serversRound struct {
-	Rate      float64 `json:"records_per_second"` // until all are indexed
+	Rate      float64 `json:"records_per_second"` // until all records are indexed
 	P50       float64 `json:"p50_ms"`
 	Server    float64 `json:"server_us"`
 	Database  float64 `json:"postgres_us"`
 	Client    float64 `json:"client_us"`
 	PerCommit float64 `json:"records_per_commit"`
-	Busy      float64 `json:"busy_cores"` // of clients, servers, and PostgreSQL
+	Busy      float64 `json:"busy_cores"` // cores that clients, servers, and PostgreSQL kept busy
 	WAL       float64 `json:"wal_bytes"`
-	Tables    float64 `json:"table_bytes"` // with indexes
+	Tables    float64 `json:"table_bytes"` // size of the tables with their indexes
 	Folder    float64 `json:"folder_bytes"`
-	Locks     float64 `json:"sessions_waiting_for_locks"` // of the database, in the mean
+	Locks     float64 `json:"sessions_waiting_for_locks"` // mean number of the database's sessions
 	Disk      float64 `json:"sessions_waiting_for_disk"`
 
-	ByTable map[string]float64 `json:"bytes_by_table"` // of Tables
+	ByTable map[string]float64 `json:"bytes_by_table"` // Tables, divided by table
 }
 
 // fields returns pointers to the figures of a round.
@@ -90,8 +90,8 @@ func (r *serversRound) fields() []*float64 {
 	return []*float64{&r.Rate, &r.P50, &r.Server, &r.Database, &r.Client, &r.PerCommit, &r.Busy, &r.WAL, &r.Tables, &r.Folder, &r.Locks, &r.Disk}
 }
 
-// The rows from which the costs come: one client and many, on one server, and with one that
-// follows.
+// The rows from which the costs are computed: one client and many clients, on one server, and with one
+// follower.
 const (
 	rowOfOne = iota
 	rowOfMany
@@ -204,7 +204,7 @@ type fleet struct {
 	schema   string
 	dir      string
 	servers  []*server
-	control  []*load.Conn // one to each server
+	control  []*load.Conn // one connection to each server
 	clients  []load.Client
 }
 
@@ -281,7 +281,7 @@ func (f *fleet) usage(ctx context.Context) (u usage, err error) {
 			return u, err
 		}
 		u.servers += used.CPU
-		if i >= f.row.Ledgers { // it writes none, and so has no metrics of commits
+		if i >= f.row.Ledgers { // this server writes no ledger, so it has no metrics of commits
 			continue
 		}
 		for name, sum := range map[string]*float64{"colophon_commit_events_count": &u.commits, "colophon_commit_events_sum": &u.events} {
@@ -406,7 +406,7 @@ const (
 	indexShare    = 0.42
 )
 
-// lookPause is the shortest time between two looks of a server that follows.
+// lookPause is the shortest time between two looks of a follower at the head.
 const lookPause = 20 * time.Millisecond
 
 // costsOf returns the costs that explain the four rows with one ledger. A record that shares its
@@ -435,7 +435,7 @@ func costsOf(rows []*serversRow) capacity.Costs {
 		}
 		return look, max(0, shared-look/perLook(followedMany))
 	}
-	// A commit costs a server the same whether others follow; only its size differs.
+	// A commit costs a server the same whether or not others follow; only the number of its records differs.
 	rest := func(r serversRound, commit, record float64) float64 { return record + commit/r.PerCommit }
 	c.LookPause = lookPause
 	look, followed := follow(followedOne.Server-rest(followedOne, commit, record), followedMany.Server-rest(followedMany, commit, record))
@@ -476,7 +476,7 @@ func printServers(out io.Writer, c capacity.Costs, rows []*serversRow) error {
 	return printPlans(out, c)
 }
 
-// printPlans prints what the simulation says of servers and a database on machines of their own.
+// printPlans prints the predictions for servers and a database on machines of their own.
 func printPlans(out io.Writer, c capacity.Costs) error {
 	fmt.Fprint(out, "\n\npredicted, if each server and the database have a machine of their own, with 64 clients for each ledger:\n\n")
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -109,7 +109,7 @@ func TestQueriesNameWhatIsExported(t *testing.T) {
 	holdQueries(t, mainDashboard, []*server{s, reader}, "prometheus/recording.rules.yml", "prometheus/alerts.rules.yml")
 }
 
-// The same for what concerns several servers.
+// Every query about several servers uses the names of metrics that such servers export.
 func TestQueriesNameWhatServersExport(t *testing.T) {
 	servers := startServers(t)
 	servers[1].exercise("default")

@@ -79,8 +79,8 @@ func TestComposePublishesOnLoopbackOnly(t *testing.T) {
 	knownFlags(t, file.Services["colophon"].Command)
 }
 
-// The same for three servers, whose databases only they can reach. Each server gets a database
-// from each of the two other files.
+// The ports of three servers are published only on loopback, and only the servers can reach their databases.
+// Each server gets a database from each of the two other files.
 func TestComposeOfServers(t *testing.T) {
 	file := readCompose(t, "compose.servers.yaml")
 	targets, err := os.ReadFile("prometheus/servers.yml")
@@ -155,8 +155,7 @@ func TestImagesArePinned(t *testing.T) {
 	require.GreaterOrEqual(t, found, 8)
 }
 
-// The load balancer checks servers, sends requests to any of them, and does without one that
-// does not answer.
+// The load balancer checks servers, sends requests to any of them, and avoids a server that does not respond.
 func TestBalancer(t *testing.T) {
 	program, err := exec.LookPath("haproxy")
 	if err != nil && os.Getenv("COLOPHON_REQUIRE_HAPROXY") != "1" {

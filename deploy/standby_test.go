@@ -38,7 +38,7 @@ func startStandby(t *testing.T, primary string, environ []string) {
 	require.NoError(t, err)
 	file := filepath.Join(data, "standby.sh")
 	require.NoError(t, os.WriteFile(file, script, 0o644))
-	// The standby ends when standard input is closed, also if the test is killed.
+	// The standby ends when standard input is closed, even if the test is killed.
 	command := exec.Command("sh", "-c", `exec 3<&0; sh "$0" </dev/null 3<&- & cat <&3; kill -QUIT $!; wait`, file)
 	command.Dir = data
 	command.Env = append(environ, "PGDATA="+data, fmt.Sprintf("PRIMARY=%s port=5432", primary), fmt.Sprintf("PGPORT=%d", standbyPort))
@@ -77,7 +77,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	require.NoError(t, primary.Run())
 	startStandby(t, dir, environ)
 
-	// The server finds the one that takes writes.
+	// The server finds the database that accepts writes.
 	url := fmt.Sprintf("postgres://?host=%s,%s&port=5432,%d&user=colophon&dbname=postgres&sslmode=disable&target_session_attrs=read-write", dir, dir, standbyPort)
 	s := startServer(t, "COLOPHON_STORE="+url) // its first commit waits for the standby
 	s.exercise("default")

@@ -12,33 +12,33 @@ import (
 // Costs are the times that one record and one commit take. All are processor times, except
 // Wait.
 type Costs struct {
-	Client time.Duration // of the client, for each record
+	Client time.Duration // client's time for each record
 
-	// Of the server, for each record. Ledgers do Sequence for one commit at a time, and Index
-	// behind the answers.
+	// Server's times for each record. A ledger does Sequence for one commit at a time, and Index after it has
+	// answered.
 	Before   time.Duration // reading, parsing, hashing, checking
 	Sequence time.Duration // chain, tree, claims
 	After    time.Duration // receipt and answer
 	Index    time.Duration
 
-	ServerCommit time.Duration // of the server, for each commit
+	ServerCommit time.Duration // server's time for each commit
 
-	Database       time.Duration // of the database, for each record
-	DatabaseCommit time.Duration // of the database, for each commit
+	Database       time.Duration // database's time for each record
+	DatabaseCommit time.Duration // database's time for each commit
 
 	// Wait is the part of each commit in which no processor works for it: round trips and the
 	// database's sync.
 	Wait time.Duration
 
-	// Each other server follows the ledger: it looks at its head, at most once in LookPause, then
-	// reads, verifies, and indexes the records that are new.
+	// Each other server follows the ledger: at most once per LookPause, it reads the head, and then reads,
+	// verifies, and indexes the new records.
 	LookPause      time.Duration
-	Look, Follow   time.Duration // of the other server, for each look and for each record
-	LookDatabase   time.Duration // of the database, for each look
-	FollowDatabase time.Duration // of the database, for each record that is read
+	Look, Follow   time.Duration // other server's times, for each look and for each record
+	LookDatabase   time.Duration // database's time for each look
+	FollowDatabase time.Duration // database's time for each record that is read
 }
 
-// Setup is what runs where.
+// Setup describes what runs where.
 type Setup struct {
 	Servers int
 	Ledgers int // spread over the servers in turn
@@ -54,9 +54,9 @@ type Setup struct {
 
 // Prediction is the result of a simulation.
 type Prediction struct {
-	Rate      float64       // records per second, until all servers have indexed all
-	P50       time.Duration // of the answers
-	PerCommit float64       // records
+	Rate      float64       // records per second, until all servers have indexed all records
+	P50       time.Duration // median time until a record is answered
+	PerCommit float64       // records per commit
 	// Busy is the share of processor time that was used, of the machine that used the most.
 	Busy float64
 }
@@ -159,7 +159,7 @@ func (w *world) onClient(then func()) {
 	w.work(w.clients, w.costs.Client, then)
 }
 
-// commit takes all records that wait, unless a commit is under way.
+// commit commits all waiting records, unless a commit is in progress.
 func (l *ledger) commit() {
 	if l.committing || len(l.queue) == 0 {
 		return
@@ -192,7 +192,7 @@ func (l *ledger) commit() {
 	})
 }
 
-// index folds the records that wait, one after the other.
+// index folds the waiting records one after the other.
 func (l *ledger) index() {
 	if l.indexing || l.unindexed == 0 {
 		return
@@ -226,8 +226,8 @@ func (f *follower) look() {
 	})
 }
 
-// machine shares its cores evenly among its tasks, each of which uses at most one. clock is the
-// work that a task has got that was there from the beginning.
+// machine shares its cores evenly among its tasks, each of which uses at most one. clock is the processor time
+// that a task would have received that was there from the beginning.
 type machine struct {
 	cores int
 	clock time.Duration
@@ -241,7 +241,7 @@ func (w *world) machine(cores int) *machine {
 	return m
 }
 
-// work gives a machine a task, and calls then at its end.
+// work gives a machine a task, and calls then when the task ends.
 func (w *world) work(m *machine, task time.Duration, then func()) { m.tasks.add(m.clock+task, then) }
 
 // share is the part of a core that each task gets.
@@ -288,8 +288,7 @@ type event struct {
 	then  func()
 }
 
-// events is a heap of events, the earliest first, and of equal ones the one that was added
-// first.
+// events is a heap of events, ordered by time and then by the order in which they were added.
 type events struct {
 	list  []event
 	added int

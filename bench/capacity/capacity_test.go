@@ -12,7 +12,7 @@ const us = time.Microsecond
 var costs = Costs{Client: 10 * us, Before: 40 * us, Sequence: 10 * us, After: 10 * us, Index: 40 * us,
 	ServerCommit: 50 * us, Database: 30 * us, DatabaseCommit: 100 * us, Wait: time.Millisecond}
 
-// One client waits for each part of its record in turn; the index works beside the next record.
+// One client waits for each part of its record in turn; the index works while the next record is processed.
 func TestOneClient(t *testing.T) {
 	p := Simulate(costs, Setup{Servers: 1, Ledgers: 1, Clients: 1, ServerCores: 2, Together: true}, 1000)
 	require.Equal(t, 1240*us, p.P50)
@@ -47,8 +47,8 @@ func TestWhatBindsALedger(t *testing.T) {
 	require.Greater(t, rate(2, 4), 1.4*rate(1, 4), "the server binds")
 }
 
-// Servers that follow use processors for each record, once for each of them. Their looks cost
-// less for each record if they are rarer.
+// Servers that follow use processors for each record, once for each of them. The fewer looks there are, the
+// less they cost per record.
 func TestFollowers(t *testing.T) {
 	costs := costs
 	costs.Wait, costs.Follow, costs.FollowDatabase = 10*us, 60*us, 20*us

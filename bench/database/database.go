@@ -46,7 +46,7 @@ func (d *Database) exec(ctx context.Context, statements ...string) error {
 	})
 }
 
-// Rest returns once what was written before is on the disk.
+// Rest waits until everything written so far is on the disk.
 func (d *Database) Rest(ctx context.Context) error {
 	err := d.exec(ctx, "CHECKPOINT")
 	unix.Sync()
@@ -65,7 +65,7 @@ func (d *Database) InSchema(ctx context.Context, f func(schema string, options .
 
 // Usage is what the server has used so far.
 type Usage struct {
-	CPU time.Duration // of all its processes
+	CPU time.Duration // processor time of all its processes
 	WAL int64         // length of the write-ahead log, in bytes
 }
 
@@ -104,16 +104,16 @@ func (d *Database) Tables(ctx context.Context, schema string) (bytes map[string]
 	return bytes, err
 }
 
-// Waits are the mean numbers of sessions that wait, without using a processor.
+// Waits are the mean numbers of sessions that wait for something other than a processor.
 type Waits struct {
-	Locks float64 // for another session: locks of rows and tables, and PostgreSQL's own
-	Disk  float64 // for reads, writes, and syncs
+	Locks float64 // sessions that wait for another session: for locks of rows and tables, and for PostgreSQL's own locks
+	Disk  float64 // sessions that wait for reads, writes, and syncs
 }
 
-// watchPause is the time between two looks of Watch.
+// watchPause is the time between two samples of Watch.
 const watchPause = 20 * time.Millisecond
 
-// Watch looks at what the sessions wait for, until the caller calls the function that it returns.
+// Watch samples what the sessions wait for, until the returned function is called.
 func (d *Database) Watch(ctx context.Context) (end func() (Waits, error)) {
 	ctx, stop := context.WithCancel(ctx)
 	var locks, disk, looks int64

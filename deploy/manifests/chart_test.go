@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// several are the values that give what deploy/kubernetes/servers has.
+// several has the values with which the chart renders the manifests in deploy/kubernetes/servers.
 const several = `
 servers: 3
 insecure: true
@@ -150,7 +150,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// What the chart renders without further values is what deploy/kubernetes has.
+// Without further values, the chart renders the manifests in deploy/kubernetes.
 func TestChartEqualsManifests(t *testing.T) {
 	for name, c := range map[string]struct{ values, folder string }{
 		"one server":      {"insecure: true", manifests},

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A key has signs that an environment file could interpret.
+// A key has characters that an environment file could interpret.
 const signingKey = "PRIVATE+KEY+ledger.example.org/default+8bc471bd+AU7b0Gn6/fyEkNO151VWg5n3FLliaSd9ucGU5f5phM=="
 
 // load loads compose files of deploy/ with servers.env.example, filled in.
@@ -92,7 +92,7 @@ func TestComposeOfServers(t *testing.T) {
 	}
 }
 
-// What is missing in servers.env is named.
+// An error names the settings that servers.env lacks.
 func TestComposeWithoutSettings(t *testing.T) {
 	_, err := load(t, "", "secret", "compose.servers.yaml", "compose.postgres.yaml")
 	require.ErrorContains(t, err, "COLOPHON_SIGNING_KEY_DEFAULT")

@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// mostBeyond is how long no ledger may be without an acknowledged write, beyond the time in which
-	// the database itself takes none.
+	// mostBeyond is the longest time that a ledger may be without an acknowledged write, in addition to the
+	// time in which the database itself accepts none.
 	mostBeyond = 10 * time.Second
-	// bounded is how long a run must be for mostBeyond to be required. A short one, on a machine that
-	// does other work, only reports.
+	// bounded is the length of the shortest run that requires mostBeyond. A shorter run only reports the time,
+	// because the machine may be busy with other work.
 	bounded = 5 * time.Minute
-	// settleTime is how long everything has to become well again after a fault.
+	// settleTime limits how long everything takes to recover after a fault.
 	settleTime = 2 * time.Minute
 )
 
@@ -114,9 +114,9 @@ func campaign(t *testing.T, p programs, seed uint64) {
 		began := time.Now()
 		what := one.run(w, r)
 		ended := time.Now()
-		// What is bad for good, such as a clock, stays so.
+		// Lasting faults, such as a wrong clock, remain.
 		require.Eventually(t, func() bool { return well(ended) }, settleTime, 50*time.Millisecond, "%s, %s: the ledgers take no writes again", one.name, what)
-		t.Logf("%6.1fs %s: %s; well %.1fs after its end", began.Sub(from).Seconds(), one.name, what, time.Since(ended).Seconds())
+		t.Logf("%6.1fs %s: %s; recovered %.1fs after its end", began.Sub(from).Seconds(), one.name, what, time.Since(ended).Seconds())
 		time.Sleep(between(r, 500*time.Millisecond, 3*time.Second))
 	}
 	to := time.Now()
@@ -138,7 +138,7 @@ func campaign(t *testing.T, p programs, seed uint64) {
 	inspect(t, w, c, keys, begin, binary)
 }
 
-// reachable lets another user reach a temporary folder.
+// reachable lets another user open a temporary folder.
 func reachable(t testing.TB, dir string) {
 	t.Helper()
 	for path := dir; len(path) > len(os.TempDir()); path = filepath.Dir(path) {
@@ -146,14 +146,14 @@ func reachable(t testing.TB, dir string) {
 	}
 }
 
-// report logs how long no write was acknowledged, and how much of that the database was down.
+// report logs how long no write was acknowledged, and for how much of that time the database was down.
 func report(t *testing.T, c *clients, down []gap, from, to time.Time, count int) {
 	t.Helper()
 	var sum time.Duration
 	for _, g := range down {
 		sum += g.length()
 	}
-	t.Logf("%d faults in %.0f s; the database took no insertion for %.0f s in all", count, to.Sub(from).Seconds(), sum.Seconds())
+	t.Logf("%d faults in %.0f s; the database accepted no insertion for %.0f s in all", count, to.Sub(from).Seconds(), sum.Seconds())
 	for i, h := range c.histories {
 		var longest, beyond gap
 		for _, g := range c.acked[i].gaps(from, to, time.Second) {
@@ -164,7 +164,7 @@ func report(t *testing.T, c *clients, down []gap, from, to time.Time, count int)
 				beyond = g
 			}
 			if g.beyond(down) > 5*time.Second {
-				t.Logf("ledger %s: no acknowledged write for %.1f s from %.1f s on, %.1f s of them while the database took insertions",
+				t.Logf("ledger %s: no acknowledged write for %.1f s from %.1f s on, %.1f s of them while the database accepted insertions",
 					h.ledger, g.length().Seconds(), g.from.Sub(from).Seconds(), g.beyond(down).Seconds())
 			}
 		}

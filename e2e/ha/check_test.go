@@ -13,10 +13,10 @@ import (
 	"colophon/proofs"
 )
 
-// storedLog is what a database has of a ledger, read without the servers.
+// storedLog is the log of a ledger in a database, read without the servers.
 type storedLog struct {
 	events []proofs.Hash          // hash of each event
-	roots  map[uint64]proofs.Hash // of the trees of the sizes that were asked for
+	roots  map[uint64]proofs.Hash // roots of the trees of the requested sizes
 	found  map[int]uint64         // seq of each attempt
 }
 
@@ -92,7 +92,7 @@ func (c *compact) root() proofs.Hash {
 	return root
 }
 
-// compare compares what clients and witnesses know of a ledger with what a database has of it.
+// compare compares what clients and witnesses know about a ledger with its log in a database.
 func (h *history) compare(ctx context.Context, conn *pgx.Conn, key *proofs.Verifier, begin time.Time) error {
 	h.mu.Lock()
 	wrong := h.wrong

@@ -31,18 +31,18 @@ type database struct {
 // node is a PostgreSQL server with its Patroni.
 type node struct {
 	name       string
-	dir        string // a small disk of its own, if that can be mounted
-	disk       bool   // it is one
+	dir        string // folder, on a small disk of its own if one can be mounted
+	disk       bool   // dir is a disk of its own
 	patroni    *process
 	sql, rest  string  // ports
-	peers      []*line // to PostgreSQL and Patroni of this node, from other nodes
-	register   *line   // from this node to etcd
+	peers      []*line // lines from other nodes to PostgreSQL and Patroni of this node
+	register   *line   // line from this node to etcd
 	clock      string  // file with the offset of PostgreSQL's clock; empty if it cannot jump
-	from       []*line // from each server
+	from       []*line // lines from each server
 	management string  // URL of Patroni's interface
 }
 
-// The shortest times that Patroni 3.0 takes: ttl must be at least loop_wait + 2 retry_timeout.
+// The shortest times that Patroni 3.0 accepts: ttl must be at least loop_wait + 2 retry_timeout.
 const patroniConfig = `scope: colophon
 name: %[1]s
 restapi: {listen: 127.0.0.1:%[2]s, connect_address: %[3]s}
@@ -85,8 +85,8 @@ postgresql:
   basebackup: {checkpoint: fast}
 `
 
-// clockWrapper starts PostgreSQL with a clock that can be set. It is right at first, because Patroni
-// compares it with that of the system.
+// clockWrapper starts PostgreSQL with a clock that can be set. The clock is right at first, because Patroni
+// compares it with the system's clock.
 const clockWrapper = `#!/bin/sh
 LD_PRELOAD=%s FAKETIME_TIMESTAMP_FILE=%s FAKETIME_CACHE_DURATION=1 FAKETIME_DONT_FAKE_MONOTONIC=1 FAKETIME_DISABLE_SHM=1 \
 FAKETIME_START_AFTER_SECONDS=2 exec %s/postgres "$@"
@@ -148,7 +148,7 @@ func (d *database) url(server int) string {
 	return "postgres://colophon@" + strings.Join(hosts, ",") + "/colophon?sslmode=disable&target_session_attrs=read-write"
 }
 
-// ask connects to a node itself and lets a function use the connection.
+// ask connects directly to a node and lets a function use the connection.
 func (n *node) ask(timeout time.Duration, database string, use func(context.Context, *pgx.Conn) error) error {
 	return n.askWith(timeout, database, nil, use)
 }
@@ -204,7 +204,7 @@ func status(url string) int {
 	return answer.StatusCode
 }
 
-// standbys returns the number of standbys that follow a primary which has a synchronous one.
+// standbys returns the number of standbys that follow a primary with a synchronous standby.
 func (d *database) standbys() (count int) {
 	n := d.primary()
 	if n == nil {
@@ -216,7 +216,7 @@ func (d *database) standbys() (count int) {
 	return count
 }
 
-// promote asks Patroni to make another node the primary. It may refuse.
+// promote asks Patroni to make another node the primary. Patroni may refuse.
 func (d *database) promote() string {
 	n := d.primary()
 	if n == nil {
@@ -231,7 +231,7 @@ func (d *database) promote() string {
 	return string(text)
 }
 
-// postmaster returns the number of PostgreSQL's first process, or 0.
+// postmaster returns the id of PostgreSQL's first process, or 0.
 func (n *node) postmaster() int {
 	text, err := os.ReadFile(filepath.Join(n.dir, "data", "postmaster.pid"))
 	if err != nil {
@@ -258,7 +258,7 @@ func (n *node) signalPostgres(signal syscall.Signal) {
 	if pid == 0 {
 		return
 	}
-	if signal == syscall.SIGSTOP || signal == syscall.SIGKILL { // before it starts more
+	if signal == syscall.SIGSTOP || signal == syscall.SIGKILL { // so that it starts no further processes
 		_ = syscall.Kill(pid, signal)
 	}
 	for _, child := range children(pid) {
@@ -289,11 +289,11 @@ func (d *database) clear() {
 // probes are plain insertions of the test itself. They show what the database can do without
 // Colophon.
 type probes struct {
-	up   moments // when one was acknowledged, on whichever node
+	up   moments // times at which a row was acknowledged, by any node
 	next atomic.Int64
 
 	mu    sync.Mutex
-	acked []int64 // acknowledged without a warning, so that a standby had them; guarded by mu
+	acked []int64 // rows acknowledged without a warning, so that a standby had them; guarded by mu
 }
 
 // run inserts rows into each node until ctx is done.
@@ -319,8 +319,8 @@ func (p *probes) run(ctx context.Context, group *sync.WaitGroup, d *database) {
 	}
 }
 
-// insert inserts one row. warned reports whether the database has sent a warning meanwhile: that it
-// has not waited for a standby.
+// insert inserts one row. warned is set if the database has warned in the meantime that it did not wait for a
+// standby.
 func (p *probes) insert(conn *pgx.Conn, warned *atomic.Bool) error {
 	limited, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
@@ -337,10 +337,10 @@ func (p *probes) insert(conn *pgx.Conn, warned *atomic.Bool) error {
 	return nil
 }
 
-// lost returns how many acknowledged rows the primary does not have, of how many. If there are
-// any, the database itself has lost what it had acknowledged, and no server on it can keep its
-// promises. Patroni before 3.1 does that if a node that has just been promoted does not renew its
-// key in time: it then goes back to the primary before, without those commits (its pull request 2787).
+// lost returns how many of the acknowledged rows the primary lacks, and the number of acknowledged rows. If any
+// are missing, the database itself has lost them, and no server on it can keep its promises. Patroni before 3.1
+// causes this if a newly promoted node does not renew its key in time: Patroni then returns to the previous
+// primary, which lacks those commits (its pull request 2787).
 func (p *probes) lost(d *database) (lost, of int, err error) {
 	n := d.primary()
 	if n == nil {

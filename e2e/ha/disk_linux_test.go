@@ -14,7 +14,7 @@ import (
 func mountDisk(t testing.TB, dir, size string) bool {
 	t.Helper()
 	if err := unix.Mount("none", dir, "tmpfs", 0, "mode=0700,size="+size); err != nil {
-		t.Logf("the disk of %s does not fill: mounting a file system: %v", filepath.Base(dir), err)
+		t.Logf("the disk of %s cannot be filled: mounting a file system: %v", filepath.Base(dir), err)
 		return false
 	}
 	give(t, dir)
@@ -22,7 +22,7 @@ func mountDisk(t testing.TB, dir, size string) bool {
 	return true
 }
 
-// fill takes what is free on the disk of a folder, until the function that it returns is called.
+// fill fills the disk of a folder until the returned function is called.
 func fill(dir string) (empty func(), err error) {
 	name := filepath.Join(dir, "ballast")
 	var disk unix.Statfs_t
@@ -34,7 +34,7 @@ func fill(dir string) (empty func(), err error) {
 		return nil, err
 	}
 	err = unix.Fallocate(int(file.Fd()), 0, 0, int64(disk.Bavail)*disk.Bsize)
-	if errors.Is(err, unix.ENOSPC) { // others used the rest
+	if errors.Is(err, unix.ENOSPC) { // other processes used the rest
 		err = nil
 	}
 	return func() { _ = os.Remove(name) }, errors.Join(err, file.Close())

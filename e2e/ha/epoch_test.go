@@ -14,10 +14,10 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// TestEpoch lets a commit be visible on the primary that no standby has, because the wait for the
-// standby was cancelled. The standby is then promoted, and the primary is lost. A build that does not
-// raise the epoch, but reads the head to find out whether the commit was made, acknowledges a record
-// that is lost. The ordinary build acknowledges nothing until the record is on the standby.
+// TestEpoch makes a commit visible on the primary although no standby has it, because the wait for the standby
+// was cancelled. The standby is then promoted, and the primary is lost. A build that does not raise the epoch,
+// but reads the head to find out whether the commit was made, acknowledges a record that is lost. The ordinary
+// build acknowledges nothing until the record is on the standby.
 func TestEpoch(t *testing.T) {
 	if installed, err := postgrestest.Installed(); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func (s *epochScene) post(ctx context.Context, group *sync.WaitGroup) (acknowled
 	return acknowledged
 }
 
-// patience bounds what takes milliseconds on a quiet machine. It is no requirement.
+// patience limits waits that take milliseconds on an idle machine. It is not a requirement.
 const patience = time.Minute
 
 func (s *epochScene) wait(for_ <-chan struct{}, what string) {

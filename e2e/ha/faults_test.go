@@ -11,13 +11,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// fault is something that goes wrong for some time. It returns when that has ended.
+// fault is a failure that lasts for some time. Its function returns when the failure has ended.
 type fault struct {
 	name string
 	run  func(w *world, r *rand.Rand) (what string)
 }
 
-// faults are all kinds, of which each is drawn equally often.
+// faults lists all kinds of faults. Each is drawn equally often.
 var faults = []fault{
 	{"kill a server", killServer},
 	{"kill all servers", killServers},
@@ -40,7 +40,7 @@ var faults = []fault{
 	{"commits that only the primary has", loseReplicas},
 }
 
-// world is everything that faults concern.
+// world is everything that faults affect.
 type world struct {
 	database *database
 	servers  []*server
@@ -55,7 +55,7 @@ func (w *world) clear() {
 
 func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
 
-// between draws a time.
+// between draws a duration from least to most.
 func between(r *rand.Rand, least, most time.Duration) time.Duration {
 	return (least + time.Duration(r.Int64N(int64(most-least)))).Round(time.Millisecond)
 }
@@ -73,7 +73,7 @@ func (w *world) victim(r *rand.Rand) (*node, string) {
 	return n, n.name
 }
 
-// trouble makes lines bad for some time, in one of three ways.
+// trouble disturbs lines for some time, in one of three ways.
 func trouble(r *rand.Rand, lines ...*line) string {
 	lasts := between(r, time.Second, 8*time.Second)
 	defer heal(lines...)
@@ -132,7 +132,7 @@ func troubleServer(w *world, r *rand.Rand) string {
 	return s.name + " " + trouble(r, s.line)
 }
 
-// troubleStore concerns the lines from one server to some nodes, or from two servers to one node.
+// troubleStore disturbs the lines from one server to some nodes, or from two servers to one node.
 func troubleStore(w *world, r *rand.Rand) string {
 	i := r.IntN(len(w.servers))
 	what, lines := w.servers[i].name+" to ", []*line(nil)
@@ -234,12 +234,12 @@ func cutRegister(w *world, r *rand.Rand) string {
 	return name + " " + trouble(r, n.register)
 }
 
-// isolateNode cuts a node off from everything, for so long that another one replaces it, or less.
+// isolateNode cuts a node off from everything, sometimes for long enough that another node replaces it.
 func isolateNode(w *world, r *rand.Rand) string {
 	n, name := w.victim(r)
 	lasts := between(r, time.Second, 20*time.Second)
 	lines := append([]*line{n.register, n.peers[0], n.peers[1]}, n.from...)
-	for _, m := range w.database.nodes { // nor does it reach others
+	for _, m := range w.database.nodes { // the node cannot reach the others either
 		if m != n {
 			lines = append(lines, m.peers...)
 		}
@@ -284,15 +284,14 @@ func (n *node) cancel(lasts time.Duration) (cancelled int) {
 	return cancelled
 }
 
-// loseReplicas makes commits visible that no standby has: the replication is cut, the waits for it
-// are cancelled, or PostgreSQL starts again. Soon afterwards the primary is lost, and another node
-// is promoted.
+// loseReplicas makes commits visible although no standby has them: the replication is cut, the waits for it are
+// cancelled, or PostgreSQL restarts. Soon afterwards the primary is lost, and another node is promoted.
 func loseReplicas(w *world, r *rand.Rand) string {
 	n := w.database.primary()
 	if n == nil {
 		return ""
 	}
-	// Else Patroni may note in time that there is no standby to promote.
+	// Otherwise Patroni may notice in time that there is no standby to promote.
 	n.patroni.signal(syscall.SIGSTOP)
 	for _, l := range n.peers {
 		l.cut()

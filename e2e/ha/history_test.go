@@ -8,13 +8,13 @@ import (
 	"colophon/proofs"
 )
 
-// history is what clients know of a ledger.
+// history is what clients know about a ledger.
 type history struct {
 	ledger string
 
 	mu          sync.Mutex // guards the fields below
-	sent        int        // attempts
-	appends     []*attempt // that were acknowledged
+	sent        int        // number of attempts
+	appends     []*attempt // acknowledged attempts
 	reads       []read
 	newest      uint64 // seq of an event that is acknowledged, or that a read has seen
 	checkpoints map[uint64][]byte
@@ -24,7 +24,7 @@ type history struct {
 // attempt is a record that a client posts until it is acknowledged.
 type attempt struct {
 	id       int
-	sent     time.Time // for the first time
+	sent     time.Time // time of the first try
 	answered time.Time
 	receipt  *proofs.Receipt
 }
@@ -50,7 +50,7 @@ func (h *history) begin(count int) (list []*attempt) {
 	return list
 }
 
-// acknowledged notes a receipt. A later one of the same attempt must name the same event.
+// acknowledged records a receipt. A later receipt of the same attempt must name the same event.
 func (h *history) acknowledged(a *attempt, receipt *proofs.Receipt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,8 +79,8 @@ func (h *history) counts() (sent, acknowledged int) {
 	return h.sent, len(h.appends)
 }
 
-// saw notes the answer to a read. Later reads ask for at least as much: two servers need not show
-// the same at the same time.
+// saw records the response to a read. Later reads require at least its size, because two servers need not show
+// the same size at the same time.
 func (h *history) saw(r read) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,7 +89,7 @@ func (h *history) saw(r read) {
 	h.reads = append(h.reads, r)
 }
 
-// signed notes a checkpoint. The final check compares all of them with the log.
+// signed records a checkpoint. The final check compares all of them with the log.
 func (h *history) signed(c proofs.Checkpoint, note []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -109,14 +109,14 @@ func root(note []byte) (line string) {
 	return line
 }
 
-// broken notes what must never happen.
+// broken records something that must never happen.
 func (h *history) broken(format string, arguments ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.note(format, arguments...)
 }
 
-// note is broken for a caller that holds mu.
+// note does the same as broken, for a caller that holds mu.
 func (h *history) note(format string, arguments ...any) {
 	if len(h.wrong) < 20 {
 		h.wrong = append(h.wrong, fmt.Errorf("ledger %s: "+format, append([]any{h.ledger}, arguments...)...))

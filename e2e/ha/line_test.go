@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A line holds back what a silent network does, delivers it once it is healed, and ends its
-// connections when it is cut.
+// A silent line holds data back, and delivers it once the line is healed. A cut line ends its connections.
 func TestLine(t *testing.T) {
 	echo, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)

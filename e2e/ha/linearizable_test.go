@@ -31,8 +31,8 @@ func logModel(length uint64) porcupine.Model {
 	}
 }
 
-// operations returns the history as porcupine takes it. Every append has an outcome, since clients
-// have tried again until they were answered.
+// operations returns the history in the form that porcupine accepts. Every append has an outcome, since clients
+// repeat it until they get an answer.
 func (h *history) operations(begin time.Time) (all []porcupine.Operation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -45,15 +45,15 @@ func (h *history) operations(begin time.Time) (all []porcupine.Operation) {
 	return all
 }
 
-// window is the number of operations that are checked at once, since the time that a check takes
-// grows with the square.
+// window is the number of operations that are checked at once, because the time of a check grows with the
+// square of this number.
 const window = 2000
 
-// linearizable returns an error if a history of a log is not linearizable. The seqs order all
-// operations, so a history is linearizable if each operation begins before all later ones have ended
-// (which the loop checks for the whole), and if the windows are, which porcupine checks.
+// linearizable returns an error if a history of a log is not linearizable. The seqs order all operations, so a
+// history is linearizable if each operation begins before all later ones have ended (which the loop checks for
+// the whole), and if each window is linearizable, which porcupine checks.
 func linearizable(all []porcupine.Operation) error {
-	order := func(o porcupine.Operation) uint64 { // a read of a length is before the append that ends it
+	order := func(o porcupine.Operation) uint64 { // a read of a length precedes the append that changes it
 		s := o.Input.(step)
 		if s.append {
 			return 2*s.at + 1
@@ -67,7 +67,7 @@ func linearizable(all []porcupine.Operation) error {
 		}
 		return int(a.Call - b.Call)
 	})
-	var earliest *porcupine.Operation // return of the operations that come later
+	var earliest *porcupine.Operation // of the later operations, the one that returned first
 	for i := len(all) - 1; i >= 0; i-- {
 		if o := &all[i]; earliest != nil && order(*earliest) > order(*o) && earliest.Return < o.Call {
 			return fmt.Errorf("%+v ended before %+v began", *earliest, *o)

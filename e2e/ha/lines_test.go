@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// line is a TCP relay to a port of 127.0.0.1, at a port of its own. It can be cut, silent, or slow.
+// line is a TCP relay from a port of its own to a port of 127.0.0.1. It can be cut, silent, or slow.
 type line struct {
 	t      testing.TB
 	listen string // its address
@@ -68,7 +68,7 @@ func (l *line) accept(listener net.Listener) {
 	}
 }
 
-// connect connects a client with the target.
+// connect connects a client to the target.
 func (l *line) connect(listener net.Listener, client net.Conn) {
 	server, err := net.DialTimeout("tcp4", l.target, 10*time.Second)
 	if err != nil {
@@ -77,7 +77,7 @@ func (l *line) connect(listener net.Listener, client net.Conn) {
 	}
 	k := &link{line: l, ends: [2]net.Conn{client, server}, done: make(chan struct{})}
 	l.mu.Lock()
-	if l.listener != listener { // it was cut meanwhile
+	if l.listener != listener { // the line was cut in the meantime
 		l.mu.Unlock()
 		_, _ = client.Close(), server.Close()
 		return
@@ -118,7 +118,7 @@ func (l *line) delay(by time.Duration) {
 	l.slower = by
 }
 
-// heal ends what the methods above did. What a silent line held back arrives.
+// heal ends the effects of cut, stall, and delay. Data that a silent line held back is then delivered.
 func (l *line) heal() {
 	l.mu.Lock()
 	l.slower = 0
@@ -140,7 +140,7 @@ func heal(lines ...*line) {
 	}
 }
 
-// state is how the line is now.
+// state returns the current state of the line.
 func (l *line) state() (open <-chan struct{}, slower time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,16 +152,17 @@ type link struct {
 	line *line
 	ends [2]net.Conn
 	once sync.Once
-	done chan struct{} // closed at the end
+	done chan struct{} // closed when the link ends
 }
 
-// chunk is what arrived at a time. Without bytes it is the end of one direction.
+// chunk is data that arrived at one time. A chunk without bytes ends one direction.
 type chunk struct {
 	bytes   []byte
 	arrived time.Time
 }
 
-// Bounds of what a silent line holds back in one direction. Then its sender waits, as for a full network.
+// Limits of the data that a silent line holds back in one direction. Beyond them the sender waits, as on a
+// congested network.
 const (
 	chunkBytes = 32 << 10
 	chunks     = 128

@@ -1,7 +1,6 @@
-// Package ha_test injects faults into three servers on a PostgreSQL that Patroni keeps available:
-// three nodes, one of them the primary and one its synchronous standby. Clients write all the
-// while. Nothing that was acknowledged may be lost, and no two checkpoints may contradict each
-// other.
+// Package ha_test injects faults into three servers on a PostgreSQL that Patroni keeps available: three nodes,
+// one of them the primary and one its synchronous standby. Clients write throughout. Nothing that was
+// acknowledged may be lost, and no two checkpoints may contradict each other.
 //
 //	make ha                                  ten minutes of faults
 //	make ha HA_MINUTES=2 HA_SEED=7 HA_SEEDS=3  three runs, of two minutes each, with the seeds 7 to 9
@@ -9,8 +8,8 @@
 //
 // HA_ONLY is a part of the names of the faults to draw; HA_LOGS names a folder that gets the logs of all processes.
 //
-// The same seed draws the same faults, but does not repeat the order of concurrent steps. Everything
-// runs in a temporary folder, on free ports of 127.0.0.1. docs/servers.md says what was found.
+// The same seed draws the same faults, but does not repeat the order of concurrent steps. Everything runs in a
+// temporary folder, on free ports of 127.0.0.1. docs/servers.md reports the findings.
 package ha_test
 
 import (
@@ -25,13 +24,13 @@ import (
 
 // settings of a run. Only TestMain sets them.
 var settings struct {
-	lasts time.Duration // of the faults of one run
+	lasts time.Duration // duration of the faults of one run
 	seed  uint64
 	seeds int
-	tags  string // of the servers' build
+	tags  string // build tags of the servers
 	only  string // part of the names of the faults to draw
 	logs  string // folder that gets the logs of all processes; empty for none
-	dir   string // has the builds of the command
+	dir   string // folder with the builds of the command
 }
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }

@@ -18,7 +18,7 @@ func (m *moments) note() {
 	m.times = append(m.times, time.Now())
 }
 
-// after returns whether something has succeeded since a time.
+// after reports whether anything has succeeded since t.
 func (m *moments) after(t time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -45,7 +45,7 @@ func (m *moments) gaps(from, to time.Time, least time.Duration) (found []gap) {
 	return found
 }
 
-// beyond returns how much of a gap is outside others.
+// beyond returns how much of a gap is outside the other gaps.
 func (g gap) beyond(others []gap) time.Duration {
 	rest := g.length()
 	for _, o := range others {

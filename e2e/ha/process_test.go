@@ -29,7 +29,7 @@ type process struct {
 	mu      sync.Mutex
 	pid     int // of the running process; 0 while there is none; guarded by mu
 	wanted  bool
-	until   time.Time // it is not started again before
+	until   time.Time // the process is not started again before this time
 	stopped chan struct{}
 	starts  int
 }
@@ -113,8 +113,7 @@ func (p *process) once() {
 	}
 	p.pid, p.starts = command.Process.Pid, p.starts+1
 	p.mu.Unlock()
-	// The process is waited for without being reaped first, so that its number stays its own while mu
-	// is not held.
+	// Wait for the end of the process without reaping it, so that its id is not reused while mu is not held.
 	_, _ = waitUntilEnded(command.Process.Pid)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,7 +149,7 @@ func (p *process) end(signal syscall.Signal) {
 	p.signal(signal)
 }
 
-// running returns the number of the process, or 0.
+// running returns the id of the process, or 0.
 func (p *process) running() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -184,8 +183,7 @@ func children(of int) (pids []int) {
 	return pids
 }
 
-// freePort returns a port of 127.0.0.1 that is free, and that the system gives to no outgoing
-// connection: it is below those.
+// freePort returns a free port of 127.0.0.1, below the ports that the system gives to outgoing connections.
 func freePort(t testing.TB) string {
 	t.Helper()
 	const first, count = 12000, 18000
@@ -194,8 +192,8 @@ func freePort(t testing.TB) string {
 		if _, used := ports.LoadOrStore(port, true); used {
 			continue
 		}
-		// Not by listening: a process that is being started at this moment would have the port too, for
-		// longer than this one.
+		// Dial instead of listening: a process that is started at this moment would inherit the listener, and
+		// keep the port in use for longer.
 		conn, err := net.DialTimeout("tcp4", fmt.Sprintf("127.0.0.1:%d", port), time.Second)
 		if err == nil {
 			require.NoError(t, conn.Close())
@@ -208,10 +206,10 @@ func freePort(t testing.TB) string {
 	return ""
 }
 
-var ports sync.Map // that freePort has returned
+var ports sync.Map // ports that freePort has returned
 
-// reaper kills what runs from a folder when the test has ended, even if it was killed: Patroni starts
-// PostgreSQL in a session of its own.
+// reaper kills all processes that run from a folder once the test has ended, even if the test was killed. This
+// is necessary because Patroni starts PostgreSQL in a session of its own.
 func reaper(t testing.TB, dir string) {
 	t.Helper()
 	const script = `cat >/dev/null

@@ -16,7 +16,7 @@ import (
 // requireVariable names the environment variable that makes a missing program a failure.
 const requireVariable = "COLOPHON_REQUIRE_PATRONI"
 
-// programs are the files of what Debian's packages install.
+// programs are the paths of programs from Debian's packages.
 type programs struct {
 	patroni, etcd string
 	postgres      string // folder of PostgreSQL's programs
@@ -55,8 +55,8 @@ func findPrograms(t testing.TB) (p programs) {
 	return p
 }
 
-// account returns the user that runs everything if the test runs as root, as which PostgreSQL does
-// not run; else nil.
+// account returns the user that runs all programs if the test runs as root, because PostgreSQL refuses to run
+// as root. It returns nil for any other user.
 func account(t testing.TB) *syscall.Credential {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -69,7 +69,7 @@ func account(t testing.TB) *syscall.Credential {
 	return nil
 }
 
-// folder creates a folder of that user.
+// folder creates a folder that belongs to the user that account returns.
 func folder(t testing.TB, path string) string {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(path, 0o700))
@@ -77,7 +77,7 @@ func folder(t testing.TB, path string) string {
 	return path
 }
 
-// give makes that user the owner of a file.
+// give makes the user that account returns the owner of a file.
 func give(t testing.TB, path string) {
 	t.Helper()
 	if a := account(t); a != nil {
@@ -85,7 +85,7 @@ func give(t testing.TB, path string) {
 	}
 }
 
-// write writes a file of that user.
+// write writes a file that belongs to the user that account returns.
 func write(t testing.TB, path, text string, mode os.FileMode) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(path, []byte(text), mode))

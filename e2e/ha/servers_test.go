@@ -26,8 +26,8 @@ type server struct {
 	data  string
 	disk  bool // data is on a small disk of its own
 	clock string
-	url   string // past the line
-	line  *line  // from clients and from the other servers
+	url   string // URL that bypasses the line
+	line  *line  // line from clients and from the other servers
 }
 
 // reached is the URL of the server at the end of its line.

@@ -16,8 +16,8 @@ import (
 	"colophon/proofs"
 )
 
-// watch collects the checkpoints of a ledger from all servers, past the lines that faults concern,
-// and verifies them.
+// watch collects the checkpoints of a ledger from all servers, over connections that faults do not affect, and
+// verifies them.
 func watch(ctx context.Context, group *sync.WaitGroup, servers []*server, key *proofs.Verifier, h *history) {
 	for _, s := range servers {
 		group.Go(func() {

@@ -27,12 +27,12 @@ type clients struct {
 	histories []*history
 	acked     []*moments // by ledger
 	http      *http.Client
-	stop      context.Context // begins nothing new
-	quit      context.Context // gives up
+	stop      context.Context // once it is done, clients begin nothing new
+	quit      context.Context // once it is done, clients give up
 }
 
-// write lets the writers write until stop, and then until everything that they have begun is
-// acknowledged, or quit.
+// write lets the writers write until stop is done, and then until everything that they have begun is
+// acknowledged or quit is done.
 func (c *clients) write(group *sync.WaitGroup, seed uint64) {
 	c.http = &http.Client{Timeout: answerTime, Transport: &http.Transport{MaxIdleConnsPerHost: writers}}
 	for i := range writers {
@@ -77,7 +77,7 @@ func (c *clients) post(r *rand.Rand, ledger int, list []*attempt) {
 	}
 }
 
-// record is what a client posts for an attempt.
+// record returns what a client posts for an attempt.
 func (a *attempt) record() string {
 	return fmt.Sprintf(`{"run_id":"run-%d","payload":{"n":%d},"system_prompt":"s","output":"output %d","model":"m","temperature":0.5,"max_tokens":16,"labels":{"attempt":"%d"}}`,
 		a.id, a.id, a.id, a.id)
@@ -137,7 +137,7 @@ func (c *clients) batch(s *server, ledger int, list []*attempt) {
 	}
 }
 
-// judge notes the answer to an attempt.
+// judge records the answer to an attempt.
 func (c *clients) judge(ledger int, a *attempt, status int, text []byte) {
 	h := c.histories[ledger]
 	switch status {
@@ -155,7 +155,7 @@ func (c *clients) judge(ledger int, a *attempt, status int, text []byte) {
 	}
 }
 
-// read asks for what was acknowledged before. The answer has at least that.
+// read reads what was acknowledged before, and requires that the response has at least that.
 func (c *clients) read(r *rand.Rand, h *history) {
 	s := c.servers[r.IntN(len(c.servers))]
 	one := read{sent: time.Now()}

@@ -29,11 +29,11 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// from names the commit of the old servers. By default they are of the same build as the new
-// ones, with another version.
+// from names the commit of the old servers. By default, they are the same build as the new servers, with
+// another version.
 const from = "DRILL_FROM"
 
-// patience bounds each wait. It is no requirement.
+// patience limits each wait. It is not a requirement.
 const patience = time.Minute
 
 // build builds the program of a source folder.
@@ -72,7 +72,7 @@ type node struct {
 	environ []string
 	command *exec.Cmd
 	said    *locked.Buffer
-	url     atomic.Pointer[string] // nil while it does not run
+	url     atomic.Pointer[string] // nil while the server is not running
 }
 
 var serves = regexp.MustCompile(`server +(http://[0-9.:]+)`)
@@ -137,7 +137,7 @@ func (b *balancer) RoundTrip(r *http.Request) (*http.Response, error) {
 			return http.DefaultTransport.RoundTrip(sent)
 		}
 	}
-	return nil, fmt.Errorf("no server runs")
+	return nil, fmt.Errorf("no server is running")
 }
 
 // writers write records through the balancer until they are stopped.
@@ -146,9 +146,9 @@ type writers struct {
 	stop atomic.Bool
 
 	mu    sync.Mutex
-	seqs  []uint64      // of the acknowledged records
-	last  time.Time     // of the last acknowledgement
-	pause time.Duration // the longest time without one since the last call of longest
+	seqs  []uint64      // seqs of the acknowledged records
+	last  time.Time     // time of the last acknowledgement
+	pause time.Duration // longest time without an acknowledgement since the last call of longest
 }
 
 const writerCount = 4
@@ -293,7 +293,7 @@ func TestRollingUpgrade(t *testing.T) {
 	slices.Sort(w.seqs)
 	require.Equal(t, len(w.seqs), len(slices.Compact(slices.Clone(w.seqs))), "two records have one seq")
 	for _, n := range nodes {
-		want := fmt.Sprintf(`"tree_size":%d,`, len(w.seqs)+2) // and the creation, and the rotation
+		want := fmt.Sprintf(`"tree_size":%d,`, len(w.seqs)+2) // the records, the creation, and the rotation
 		require.Eventually(t, func() bool { return strings.Contains(n.get("/v1/ledgers/default"), want) }, patience, 20*time.Millisecond,
 			"the servers do not show each acknowledged record once: want %s, got %s", want, n.get("/v1/ledgers/default"))
 	}
