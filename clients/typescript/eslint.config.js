@@ -12,7 +12,7 @@ export default tseslint.config(
     rules: {
       "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true }],
       "@typescript-eslint/no-confusing-void-expression": ["error", { ignoreArrowShorthand: true }],
-      // The type says that an element is there; noUncheckedIndexedAccess asks for the mark.
+      // The type says that the element exists, but noUncheckedIndexedAccess requires the assertion.
       "@typescript-eslint/no-non-null-assertion": "off",
       "no-restricted-globals": ["error", "eval"],
       "no-implied-eval": "error",

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Copies the primary at $PRIMARY once, and then runs a standby that follows it. $PGPASSWORD is
-# the password of the role that primary.sh made. A copy that was interrupted is made again.
+# the password of the role that primary.sh made. An interrupted copy is repeated.
 set -eu
 data=$PGDATA/standby
 if [ ! -d "$data" ]; then

@@ -11,7 +11,7 @@ export * from "./client/common.js";
 
 const contextLabels = new AsyncLocalStorage<Readonly<Record<string, string>>>();
 
-/** Adds labels to all generations that are recorded inside, also in asynchronous calls. Labels stay in the log forever: put no personal data into them. */
+/** Adds labels to all generations that are recorded inside the function, including its asynchronous calls. Labels stay in the log forever: put no personal data into them. */
 export function withLabels<T>(labels: Readonly<Record<string, string>>, run: () => T): T {
   return contextLabels.run({ ...contextLabels.getStore(), ...labels }, run);
 }

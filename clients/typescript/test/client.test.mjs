@@ -126,7 +126,7 @@ describe("with a real server", () => {
     assert.equal(await first.ended, "SIGKILL");
     const synced = Number(/synced (\d+)/.exec(first.text)[1]);
     assert.ok(synced >= 300);
-    // A process that ends by itself while the server is down leaves its records too, also with process.exit.
+    // A process that ends by itself while the server is down leaves its records too, even with process.exit.
     const second = run("record", url, spool, "second", "50", "exit");
     assert.equal(await second.ended, 0);
     await server.start();

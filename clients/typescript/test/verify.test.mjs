@@ -199,7 +199,7 @@ describe("proofs", () => {
     assert.equal((await verify(receipt, { keys: [logKey.key], tiles: new Tiles(lying) })).error.code, "inclusion");
     await assert.rejects(verify(receipt, { keys: [logKey.key], tiles: new Tiles(async () => { throw new Error("no network"); }) }), /no network/);
     assert.equal((await verify(receipt, { keys: [logKey.key], tiles: new Tiles(async () => null) })).error.code, "range");
-    // A server that has only the grown tile serves as well.
+    // A server that has only the grown tile suffices.
     const grown = new Log(logKey).grow(600);
     const onlyFull = async (name) => (name.includes(".p/") && name.startsWith("tile/0/001") ? null : grown.fetch(name));
     await requireVerified(grown.receipt(290, 300), { keys: [logKey.key], tiles: new Tiles(onlyFull) });

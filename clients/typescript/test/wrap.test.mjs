@@ -1,4 +1,4 @@
-// The wrappers with the real libraries, on an endpoint that answers with recorded shapes.
+// The wrappers with the real libraries, on an endpoint that sends responses of recorded shapes.
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -35,7 +35,7 @@ before(async () => {
 });
 beforeEach(() => (records = []));
 after(async () => {
-  // The ledger takes every record of these tests.
+  // The ledger accepts every record of these tests.
   const done = await ledger.flush(20_000);
   const { accepted, recorded, rejected } = ledger.stats();
   await ledger.close();
@@ -62,7 +62,7 @@ describe("openai", () => {
   it("records chat completions, and returns the library's own objects", async () => {
     const asked = structuredClone(chat);
     const promise = openai.chat.completions.create(asked);
-    asked.messages.push({ role: "user", content: "later" }); // callers go on with their list
+    asked.messages.push({ role: "user", content: "later" }); // callers keep appending to their list
     const answer = await promise;
     assert.equal(answer.choices[0].message.content, "The keeper.");
     assert.equal(answer._request_id, "req_1");

@@ -5,9 +5,9 @@ import { createConfig, lint } from "@redocly/openapi-core";
 const config = await createConfig({
   extends: ["recommended"],
   rules: {
-    // Real names never meet: sequence numbers are digits, the words beside them are not.
+    // These paths never collide: sequence numbers are digits, and the words beside them are not.
     "no-ambiguous-paths": "off",
-    // A redirect answers 302, and who asks for health cannot ask wrongly.
+    // A redirect responds with 302, and a request for the health has nothing that could be wrong.
     "operation-2xx-response": "off",
     "operation-4xx-response": "off",
   },

@@ -6,7 +6,7 @@
 // - payload is {"messages": [the other messages], …} and the parameters that shape the output. Messages have the form of OpenAI's
 //   chat completions. The random ids of tool calls become call_1, call_2, …: the same conversation would otherwise never be the
 //   same input. Other parameters, such as user and metadata, are left out.
-// - model is the one that was asked for. If another one answered, it is in environment.model_digest, with the answer's fingerprint.
+// - model is the requested one. If another model answered, environment.model_digest names it, with the answer's fingerprint.
 // - output is the text of the only answer, without the model's reasoning. Several answers, and answers that call tools, are a JSON
 //   array of messages.
 
@@ -19,7 +19,7 @@ type Json = Record<string, unknown>;
 /** The names of tool calls by their ids: one for each call, shared by its request and its answer. */
 export type Names = Map<string, string>;
 
-/** What an answer says: fields of the record, and who answered. */
+/** What an answer contains: fields of the record, and the model that answered. */
 export interface Answer {
   readonly fields: Fields;
   readonly model: string;
@@ -71,7 +71,7 @@ function list(value: unknown): unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** Copies a value as JSON would carry it: later changes by the caller have no effect. */
+/** Copies a value as JSON would represent it, so that later changes by the caller have no effect. */
 function plain(value: unknown): unknown {
   const text = toJSON(value);
   return text === undefined ? undefined : JSON.parse(text);
@@ -174,7 +174,7 @@ function addMessage(found: Message[], given: unknown, role: string): void {
   addContent(found, message, value);
   for (const call of list(value["tool_calls"])) addCall(message, call);
   if (isObject(value["function_call"])) addCall(message, value["function_call"]);
-  // Else it had only answers of tools.
+  // Otherwise it had only results of tools.
   if (found.length === before || message.parts.length > 0 || message.calls.length > 0) found.push(message);
 }
 
@@ -192,7 +192,7 @@ function addContent(found: Message[], message: Message, value: Json): void {
   }
 }
 
-/** Adds one part. Tool calls go to the message. Answers of tools, which are parts in some APIs, become messages. */
+/** Adds one part. Tool calls go to the message. Results of tools, which are parts in some APIs, become messages. */
 function addPart(found: Message[], message: Message, part: unknown): void {
   if (part === null || part === undefined) return;
   if (!isObject(part)) {
@@ -249,7 +249,7 @@ function argumentsOf(given: unknown): string | undefined {
   }
 }
 
-/** Returns the text of a message. Parts that are not text are in it as JSON. */
+/** Returns the text of a message. Parts that are not text are included as JSON. */
 function plainText(message: Message): string {
   return message.parts.map(({ kind, value }) => (kind === "other" ? compact(value) : value)).join("\n\n");
 }

@@ -9,7 +9,7 @@ type Json = Record<string, unknown>;
 type Method = (...args: unknown[]) => unknown;
 type Reader = (request: Json, names: Names) => Fields;
 
-// From the client: the way to each recorded method, and what reads its arguments.
+// The path from the client to each recorded method, and the function that reads its arguments.
 const methods = new Map<string, { read: Reader; provider: string; operation: string }>();
 for (const prefix of ["", "beta."]) {
   for (const name of ["create", "parse", "stream"]) {
@@ -28,10 +28,10 @@ export interface WrapOptions {
   provider?: string;
 }
 
-/** Returns a client that behaves as the given one, and records each generation in the ledger: chat.completions, completions, responses,
- * and messages, also as streams. Everything else is passed on, also asResponse, which is not recorded.
+/** Returns a client that behaves like the given one, and records each generation in the ledger: chat.completions, completions, responses,
+ * and messages, including streams. Everything else is passed through, including asResponse, which is not recorded.
  *
- * A generation is recorded in the background when its answer has been read. No error of the recording reaches the caller. A stream that nobody reads is not recorded. */
+ * A generation is recorded in the background when its answer has been read. An error in recording never reaches the caller. A stream that is not read is not recorded. */
 export function wrap<C extends object>(client: C, ledger: BaseLedger, options: WrapOptions = {}): C {
   const known = [...methods.keys()].some((path) => path.split(".").reduce<unknown>((at, name) => (at as Json | undefined | null)?.[name], client) !== undefined);
   if (!known) throw new TypeError("the client has neither chat.completions, completions, responses, nor messages, so there is nothing to record");
@@ -99,7 +99,7 @@ class Observed {
     });
   }
 
-  /** The call has returned. It returns what the caller gets: the library's own object. */
+  /** Handles the return of the call, and returns what the caller gets: the library's own object. */
   returned(result: unknown): unknown {
     if (!this.generation || result === null || typeof result !== "object") return result;
     const promise = result as Promise<unknown> & { parse?: () => Promise<unknown> };
@@ -122,7 +122,7 @@ class Observed {
     });
   }
 
-  /** The answer is there: a message, a stream, or an object that reads one. */
+  /** Handles the answer: a message, a stream, or an object that reads one. */
   private answered(answer: unknown): unknown {
     this.safely(() => {
       if (answer !== null && typeof answer === "object" && (Symbol.asyncIterator in answer || typeof get(answer, "on") === "function")) {
@@ -211,7 +211,7 @@ class Observed {
   }
 }
 
-/** A stream that failed in the library, which has told the caller why. */
+/** A stream that failed in the library, which has reported the reason to the caller. */
 class StreamError extends Error {}
 
 interface Watched {

@@ -10,7 +10,7 @@ export class LedgerError extends Error {
     readonly reason: string,
     /** In seconds; 0 if the server sent none. */
     readonly retryAfter = 0,
-    /** The problem document, or null if the answer was none. */
+    /** The problem document, or null if the answer was not one. */
     readonly problem: Readonly<Record<string, unknown>> | null = null,
   ) {
     super(`${request}: ${status} ${reason}`);

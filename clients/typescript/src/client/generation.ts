@@ -6,7 +6,7 @@ const mostLabels = 32;
 /** Members of an IPC record, and what else is known about a generation. */
 export type Fields = Partial<Omit<IpcRecord, "labels">> & { labels?: Readonly<Record<string, string>> };
 
-/** One generation in progress. Its members can be set until it ends. Nothing that goes wrong with the record reaches the caller: it is logged. */
+/** One generation in progress. Its members can be set until it ends. Failures to record are logged, and never reach the caller. */
 export class Generation {
   readonly fields: Partial<IpcRecord>;
   readonly labels: Record<string, string>;
@@ -26,7 +26,7 @@ export class Generation {
     this.fields.output = text;
   }
 
-  /** Takes members of an IPC record. */
+  /** Sets members of the IPC record. */
   take({ labels, ...fields }: Fields): void {
     Object.assign(this.fields, fields);
     Object.assign(this.labels, labels);

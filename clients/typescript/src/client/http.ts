@@ -53,7 +53,7 @@ function refusal(request: string, response: globalThis.Response, text: string): 
     const read: unknown = JSON.parse(text);
     if (read !== null && typeof read === "object" && !Array.isArray(read)) problem = read as Record<string, unknown>;
   } catch {
-    // An answer of a proxy, perhaps.
+    // The answer may come from a proxy.
   }
   const status = response.status || 300; // a redirect in a browser
   const reason = status < 400 ? "the server redirects, and this client follows no redirects; use the URL of the right server"
@@ -68,7 +68,7 @@ function retryAfter(header: string | null): number {
   return Number.isNaN(at) ? 0 : Math.max(0, (at - Date.now()) / 1000);
 }
 
-/** Returns the messages of an error and of what caused it: fetch says only that it failed. */
+/** Returns the messages of an error and of its causes, because fetch reports only that it failed. */
 function causes(error: unknown): string {
   const messages: string[] = [];
   for (let e = error, depth = 0; e instanceof Error && depth < 4; e = e.cause, depth++) {

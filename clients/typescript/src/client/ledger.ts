@@ -7,13 +7,13 @@ import { Connection } from "./http.js";
 import { type Receipt, Recorder, type Stats, verifyAnswer } from "./recorder.js";
 import type { Store } from "./store.js";
 
-/** A kind of record, or of a change that POST /batch takes. */
+/** A kind of record, or of a change that POST /batch accepts. */
 export type Kind = "ipc_record" | "run_dag" | "citation_set" | "path_fingerprint" | "record_state_changed" | "note" | "path_validated";
 
-/** A record as the API takes it. null and undefined members are left out. Use raw and float where it matters how a number is written. */
+/** A record as the API accepts it. null and undefined members are left out. Use raw and float where it matters how a number is written. */
 export type RecordBody = Readonly<Record<string, unknown>>;
 
-/** One generation, as the API takes it. */
+/** One generation, as the API accepts it. */
 export interface IpcRecord {
   model: string;
   payload?: object | null;
@@ -50,33 +50,33 @@ export interface LedgerOptions {
   hashesOnly?: boolean;
   /** Verifies every receipt. A receipt that does not verify is logged, counted, and kept. */
   verifierKeys?: readonly (string | VerifierKey)[];
-  /** Is called with every receipt, and with its text as the ledger sent it. */
+  /** Called with every receipt, and with its text as the ledger sent it. */
   onReceipt?: (receipt: Receipt, text: string) => void;
-  /** For each wait for the server, in milliseconds (default: 30,000). */
+  /** Limit for each wait for the server, in milliseconds (default: 30,000). */
   timeout?: number;
   /** After this time, records are written and synced to the spool, in milliseconds (default: 100). A crash of the process loses at most what was recorded since. */
   flushInterval?: number;
-  /** What may wait in memory for the spool, in characters (default: 64 Mi). */
+  /** Maximum length of the records that wait in memory for the spool, in characters (default: 64 Mi). */
   maxQueueBytes?: number;
-  /** What may wait in the spool of the ledger, over all processes, in bytes (default: 1 GiB; in memory 64 MiB). */
+  /** Maximum size of the ledger's spool, over all processes, in bytes (default: 1 GiB; in memory 64 MiB). */
   maxSpoolBytes?: number;
   /** How long the end of the process may wait for the ledger, in milliseconds (default: 2,000). */
   exitTimeout?: number;
   /** Makes requests (default: fetch). */
   fetch?: typeof fetch;
-  /** Takes warnings, at most one a minute of each kind (default: console.warn). */
+  /** Receives warnings, at most one per minute of each kind (default: console.warn). */
   warn?: (message: string) => void;
 }
 
-/** What the platform gives: Node or a browser. */
+/** What the platform provides: Node or a browser. */
 export interface Platform {
   store(base: string, ledger: string, options: LedgerOptions): Store;
-  /** SHA-256 in hexadecimal, at once; undefined where there is none. */
+  /** Computes a SHA-256 synchronously, in hexadecimal; undefined if the platform cannot. */
   sha256: ((text: string) => string) | undefined;
   environment(name: string): string | undefined;
   opened(ledger: BaseLedger): void;
   closed(ledger: BaseLedger): void;
-  /** Labels of the present context. */
+  /** Labels of the current context. */
   labels(): Readonly<Record<string, string>>;
 }
 
@@ -84,17 +84,17 @@ const routes: Partial<Record<Kind, string>> = { ipc_record: "ipc-records", run_d
 const attempts = 5; // of a call that waits for its answer
 
 export interface PostOptions {
-  /** Idempotency key: with the same key, or the same run_id in the record, the ledger takes a record only once. */
+  /** Idempotency key: with the same key, or the same run_id in the record, the ledger records it only once. */
   key?: string;
   /** "reject" refuses a record whose claimed hashes are wrong. */
   onMismatch?: "accept" | "reject";
-  /** Adds what caused a change, and the like, to the receipt. */
+  /** Adds derived facts to the receipt, such as the cause of a change. */
   derive?: boolean;
 }
 
 /** One ledger of a server. One object serves a whole process.
  *
- * record, generation, and the wrappers record in the background: the call takes microseconds, never waits for the ledger or the disk, and throws nothing.
+ * record, generation, and the wrappers record in the background: the call takes microseconds, never waits for the ledger or the disk, and never throws.
  * post waits for the receipt, and throws. */
 export class BaseLedger {
   readonly name: string;
@@ -135,7 +135,7 @@ export class BaseLedger {
 
   /** Records something in the background, and reports whether it was queued. It never waits and never throws.
    *
-   * The record is written as JSON at once, so it may change afterwards. Without a key and a run_id it gets a random key, and the time as its timestamp.
+   * The record is written as JSON at once, so the caller may change it afterwards. Without a key and a run_id it gets a random key, and the time as its timestamp.
    * false means that the record is not JSON, or that the queue and the spool are full. Both are counted and logged. */
   record(kind: "ipc_record", record: IpcRecord, options?: { key?: string }): boolean;
   record(kind: Kind, record: RecordBody, options?: { key?: string }): boolean;
@@ -185,7 +185,7 @@ export class BaseLedger {
     this.recorder.warn(message.slice(0, 40), message);
   }
 
-  /** Labels that the present context adds. */
+  /** Labels that the current context adds. */
   contextLabels(): Readonly<Record<string, string>> {
     return this.platform.labels();
   }
@@ -200,7 +200,7 @@ export class BaseLedger {
     return JSON.parse(await this.postText(kind, record, { ...(key !== undefined && { key }), ...(onMismatch && { onMismatch }), ...(derive && { derive }) })) as Receipt;
   }
 
-  /** As post, but returns the receipt's text, which verify takes and which can be kept. */
+  /** Like post, but returns the receipt's text, which can be kept and passed to verify. */
   async postText(kind: Kind, record: RecordBody, { key, onMismatch, derive }: PostOptions = {}): Promise<string> {
     const route = routes[kind];
     if (!route) throw new TypeError(`${kind} cannot be posted alone; use ${Object.keys(routes).join(", ")}, or record`);
@@ -218,7 +218,7 @@ export class BaseLedger {
     return JSON.parse(await this.getText(path, query));
   }
 
-  /** As get, but returns the text: for receipts, checkpoints, and everything that is verified. */
+  /** Like get, but returns the text: for receipts, checkpoints, and everything that is verified. */
   getText(path: string, query: Readonly<Record<string, string | number | boolean | undefined>> = {}): Promise<string> {
     const given = Object.entries(query).filter(([, value]) => value !== undefined).map(([name, value]) => [name, String(value)]);
     const text = new URLSearchParams(given).toString();
@@ -257,7 +257,7 @@ export class BaseLedger {
     return { text: `{"kind":${JSON.stringify(kind)},"record":${flat}${key === undefined ? "" : `,"idempotency_key":${JSON.stringify(key)}`}}`, record: flat, key };
   }
 
-  /** Replaces the content of an IPC record by its hashes. */
+  /** Replaces the content of an IPC record with its hashes. */
   private hashContent(members: Record<string, unknown>): void {
     const sha256 = this.platform.sha256!;
     if (members["payload"] !== undefined) {
@@ -265,7 +265,7 @@ export class BaseLedger {
       if (members["payload_schema"] !== undefined) throw new TypeError("hashesOnly cannot hash a payload with a payload_schema");
       const seed = payload.get("seed");
       const stated = toJSON(members["seed"]);
-      // Beside a hash, the ledger cannot take the seed out of the input.
+      // From a hash alone, the ledger could not remove the seed from the input.
       if (seed !== undefined && (stated === undefined || stated === toJSON(seed))) {
         members["seed"] = seed;
         payload.delete("seed");
@@ -282,7 +282,7 @@ export class BaseLedger {
   }
 }
 
-/** Returns the numbers of a usage, also within its members. */
+/** Returns the numbers of a usage, including those in its members. */
 export function numbers(usage: unknown): Record<string, unknown> | undefined {
   if (usage === null || typeof usage !== "object") return undefined;
   const kept: Record<string, unknown> = {};

@@ -16,7 +16,7 @@ export interface Stats {
   spooled: number;
   /** Records that wait in memory for the spool. */
   queued: number;
-  /** Records that the ledger has acknowledged, also of earlier processes, and those of them that it had already. */
+  /** Records that the ledger has acknowledged, including those of earlier processes, and those of them that it already had. */
   recorded: number;
   replayed: number;
   /** Records that the ledger refused; the spool keeps them. */
@@ -58,9 +58,9 @@ const grouped = 256 << 10; // bytes after which lines are written at once
 const firstPause = 250;
 const longestPause = 30_000;
 const longestRetryAfter = 600; // seconds
-const scan = 5_000; // milliseconds between looks at what other processes have left
-const hold = new Set([401, 403, 404]); // a token or a name that someone will correct: records wait
-const serverErrors = 3; // answers 5xx to one line, after which it is refused
+const scan = 5_000; // milliseconds between scans for segments that other processes have left
+const hold = new Set([401, 403, 404]); // the token or the name must be corrected; until then, records wait
+const serverErrors = 3; // number of 5xx answers to a line, after which the line counts as refused
 
 export class Recorder {
   readonly stats: Stats = { accepted: 0, spooled: 0, queued: 0, recorded: 0, replayed: 0, rejected: 0, dropped: 0, invalid: 0, unverified: 0, lastError: "" };
@@ -72,7 +72,7 @@ export class Recorder {
   private readonly own = new Set<string>(); // segments that were written here and are not answered
   private closed = false;
   private more = false; // something was written since the sender looked
-  private attempts = 0; // failed ones
+  private attempts = 0; // failed attempts since the last success
   private endIdle: () => void = () => undefined;
   private endBackoff: () => void = () => undefined;
   private readonly waiters = new Set<() => void>();
@@ -165,7 +165,7 @@ export class Recorder {
     this.timer = undefined;
     this.writing ??= this.writeAll().finally(() => {
       this.writing = undefined;
-      // Lines that came while the last ones were written.
+      // Lines that arrived while the last ones were written.
       if (this.queue.length > 0 && !this.closed) this.timer ??= unref(setTimeout(() => this.write(), this.options.flushInterval));
     });
   }
@@ -295,7 +295,7 @@ export class Recorder {
     }
   }
 
-  /** Takes the answer to a line, and reports whether the line is done with. */
+  /** Handles the answer to a line, and reports whether the line is settled. */
   private async settle(sent: { line: string; errors: number }, text: string, answer: Record<string, unknown>): Promise<boolean> {
     const { status } = answer;
     if (typeof status === "number") {
@@ -407,7 +407,7 @@ function problemOf(answer: Record<string, unknown>): LedgerError {
   return new LedgerError("a line of a batch", Number(answer["status"]), reasonOf(answer), 0, answer);
 }
 
-/** Keeps a timer from keeping the process alive, where there is a process. */
+/** Keeps a timer from keeping the process alive, on platforms that have processes. */
 function unref<T>(timer: T): T {
   (timer as { unref?: () => void }).unref?.();
   return timer;

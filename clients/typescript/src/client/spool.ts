@@ -4,8 +4,8 @@
 // a process takes a segment of another owner by renaming it, which only one process can do. An owner shows that it is alive by
 // touching a file. If its process has ended, or has not touched the file for half a minute, its segments are free.
 //
-// A process that was only asleep can wake up and write to a segment that was taken. It looks after each write whether the
-// segment is still its own, and else writes the lines again. A record that is then sent twice is recorded once, by its key.
+// A process that was only asleep can wake up and write to a segment that was taken. After each write, it checks whether the
+// segment is still its own, and otherwise writes the lines again. A record that is sent twice for this reason is recorded once, because of its key.
 //
 // The folder may be shared with the Python client, whose segments have other names. Each client sends its own.
 
@@ -19,7 +19,7 @@ import { type Segment, type Store, StoreFullError } from "./store.js";
 const segmentBytes = 4 << 20; // a segment is sealed at this size; one request sends it
 const maxRejectedBytes = 64 << 20;
 const heartbeat = 5_000; // milliseconds
-const silence = 30_000; // after which an owner counts as dead
+const silence = 30_000; // milliseconds after which an owner counts as dead
 const segmentName = /^node-(\d{15})-([0-9a-f]{16})-(\d{6})\.ndjson$/;
 const ownerName = /^\.node-([0-9a-f]{16})\.alive$/;
 
@@ -67,7 +67,7 @@ export class FileSpool implements Store {
           await current.file.appendFile(data);
           await current.file.datasync();
         } catch (error) {
-          // Nothing is certain about these lines. The torn ones stay at the end of a segment, and are left out when it is read.
+          // It is unknown whether these lines were written. Torn lines stay at the end of a segment, and are left out when it is read.
           await current.file.truncate(current.size).catch(() => undefined);
           await this.seal();
           throw error;
@@ -82,7 +82,7 @@ export class FileSpool implements Store {
   }
 
   appendNow(lines: readonly string[]): void {
-    // A file of its own: an asynchronous write to the current one may be under way.
+    // A file of its own: an asynchronous write to the current one may be in progress.
     const name = this.nextName();
     const hidden = join(this.folder, `.${name}`);
     const file = fs.openSync(hidden, "wx", 0o600);
@@ -121,7 +121,7 @@ export class FileSpool implements Store {
     try {
       kept = JSON.parse(line);
     } catch {
-      // The text as it is.
+      // Keep the text as it is.
     }
     const entry = JSON.stringify({ time: new Date().toISOString(), status, reason, line: kept }) + "\n";
     // Appending less than a page to a file is atomic on local disks; longer entries of two processes could mix, so each process has a file.

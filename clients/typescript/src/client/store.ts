@@ -16,20 +16,20 @@ export interface Store {
   append(lines: readonly string[]): Promise<string>;
   /** Does the same at the end of the process, when nothing can wait. */
   appendNow(lines: readonly string[]): void;
-  /** Takes the oldest segment that nobody sends, or returns null. */
+  /** Takes the oldest segment that no process is sending, or returns null. */
   take(): Promise<Segment | null>;
   /** Reports whether a segment still exists. */
   waits(name: string): Promise<boolean>;
   /** Keeps a line that the ledger refuses, with the reason. It reports whether there was room. */
   reject(line: string, status: number, reason: string): Promise<boolean>;
-  /** Bytes that wait, of all processes. */
+  /** Bytes that wait, over all processes. */
   bytes(): Promise<number>;
   /** For messages. */
   readonly where: string;
   close(): void;
 }
 
-/** The store has as many bytes as it may have. */
+/** The store is full. */
 export class StoreFullError extends Error {
   override readonly name = "StoreFullError";
 }

@@ -19,7 +19,7 @@ export function float(value: number): RawJSON {
   return new RawJSON(canonical(new Numeral(value.toExponential())));
 }
 
-/** Something that can be written as JSON: what JSON.stringify takes, and also bigint, RawJSON, and parsed values. */
+/** Something that can be written as JSON: what JSON.stringify accepts, and also bigint, RawJSON, and parsed values. */
 export type Jsonable = unknown;
 
 /** Writes a value as JSON.stringify does, but keeps RawJSON, bigint, and parsed values exact. It returns undefined where JSON.stringify does. */

@@ -1,4 +1,4 @@
-// Events and what receipts repeat of them (spec: Event body; Receipts).
+// Events, and the parts of them that receipts repeat (spec: Event body; Receipts).
 
 import { type Bytes, count, utf8Text } from "./bytes.js";
 import { must } from "./errors.js";

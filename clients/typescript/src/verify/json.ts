@@ -1,5 +1,5 @@
 // The ledger's JSON (spec: Canonical JSON; Numbers; Refused JSON). JavaScript's own parser does not
-// serve: it loses the difference between 1 and 1.0, and digits of long integers.
+// suffice, because it loses the difference between 1 and 1.0, and digits of long integers.
 
 import { wtf8 } from "./bytes.js";
 import { must } from "./errors.js";
@@ -37,7 +37,7 @@ export function float(value: number): string {
 }
 
 const maxDepth = 512; // open brackets
-const maxDigits = 4300; // of an integer
+const maxDigits = 4300; // digits of an integer
 
 const constants = new Map<string, Value>([["true", true], ["false", false], ["null", null]]);
 

@@ -57,7 +57,7 @@ export async function verifySignature(key: VerifierKey, message: Bytes, signatur
   return subtle().verify({ name: "Ed25519" }, usable, signature, message);
 }
 
-/** One line of signature of a note. */
+/** One signature line of a note. */
 export interface NoteSignature {
   readonly name: string;
   readonly id: string;
@@ -172,14 +172,14 @@ interface LogKey {
 }
 
 /** Verifies the answer of GET log/key and returns the log's keys, the newest first. Every handover must be signed by both keys.
- * The sizes are the server's word: only a walk of the log proves them. */
+ * The sizes are only the server's claim: a walk of the log proves them. */
 export async function parseLogKeys(text: string): Promise<VerifierKey[]> {
   const root = parseJSON(text);
   must(root instanceof Map && Array.isArray(root.get("retired")), "malformed", "log/key has no list retired");
   const newest = await parseVerifierKey(textMember(root, "verifier_key", "log/key"));
   must(root.get("origin") === newest.name, "malformed", "the origin of log/key is not that of its key");
   const keys: LogKey[] = [{ key: newest }];
-  let bound = Infinity; // of the changes, which are listed from the newest on
+  let bound = Infinity; // size of the previous change; changes are listed from the newest to the oldest
   for (const row of root.get("retired") as Value[]) {
     must(row instanceof Map, "malformed", "log/key lists a key that is not an object");
     const key = await parseVerifierKey(textMember(row, "verifier_key", "log/key"));

@@ -1,4 +1,4 @@
-// What a client remembers of a log: its key, and its last checkpoint. A log that forgets or forks is then noticed.
+// What a client remembers about a log: its key, and its last checkpoint. The client then notices a log that forgets or forks.
 
 import { equal, fromHex, toHex } from "./bytes.js";
 import { VerificationError, must, shown } from "./errors.js";
@@ -36,7 +36,7 @@ export interface Remembered {
 }
 
 export interface RememberOptions {
-  /** Returns the hashes of the consistency proof in hexadecimal, as GET /proofs/consistency does. `Tiles.consistencyProof` serves too. */
+  /** Returns the hashes of the consistency proof in hexadecimal, as GET /proofs/consistency does. `Tiles.consistencyProof` works too. */
   prove: (first: number, second: number) => Promise<readonly (string | Uint8Array)[]>;
   /** The log gave this checkpoint as its newest: a smaller tree than the remembered one is then a rollback. */
   newest?: boolean;

@@ -19,7 +19,7 @@ export interface VerifyOptions {
   tiles?: Tiles;
   /** A checkpoint of the same log to which the path leads, in place of the receipt's own. It needs tiles. */
   checkpoint?: string;
-  /** Is called as soon as the result of a step is known, and at each step of the path. */
+  /** Called as soon as the result of a step is known, and at each step of the path. */
   onStep?: (step: Step) => void;
 }
 
@@ -39,7 +39,7 @@ export interface Verification {
   readonly signer?: VerifierKey;
   readonly cosignatures: readonly Cosignature[];
   readonly path: readonly PathStep[];
-  /** Members of the receipt that the proof covers, and members for which there is only the server's word. */
+  /** Members of the receipt that the proof covers, and members that only the server claims. */
   readonly covered: readonly string[];
   readonly uncovered: readonly string[];
 }

@@ -101,7 +101,7 @@ export class Log {
     return `{${JSON.stringify(head).slice(1, -1)},"event":${body},"inclusion":${JSON.stringify(inclusion)},"checkpoint":${JSON.stringify(this.checkpoint(size))}}`;
   }
 
-  /** Serves tiles of the log's present size, as a server does. */
+  /** Serves tiles of the log's current size, as a server does. */
   fetch = async (name) => {
     const parts = /^tile\/(\d+)\/((?:x\d{3}\/)*\d{3})(?:\.p\/(\d+))?$/.exec(name);
     if (!parts) throw new Error(`not a tile path: ${name}`);

@@ -1,4 +1,4 @@
-// An endpoint in place of the models' APIs: it answers with recorded shapes, as one answer or as a stream.
+// An endpoint in place of the models' APIs: it sends responses of recorded shapes, as one response or as a stream.
 import { createServer } from "node:http";
 
 const completion = (content, others = {}) => ({

@@ -75,7 +75,7 @@ export class Server {
   }
 }
 
-/** A ledger that answers as a test tells it, and keeps what it was sent. */
+/** A stand-in for a ledger that answers as a test prescribes, and keeps what it received. */
 export async function standIn(answer) {
   const { createServer } = await import("node:http");
   const requests = [];
