@@ -9,7 +9,7 @@
 // HA_ONLY is a part of the names of the faults to draw; HA_LOGS names a folder that gets the logs of all processes.
 //
 // The same seed draws the same faults, but does not repeat the order of concurrent steps. Everything runs in a
-// temporary folder, on free ports of 127.0.0.1. docs/servers.md reports the findings.
+// temporary folder, on free ports of 127.0.0.1. docs/faults.md reports the findings.
 package ha_test
 
 import (
