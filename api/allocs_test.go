@@ -20,7 +20,7 @@ func TestAllocations(t *testing.T) {
 	s := start(t)
 	w := s.wire(t)
 	asked := 0
-	// Writes come last, because the index folds them after it has answered them.
+	// Writes come last, because the index folds them after they have been answered.
 	for _, c := range []struct {
 		name    string
 		most    float64

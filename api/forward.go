@@ -130,7 +130,7 @@ func (f *forwarder) write(c *call.Call, handler call.Handler, batch bool) error 
 	}
 }
 
-// unsent returns the problem of a request that no server got. err is what send has returned.
+// unsent returns the problem for a request that reached no server. err is the error of send.
 func (f *forwarder) unsent(c *call.Call, address string, err error) error {
 	if errors.Is(err, storage.ErrNotHeld) {
 		f.requests.WithLabelValues("no_holder").Inc()

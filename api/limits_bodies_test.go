@@ -120,7 +120,7 @@ func TestWeightBoundsTheMemoryOfBodies(t *testing.T) {
 	c := loadContract(t)
 	done := make(map[string]bool) // members of routes that are done; examples share many members
 	for _, e := range c.requestExamples(t) {
-		if e.header["Content-Type"] == ndjson || strings.HasPrefix(e.route, "/v1/compute/") { // these routes take the same records as the others
+		if e.header["Content-Type"] == ndjson || strings.HasPrefix(e.route, "/v1/compute/") { // these routes accept the same records as the others
 			continue
 		}
 		t.Run(e.method+" "+e.route+" "+e.name, func(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 // lockedLog is a log that a test reads while the server writes it.
 type lockedLog struct {
 	mu   sync.Mutex
-	text bytes.Buffer // under mu
+	text bytes.Buffer // guarded by mu
 }
 
 func (l *lockedLog) Write(b []byte) (int, error) {

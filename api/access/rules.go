@@ -36,8 +36,8 @@ type OIDC struct {
 	// NameClaim is the claim that names the actor. The issuer must never give the same value
 	// to two people. The default is sub.
 	NameClaim string `yaml:"name_claim"`
-	// ConsoleClientID is the public client with which the console signs people in, by the
-	// authorization code flow with PKCE. Without it, the console offers no such sign-in.
+	// ConsoleClientID is the public client with which the console signs people in, by the authorization code
+	// flow with PKCE. Without it, the console does not offer this sign-in.
 	ConsoleClientID string      `yaml:"console_client_id"`
 	Rules           []ClaimRule `yaml:"rules"`
 }

@@ -93,7 +93,7 @@ func (m *memory) walk(r *rand.Rand, ledger, name string, v any) {
 	}
 }
 
-// keepLink keeps a link by its operation.
+// keepLink remembers a link, by the operation that it leads to.
 func (m *memory) keepLink(r *rand.Rand, ledger, link string) {
 	if op, _ := m.contract.find(http.MethodGet, link); op != nil {
 		m.keep(r, ledger, linkTo(op), link)

@@ -112,7 +112,7 @@ func slowAndLarge(t *testing.T) {
 			s.reader(s.targets[i%len(s.targets)], i)
 		}
 		s.awaitStalled(t, 16<<20)
-		time.Sleep(phase) // until requests without memory are refused
+		time.Sleep(phase) // long enough that requests are refused for lack of memory
 		b := speed()
 		s.end()
 		t.Logf("round %d: %.0f writes/s alone, %.0f beside %d slow readers: %.2f", round+1, a, b, readers, b/a)

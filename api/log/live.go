@@ -104,7 +104,7 @@ type sizes struct{ head, index uint64 }
 // summary is a ledger at one size. It is immutable.
 type summary struct {
 	sizes
-	data, frame []byte // as JSON, and as a server-sent event
+	data, frame []byte // the summary as JSON, and as a server-sent event
 }
 
 // summaries has the last summary of each ledger, which all clients share.

@@ -1,5 +1,5 @@
-// Package problem has the RFC 9457 problems with which the server answers every error: those
-// that handlers return, and those for errors of other packages.
+// Package problem defines the RFC 9457 problems that the server sends for errors: those that handlers return,
+// and those for errors of other packages.
 package problem
 
 import (

@@ -29,8 +29,8 @@ type eventContent struct {
 }
 
 // redactedSince returns the event that redacted a record, or nil if none did. The caller has read the record's
-// content with the error readErr. It looks for a redaction only now, so that it also finds a redaction that
-// erased the bytes in between. It returns readErr only if there is no redaction.
+// content with the error readErr. redactedSince looks for a redaction only after that, so that it also finds a
+// redaction that erased the bytes in between. It returns readErr only if there is no redaction.
 func redactedSince(ctx context.Context, l *ledger.Ledger, seq uint64, readErr error) (by *uint64, err error) {
 	if by, err = query.RedactedBy(ctx, l.Store(), seq); by == nil && err == nil {
 		err = readErr

@@ -57,7 +57,7 @@ type export struct {
 	ledger   *ledger.Ledger
 	question *query.Question
 	elements query.Parameters
-	path     string     // of the question, below the ledger's
+	path     string     // path of the question, below the ledger's
 	values   url.Values // parameters of the question, without the tree size
 	size     uint64     // 0 before the first page if the request names none
 	allowed  func() error
@@ -65,7 +65,7 @@ type export struct {
 	text   *call.Reply // lines to send
 	tree   *proofs.Tree
 	rest   json.RawMessage // the first page without its rows
-	cursor string          // of the next page; "" after the last one
+	cursor string          // cursor of the next page; "" after the last page
 }
 
 // newExport parses the parameters of an export.

@@ -20,7 +20,7 @@ const maxText = fields.MaxSourceID
 // validationsRequest is a request to validate many paths of a build, or to report what that
 // would do (spec: Path validation).
 type validationsRequest struct {
-	record.ValidationRequest // with a build and without a fingerprint
+	record.ValidationRequest // has a build and no fingerprint
 	// Paths lists paths. If it is empty, the request is about all paths of the build, or about
 	// those with Status.
 	Paths  []listedPath

@@ -1,6 +1,5 @@
-// Package reference has the page at /docs: RapiDoc with openapi.yaml, and for every operation
-// a command that readers can paste. Everything is embedded; the page requests nothing from
-// other servers.
+// Package reference provides the page at /docs: RapiDoc with openapi.yaml, and for every operation a command
+// that readers can paste. Everything is embedded; the page requests nothing from other servers.
 package reference
 
 import (

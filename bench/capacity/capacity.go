@@ -232,7 +232,7 @@ type machine struct {
 	cores int
 	clock time.Duration
 	used  time.Duration
-	tasks events // by the clock at which they end
+	tasks events // ordered by the clock at which they end
 }
 
 func (w *world) machine(cores int) *machine {

@@ -45,7 +45,7 @@ func bill(info *debug.BuildInfo, version string) *cyclonedx.BOM {
 	main.Type = cyclonedx.ComponentTypeApplication
 	main.Licenses = &cyclonedx.Licenses{{License: &cyclonedx.License{ID: "Apache-2.0"}}}
 	bom.Metadata = &cyclonedx.Metadata{Component: &main}
-	toolchain, _, _ := strings.Cut(info.GoVersion, " ") // names of experiments can follow
+	toolchain, _, _ := strings.Cut(info.GoVersion, " ") // the names of experiments can follow the version
 	components := []cyclonedx.Component{component("std", strings.TrimPrefix(toolchain, "go"), "")}
 	references := []string{components[0].BOMRef}
 	for _, m := range info.Deps {

@@ -140,7 +140,7 @@ func openPebble(ctx context.Context, files vfs.FS, dir string, fatal func(string
 // oneKey signs for every ledger with the same key and keeps no files.
 type oneKey struct {
 	mu        sync.Mutex
-	confirmed bool // under mu
+	confirmed bool // guarded by mu
 }
 
 // Load implements ledger.Keys.

@@ -27,7 +27,7 @@ type server struct {
 	// mu is held while the process is waited for. Afterwards the process id can belong to
 	// another process.
 	mu     sync.Mutex
-	waited bool // under mu
+	waited bool // guarded by mu
 }
 
 // whileItIs calls do with the process id, unless wait has already returned for the process.

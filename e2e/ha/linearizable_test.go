@@ -67,7 +67,7 @@ func linearizable(all []porcupine.Operation) error {
 		}
 		return int(a.Call - b.Call)
 	})
-	var earliest *porcupine.Operation // of the later operations, the one that returned first
+	var earliest *porcupine.Operation // the later operation that returned first
 	for i := len(all) - 1; i >= 0; i-- {
 		if o := &all[i]; earliest != nil && order(*earliest) > order(*o) && earliest.Return < o.Call {
 			return fmt.Errorf("%+v ended before %+v began", *earliest, *o)

@@ -59,7 +59,7 @@ func get(url string) []byte {
 	return text
 }
 
-// witness requires a proof from any server that each checkpoint extends the one before.
+// witness requires a proof from any server that each checkpoint extends the previous one.
 func witness(ctx context.Context, group *sync.WaitGroup, servers []*server, key *proofs.Verifier, h *history) {
 	group.Go(func() {
 		var last proofs.Checkpoint

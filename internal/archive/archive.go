@@ -46,11 +46,11 @@ const (
 type Database struct {
 	storage.Database
 	options Options
-	ctx     context.Context // of requests; done after Close
+	ctx     context.Context // context of requests to the bucket; done after Close
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	cache   *audit.ContentCache // of verified objects, by the digest of their names
+	cache   *audit.ContentCache // verified objects, by the digest of their names
 	flights singleflight.Group
 	slots   chan struct{}
 

@@ -1,5 +1,5 @@
-// Package cli has what all commands share: the console, progress bars, tables, exit codes, and
-// the parsing of flags, files, and keys.
+// Package cli provides what all commands share: the console, progress bars, tables, exit codes, and the parsing
+// of flags, files, and keys.
 package cli
 
 import (

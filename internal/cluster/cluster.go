@@ -46,7 +46,7 @@ type Cluster struct {
 	leases *postgres.Leases
 	host   *ledger.Host
 	log    *slog.Logger
-	pause  time.Duration // between two rounds that nothing wakes
+	pause  time.Duration // pause between two rounds if nothing wakes the server
 	wake   chan struct{} // holds a token when the next round must start at once
 
 	stop    context.CancelFunc
@@ -60,14 +60,14 @@ type Cluster struct {
 	settled bool                     // no more steps start; guarded by mu
 	places  map[string]*place        // by name of the ledger; guarded by mu
 	servers []postgres.RunningServer // as of the last complete round; guarded by mu
-	beats   map[string]beat          // of the servers, by ID; guarded by mu
+	beats   map[string]beat          // last beats of the servers, by ID; guarded by mu
 	heard   map[string]bool          // ledgers of which the database has notified this server since the last round; guarded by mu
 	next    time.Time                // when the next complete round is due; guarded by mu
 }
 
 // beat is when a server last reported that it is running.
 type beat struct {
-	seen    time.Time // by the database's clock
+	seen    time.Time // time of the beat, by the database's clock
 	changed time.Time // when this server saw it change, by its own clock
 }
 

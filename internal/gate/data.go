@@ -28,7 +28,7 @@ type Case struct {
 	Baseline, Candidate []Run
 	// measured is true once all texts of the case were compared.
 	measured bool
-	// similar has the similarity of the runs a and b at a*runs+b, if the case has repeats.
+	// similar holds the similarity of runs a and b at index a*runs+b, if the case has repeats.
 	similar []float64
 }
 

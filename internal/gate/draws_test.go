@@ -270,7 +270,7 @@ func TestDrawsOfRealOutputs(t *testing.T) {
 	for _, change := range []struct {
 		baseline, candidate string
 		inputs              int
-		share               float64 // of the draws in which it must be found
+		share               float64 // share of the draws in which the change must be found
 	}{{"claude-2", "claude-2.1", 300, 1}, {"claude-2", "claude-2.1", 200, 0.9}, {"claude-2", "claude-2.1", 100, 0.3},
 		{"gpt4_1106_preview", "gpt4_1106_preview_verbose", 50, 1}, {"gpt4_1106_preview", "gpt4_1106_preview_verbose", 20, 0.75}, {"gpt4_1106_preview", "gpt4_1106_preview_concise", 50, 1}} {
 		t.Run(fmt.Sprintf("%s to %s in %d inputs", change.baseline, change.candidate, change.inputs), func(t *testing.T) {

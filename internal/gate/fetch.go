@@ -54,7 +54,7 @@ type collector struct {
 	ledger    *client.Ledger
 	selection Selection
 	asOf      uint64
-	seqs      map[uint64]bool // of the baseline
+	seqs      map[uint64]bool // seqs of the baseline's runs
 	runs      [2][]found      // newest first
 }
 

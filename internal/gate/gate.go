@@ -389,7 +389,7 @@ func (j *judge) mismatches(c *Check) {
 
 // test runs the tests of the checks.
 func (j *judge) test(checks []Check) {
-	var statistics [2][]evidence.Statistic // by whether they compare the texts
+	var statistics [2][]evidence.Statistic // index 1 has the checks that compare texts
 	var family []*Check                    // the checks whose p-values depend on the data
 	for i := range checks {
 		c := &checks[i]

@@ -111,7 +111,7 @@ func (c *Check) PCell() string {
 	return fmt.Sprintf("%.3f", *c.AdjustedP)
 }
 
-// escape makes a text that comes from the ledger plain in Markdown: one line, and no markup.
+// escape escapes a text from the ledger, so that Markdown shows it as one line without markup.
 func escape(text string) string {
 	var w strings.Builder
 	for _, r := range text {

@@ -84,8 +84,8 @@ func (in *input) linesOf(buffer *bufio.Reader, at line, yield func(line, error) 
 
 var errTooLong = errors.New("the line is longer")
 
-// readLine reads up to the next line feed. If the line is longer than limit, it skips the line
-// and returns errTooLong. The last line can come with io.EOF.
+// readLine reads up to the next line feed. If the line is longer than limit, it skips the line and returns
+// errTooLong. The last line can be returned together with io.EOF.
 func readLine(in *bufio.Reader, limit int) (line []byte, err error) {
 	tooLong := false
 	for {

@@ -163,10 +163,10 @@ func appendParquet(w *pyjson.Builder, v reflect.Value, depth int) {
 	}
 }
 
-// listOf returns the list in the group that stands for a list: {"list": […]}.
+// listOf returns the list in the group that represents a list: {"list": […]}.
 func listOf(v reflect.Value) (reflect.Value, bool) { return onlyMember(v, "list", "bag") }
 
-// elementOf returns the element in the group that stands for an element: {"element": …}.
+// elementOf returns the element in the group that represents an element: {"element": …}.
 func elementOf(v reflect.Value) (reflect.Value, bool) {
 	return onlyMember(v, "element", "item", "array_element")
 }

@@ -87,7 +87,7 @@ func TestRecordsThatStandAlone(t *testing.T) {
 	}
 }
 
-// Every form of an export of Langfuse gives the same records.
+// Every form of an export of Langfuse yields the same records.
 func TestFormsOfAnExport(t *testing.T) {
 	const first = `{"id":"1","type":"GENERATION","model":"m","input":[{"role":"user","content":"Why?"}],"output":"Because."}`
 	const second = `{"id":"2","type":"SPAN","model":null,"input":"x","output":null}`

@@ -235,7 +235,7 @@ func TestServersAgreeWhileTheLogGrows(t *testing.T) {
 	require.ErrorContains(t, err, "the servers could not give their rows at one size")
 }
 
-// A fetch ends if the server does not answer, or sends too little in too much time.
+// A fetch ends if the server does not answer, or sends data too slowly.
 func TestSlowServers(t *testing.T) {
 	release := make(chan struct{})
 	f := fetcher(t, &peer{before: func(_ http.ResponseWriter, r *http.Request) bool {

@@ -21,10 +21,9 @@ type place interface {
 	hold(ctx context.Context, peer place) error
 	// moved reports whether leave has marked the source. It is called after openSource.
 	moved(ctx context.Context) (bool, error)
-	// openTarget opens a place that takes the ledgers. No server starts on it until arrive is
-	// called. If an earlier call of arrive has made its ledgers ready, complete is true, and
-	// the database can only be read. If resume is true, the place must have been opened
-	// before.
+	// openTarget opens a place that receives the ledgers. No server starts on it until arrive is called. If an
+	// earlier call of arrive has made its ledgers ready, complete is true, and the database can only be read.
+	// If resume is true, the place must have been opened before.
 	openTarget(ctx context.Context, peer place, resume bool) (database storage.Database, complete bool, err error)
 	// leave marks the source as moved. No server starts on it from then on.
 	leave(ctx context.Context, peer place) error

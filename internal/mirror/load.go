@@ -116,7 +116,7 @@ func asRefusal(err error) error {
 	return err
 }
 
-// load brings the stored log up to a checkpoint of the copy.
+// load is one update of the stored log to a checkpoint of the copy.
 type load struct {
 	*newest
 	trusted  []*proofs.Verifier

@@ -27,7 +27,7 @@ type Database struct {
 	stored storage.Database
 
 	mu   sync.Mutex
-	logs map[string]*log // under mu
+	logs map[string]*log // guarded by mu
 }
 
 // NewDatabase returns the logs in a database that only mirrors write.

@@ -136,7 +136,7 @@ var special = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "
 // listItem matches a word that begins a list item at the beginning of a line.
 var listItem = regexp.MustCompile(`^([-+]|[0-9]+[.)])$`)
 
-// escape returns a text that Markdown shows as it is.
+// escape escapes a text so that Markdown shows it unchanged.
 func escape(text string) string {
 	if listItem.MatchString(text) {
 		return text[:len(text)-1] + `\` + text[len(text)-1:]

@@ -72,8 +72,8 @@ func Write(w io.Writer, format Format, rows Rows) error {
 	return fmt.Errorf("table: %q is not a format; use parquet, csv, or ndjson", format)
 }
 
-// Read yields the JSON text of each row of a file with this number of bytes. If the columns of
-// a row do not match its text, it yields the text with ErrCells and goes on.
+// Read yields the JSON text of each row of a file with this number of bytes. If the columns of a row do not
+// match its text, it yields the text with ErrCells and continues.
 func Read(file io.ReaderAt, size int64, format Format) iter.Seq2[[]byte, error] {
 	switch format {
 	case NDJSON:

@@ -87,7 +87,7 @@ const mostRows = 10
 // checkRows compares the rows of a file with the leaf hashes of the manifest.
 func checkRows(rows func(func([]byte, error) bool), leaves []proofs.Hash) error {
 	var own []proofs.Hash
-	var seqs []string // of the rows of the file, for errors
+	var seqs []string // seqs of the file's rows, for errors
 	var wrong []string
 	for row, err := range rows {
 		if err != nil && !errors.Is(err, table.ErrCells) {
