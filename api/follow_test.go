@@ -291,7 +291,7 @@ func TestRevocationEndsStreamsAndBatches(t *testing.T) {
 	require.EqualValues(t, 2, s.size())
 }
 
-// The same holds for a valid token that has lost the scope.
+// A valid token that has lost the scope has the same effect as a revoked one.
 func TestLostScopesEndStreamsAndBatches(t *testing.T) {
 	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	made, err := store.Create(access.NewToken{Name: "service", Grants: []access.Grant{{Ledgers: []string{ledger.Default}, Scopes: access.Log}}})

@@ -144,7 +144,7 @@ func TestServers(t *testing.T) {
 	require.Len(t, result.Rows, 9)
 	for _, r := range result.Rows {
 		for i, figure := range r.Median.fields() {
-			waits := figure == &r.Median.Locks || figure == &r.Median.Disk // they may be 0
+			waits := figure == &r.Median.Locks || figure == &r.Median.Disk // these two can be 0
 			if r.Clients > 1 && !waits {                                   // processor time is counted in parts of 10 ms
 				require.Positive(t, *figure, "figure %d with %d servers and %d ledgers", i, r.Servers, r.Ledgers)
 			}

@@ -163,7 +163,7 @@ func (c *postgresRun) measureRow(ctx context.Context, r *postgresRow, t timing) 
 		return fmt.Errorf("making a folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := c.Rest(ctx); err != nil {
+	if err := c.WaitForDisk(ctx); err != nil {
 		return err
 	}
 	before, err := c.Usage(ctx)

@@ -52,7 +52,7 @@ func startServer(ctx context.Context, wanted []string, environment []string, pro
 			s.listens[string(found[1])] = string(found[2])
 		}
 	}
-	go func() { // it must not block on its output
+	go func() { // the server must not block on its output
 		for lines.Scan() {
 		}
 	}()

@@ -79,7 +79,7 @@ type serversRound struct {
 	WAL       float64 `json:"wal_bytes"`
 	Tables    float64 `json:"table_bytes"` // size of the tables with their indexes
 	Folder    float64 `json:"folder_bytes"`
-	Locks     float64 `json:"sessions_waiting_for_locks"` // mean number of the database's sessions
+	Locks     float64 `json:"sessions_waiting_for_locks"` // mean number of the database's sessions that wait for locks
 	Disk      float64 `json:"sessions_waiting_for_disk"`
 
 	ByTable map[string]float64 `json:"bytes_by_table"` // Tables, divided by table
@@ -303,7 +303,7 @@ func (f *fleet) usage(ctx context.Context) (u usage, err error) {
 
 // measure lets the clients post, first to warm up and then for the measurement.
 func (f *fleet) measure(ctx context.Context, t timing) (r serversRound, err error) {
-	if err := f.database.Rest(ctx); err != nil {
+	if err := f.database.WaitForDisk(ctx); err != nil {
 		return r, err
 	}
 	deck := &load.Deck{Bodies: f.bodies}

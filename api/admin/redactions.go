@@ -65,7 +65,7 @@ func (h *Handlers) RedactRecords(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	plan, err := l.PlanRedaction(c.Request().Context(), wanted, c.RestRead)
+	plan, err := l.PlanRedaction(c.Request().Context(), wanted, c.YieldTurn)
 	if err != nil {
 		return err
 	}

@@ -175,7 +175,7 @@ func (h *Handlers) collectMatches(c *call.Call, view *index.View, f *query.Recor
 			return nil
 		}
 		page.After = next
-		if err := c.RestRead(); err != nil {
+		if err := c.YieldTurn(); err != nil {
 			return err
 		}
 	}

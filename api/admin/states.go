@@ -70,7 +70,7 @@ func (h *Handlers) inOtherStates(c *call.Call, l *ledger.Ledger, wanted *seqs.Se
 	defer func() { err = errors.Join(err, view.Close()) }()
 	others = new(seqs.Set)
 	for seq := range wanted.All() {
-		if err := c.RestRead(); err != nil {
+		if err := c.YieldTurn(); err != nil {
 			return nil, err
 		}
 		one, err := records.Read(ctx, view, &records.Filter{}, seq)

@@ -139,7 +139,7 @@ type lineSpan struct {
 type batchItem struct {
 	record     *record.Record // nil for a verb
 	submission ledger.Submission
-	validation *record.PathValidation // it gets its submission once the paths in earlier lines are in the log
+	validation *record.PathValidation // the submission is added once the paths in earlier lines are in the log
 	refused    bool
 	key        string      // the line's idempotency key, or ""
 	native     *nativeLine // nil unless the line has a format
@@ -366,7 +366,7 @@ func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 		defer turn.Release()
 	}
 	text := b.results.Text[:0]
-	logged := false // one log message per chunk is enough: its lines fail for the same reason
+	logged := false // one log message per chunk is enough, because its lines fail for the same reason
 	statuses := make(map[int]int)
 	for i := range c.items {
 		if len(text) >= limits.MaxWrite {

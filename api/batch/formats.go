@@ -133,7 +133,7 @@ func unprocessable(pointer, detail string) error {
 	return &strict.Error{Problems: []strict.Problem{{Pointer: pointer, Detail: detail}}}
 }
 
-// within puts the pointers in an error about a record below the pointer of the record.
+// within prefixes the pointers in an error about a record with the pointer of the record.
 func within(pointer string, err error) error {
 	invalid := (*strict.Error)(nil)
 	if !errors.As(err, &invalid) {

@@ -211,9 +211,9 @@ func (c *Call) BeginWrite() {
 // it. Meanwhile it may take turns.
 func (c *Call) EndWrite() { c.writer.EndWrite() }
 
-// RestRead yields to other requests if the turn of this request has lasted long, and waits for its next turn.
+// YieldTurn yields to other requests if the turn of this request has lasted long, and waits for its next turn.
 // Work of any length calls it between its steps.
-func (c *Call) RestRead() error { return c.writer.Turn.Rest(c.Request().Context(), c.Holder) }
+func (c *Call) YieldTurn() error { return c.writer.Turn.Yield(c.Request().Context(), c.Holder) }
 
 // BeginDecoding begins the work on a body, which the request already holds memory for. A request
 // that records nothing takes a turn; a write that holds at least HeavyMemory takes a slot for heavy work,

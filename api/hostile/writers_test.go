@@ -134,6 +134,6 @@ func yieldCores(t *testing.T) {
 	for _, thread := range threads {
 		id, err := strconv.Atoi(filepath.Base(thread))
 		require.NoError(t, err)
-		_ = syscall.Setpriority(syscall.PRIO_PROCESS, id, 19) // it might have ended
+		_ = syscall.Setpriority(syscall.PRIO_PROCESS, id, 19) // the process might have ended
 	}
 }

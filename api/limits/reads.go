@@ -46,7 +46,7 @@ const (
 	lull        = 2 * time.Millisecond
 )
 
-// longestTurn is the longest time of a turn whose work can be interrupted (see ReadTurn.Rest).
+// longestTurn is the longest time of a turn whose work can be interrupted (see ReadTurn.Yield).
 const longestTurn = 10 * time.Millisecond
 
 // readCaller is a caller whose requests wait. The oldest request comes first.
@@ -241,8 +241,8 @@ func (s *ReadTurn) TakeWithin(ctx context.Context, t *ReadTurns, who func() Hold
 		"too many requests are waiting for a core; nothing was recorded, try again later")
 }
 
-// Rest ends a turn that has taken longestTurn, and waits for the next one until ctx is done.
-func (s *ReadTurn) Rest(ctx context.Context, who func() Holder) error {
+// Yield ends a turn that has taken longestTurn, and waits for the next one until ctx is done.
+func (s *ReadTurn) Yield(ctx context.Context, who func() Holder) error {
 	if s.turns == nil || time.Since(s.began) < longestTurn {
 		return nil
 	}

@@ -209,7 +209,7 @@ func selectPaths(c *call.Call, v *index.View, project, build string, request *va
 	}
 	filter, page := paths.Filter{Build: &build, Category: paths.Category(request.Status)}, index.Page{Limit: maxValidations}
 	for {
-		if err := c.RestRead(); err != nil {
+		if err := c.YieldTurn(); err != nil {
 			return nil, err
 		}
 		rows, next, err := paths.List(c.Request().Context(), v, project, filter, page)

@@ -46,8 +46,8 @@ func (d *Database) exec(ctx context.Context, statements ...string) error {
 	})
 }
 
-// Rest waits until everything written so far is on the disk.
-func (d *Database) Rest(ctx context.Context) error {
+// WaitForDisk waits until everything written so far is on the disk.
+func (d *Database) WaitForDisk(ctx context.Context) error {
 	err := d.exec(ctx, "CHECKPOINT")
 	unix.Sync()
 	return err

@@ -239,7 +239,7 @@ func (n *node) postmaster() int {
 	}
 	first, _, _ := strings.Cut(string(text), "\n")
 	pid, _ := strconv.Atoi(first)
-	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have ended long ago
+	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // the process may have ended long ago
 	if err != nil || !bytes.Contains(command, []byte(n.dir)) {
 		return 0
 	}

@@ -14,7 +14,7 @@ import (
 // line is a TCP relay from a port of its own to a port of 127.0.0.1. It can be cut, silent, or slow.
 type line struct {
 	t      testing.TB
-	listen string // its address
+	listen string // address at which the line listens
 	target string
 
 	mu       sync.Mutex

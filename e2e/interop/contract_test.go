@@ -117,7 +117,7 @@ func behind(s *server, document string) *server {
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
 	s.t.Cleanup(func() {
-		_ = command.Process.Signal(syscall.SIGTERM) // it may have ended already
+		_ = command.Process.Signal(syscall.SIGTERM) // the process may have ended already
 		<-ended
 	})
 	proxied := *s

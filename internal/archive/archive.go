@@ -1,9 +1,9 @@
 // Package archive reads, from a published copy of the log, the entries that a store no longer holds
 // (storage.Archiver).
 //
-// It does not trust the copy. A bundle or a tile must have the root that the store's own tile of level 1 states
-// for it. The store always keeps that tile. An object that is missing, or that has another root, is damage, and
-// the error names it.
+// Package archive does not trust the copy. A bundle or a tile must have the root that the store's own tile of
+// level 1 states for it. The store always keeps that tile. An object that is missing, or that has another root,
+// is damage, and the error names it.
 package archive
 
 import (

@@ -56,10 +56,9 @@ func (o RestoreOptions) checkKnown(m *Manifest, seen []seenCheckpoint) error {
 	return nil
 }
 
-// verifyRestored verifies the restored files before they are moved to their places, and raises
-// the marks to the checkpoints of --seen. It replaces the manifest's ledgers by the restored
-// ones, which must be equal to them. older has a message for each ledger that signed more than
-// the backup holds.
+// verifyRestored verifies the restored files before they are moved to their places, and raises the marks to the
+// checkpoints of --seen. It replaces the manifest's ledgers with the restored ones, which must be equal to
+// them. older has a message for each ledger that signed more than the backup holds.
 func verifyRestored(ctx context.Context, c *cli.Console, o RestoreOptions, m *Manifest, seen []seenCheckpoint) (older []string, err error) {
 	dir := datadir.Database(datadir.Restoring(o.Data))
 	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.Warnings()})

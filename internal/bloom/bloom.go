@@ -30,7 +30,7 @@ func Within(spare *atomic.Int64) ReserveFunc {
 // memory, and MayContain returns true for every key. It is not safe for concurrent use.
 type Filter struct {
 	memory ReserveFunc
-	layers []layer // each for four times as many keys as the previous one, if memory allows
+	layers []layer // each layer is for four times as many keys as the previous one, if memory allows
 	blind  bool    // memory ran out, so keys are missing
 }
 

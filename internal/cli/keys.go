@@ -10,7 +10,7 @@ import (
 
 // TrustedKeys holds the keys of --key.
 type TrustedKeys struct {
-	Keys []*proofs.Verifier // each suffices on its own
+	Keys []*proofs.Verifier // keys that suffice on their own
 	// Replaced holds the predecessors of Keys. A signature by one of them alone counts only if
 	// a consistency proof shows that the tree belongs to the log.
 	Replaced []*proofs.Verifier

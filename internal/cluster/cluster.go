@@ -75,7 +75,7 @@ type beat struct {
 type place struct {
 	postgres.State           // as of the last round
 	busy           bool      // a step for this ledger is running
-	stale          bool      // it has changed since it was read: two changes can lead to the same Version
+	stale          bool      // the ledger has changed since it was read; State.Version does not suffice, because two changes can lead to the same version
 	again          bool      // a round found the ledger busy, so the end of the step decides on another one
 	lost           bool      // this server has held the ledger since it started, so it no longer resumes a lease of an earlier run
 	renewed        time.Time // when the lease was last seen to have changed, by this server's clock

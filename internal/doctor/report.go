@@ -15,9 +15,9 @@ type Verdict string
 // The verdicts.
 const (
 	OK         Verdict = "ok"
-	Advice     Verdict = "advice"      // it works, but could be better
-	Wrong      Verdict = "wrong"       // it does not work, or is not safe
-	NotChecked Verdict = "not checked" // the doctor cannot see it
+	Advice     Verdict = "advice"      // the deployment works, but could be better
+	Wrong      Verdict = "wrong"       // the deployment does not work, or is not safe
+	NotChecked Verdict = "not checked" // the doctor cannot examine this
 )
 
 // Finding is one result of a check.

@@ -52,7 +52,7 @@ type Verdict string
 // The verdicts.
 const (
 	Pass      Verdict = "pass"      // there is no evidence of a change beyond the tolerance
-	Fail      Verdict = "fail"      // there is such evidence
+	Fail      Verdict = "fail"      // there is evidence of a change beyond the tolerance
 	Undecided Verdict = "undecided" // there are too few runs to tell
 )
 

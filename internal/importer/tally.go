@@ -19,7 +19,7 @@ type answer struct {
 	replayed   bool     // the ledger already had the record
 	mismatched []string // the fields whose check failed
 	incomplete []string // the parts that an IPC record lacks
-	// These values are the server's word; the import checks no proof.
+	// The following values are only claimed by the server; the import verifies no proof.
 	seq, ledger, kind string
 }
 

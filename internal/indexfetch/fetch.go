@@ -227,7 +227,7 @@ func (s *session) agree(ctx context.Context) ([]*wire.IndexPart, error) {
 			return answers, nil
 		}
 		if try == agreeTries-1 || ctx.Err() != nil {
-			return nil, fmt.Errorf("the servers could not give their rows at one size: %w", err)
+			return nil, fmt.Errorf("the servers did not serve their rows at the same size: %w", err)
 		}
 	}
 }

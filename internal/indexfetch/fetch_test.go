@@ -232,7 +232,7 @@ func TestServersAgreeWhileTheLogGrows(t *testing.T) {
 		}
 		return false
 	}}))
-	require.ErrorContains(t, err, "the servers could not give their rows at one size")
+	require.ErrorContains(t, err, "the servers did not serve their rows at the same size")
 }
 
 // A fetch ends if the server does not answer, or sends data too slowly.

@@ -28,7 +28,7 @@ const parallel = 4
 
 // refusal says why a copy is not served.
 type refusal struct {
-	reason int // one of the reasons
+	reason int // index in reasons
 	text   string
 }
 

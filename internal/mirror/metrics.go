@@ -9,11 +9,11 @@ import (
 
 // Reasons why a copy cannot be followed.
 const (
-	unavailable = iota // it does not answer, or lacks an object
-	damaged            // its objects contradict each other
-	signature          // its checkpoint is not signed as it must be
-	rollback           // it has fewer events than were verified before
-	fork               // it does not extend what was verified before
+	unavailable = iota // the copy cannot be read, or lacks an object
+	damaged            // the objects of the copy contradict each other
+	signature          // the checkpoint of the copy is not signed as required
+	rollback           // the copy has fewer events than were verified before
+	fork               // the copy does not extend what was verified before
 )
 
 // reasons are the names of the reasons.

@@ -6,9 +6,9 @@
 // for it. The objects in the bucket are a function of the log, so the publisher needs no state
 // of its own: after any interruption, it continues from the checkpoint in the bucket.
 //
-// It writes a tile or bundle only if the bucket does not have it; otherwise the object must
-// have the same bytes. It writes a checkpoint only when everything that the checkpoint covers
-// is in the bucket, and replaces only the checkpoint that it has read before.
+// The publisher writes a tile or bundle only if the bucket does not have it; otherwise the object must have the
+// same bytes. It writes a checkpoint only when everything that the checkpoint covers is in the bucket, and
+// replaces only the checkpoint that it has read before.
 package publish
 
 import (

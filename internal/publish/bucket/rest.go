@@ -24,7 +24,7 @@ type rest struct {
 
 func newREST(place string, explain func(*http.Response) error) rest {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.DisableCompression = true // it would change lengths and tags
+	transport.DisableCompression = true // compression would change lengths and tags
 	return rest{client: &http.Client{Transport: transport}, place: place, explain: explain}
 }
 
@@ -60,7 +60,7 @@ func (r *rest) write(ctx context.Context, name, method, address string, body []b
 // do sends a request, and returns the answer if it is a success. The caller closes its body.
 func (r *rest) do(ctx context.Context, name, method, address string, body []byte, header http.Header) (*http.Response, error) {
 	fail := func(err error) (*http.Response, error) {
-		var request *url.Error // its message has the URL, which may have a signature
+		var request *url.Error // the message of this error has the URL, which may have a signature
 		if errors.As(err, &request) {
 			err = request.Err
 		}
