@@ -298,7 +298,7 @@ func (f *forwarder) catchUp(c *call.Call) {
 type forwarding struct {
 	call       *call.Call
 	controller *http.ResponseController
-	idle       time.Duration // longest time that the client of a batch can send nothing; 0 for other requests
+	idle       time.Duration // longest time that the client of a batch can stay silent; 0 for other requests
 	moved      atomic.Int64  // when anything was last sent or received, in nanoseconds since 1970 UTC
 
 	read atomic.Int64 // bytes of the body that were read

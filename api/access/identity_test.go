@@ -39,7 +39,7 @@ func TestWhereAnIdentityMayWhat(t *testing.T) {
 		{Ledgers: []string{"a", "b"}, Scopes: Write},
 		{Ledgers: []string{"b"}, Scopes: Read},
 		{Ledgers: []string{AllLedgers}, Scopes: Log},
-		{Scopes: Admin}, // nowhere
+		{Scopes: Admin}, // grants no ledger
 	}}
 	require.Equal(t, Write|Log, i.On("a"))
 	require.Equal(t, Write|Read|Log, i.On("b"))

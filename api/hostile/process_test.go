@@ -54,7 +54,7 @@ func startServerIn(t *testing.T, data string, credentials *credentials, environm
 	require.NoError(t, err)
 	require.NoError(t, p.command.Start())
 	t.Cleanup(func() {
-		if p.command.ProcessState == nil { // the test has failed and not stopped it
+		if p.command.ProcessState == nil { // if the test has failed, the process is still running
 			_ = p.command.Process.Kill()
 			_ = p.command.Wait()
 		}

@@ -47,7 +47,7 @@ func startWriters(t *testing.T, address string) *writers {
 	require.NoError(t, err)
 	w.answers = bufio.NewReader(answers)
 	require.NoError(t, w.command.Start())
-	t.Cleanup(func() { // a failed test has not ended it
+	t.Cleanup(func() { // if the test has failed, the process is still running
 		_ = w.ask.Close()
 		_ = w.command.Wait()
 	})

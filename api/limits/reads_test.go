@@ -98,7 +98,7 @@ func TestTurnsRotate(t *testing.T) {
 	})
 }
 
-// Work that calls Rest lets another caller compute once its own turn has lasted longestTurn.
+// Work that calls Yield lets another caller compute once its own turn has lasted longestTurn.
 func TestLongTurnsRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := NewReadTurns(1, time.Hour)
