@@ -58,7 +58,7 @@ func ElsewhereError(data string) error {
 	if _, err := os.Stat(Moved(data)); err != nil {
 		return cli.Exitf(cli.ExitUsage, "the log of the folder %s is in another database; name it with --store or COLOPHON_STORE", data)
 	}
-	return cli.Exitf(cli.ExitUsage, "the log of the folder %s was moved to another database; name that with --store or COLOPHON_STORE. "+
+	return cli.Exitf(cli.ExitUsage, "the log of the folder %s was moved to another database; name that database with --store or COLOPHON_STORE. "+
 		"To undo the move before anything is written there: colophon migrate --undo --from %s --to URL. To move the log back later: colophon migrate --from URL --to %s", data, data, data)
 }
 

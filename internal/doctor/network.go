@@ -41,9 +41,9 @@ func checkAddress(d *deployment) []Finding {
 	case config.Insecure:
 		return finding(Advice, "omit --insecure", "other machines can reach %s with credentials; --insecure lets the server start even if the tokens were lost", config.Listen)
 	case !encrypted && len(config.TrustedProxies) == 0:
-		return finding(Wrong, "set --tls-cert and --tls-key; or put a proxy with TLS in front, and name it with --trusted-proxies", "other machines can reach %s, and tokens travel unencrypted", config.Listen)
+		return finding(Wrong, "set --tls-cert and --tls-key; or put a proxy with TLS in front, and name it with --trusted-proxies", "other machines can reach %s, and tokens are sent unencrypted", config.Listen)
 	case !encrypted:
-		return finding(Advice, "make sure that only the proxy can reach it, and that the proxy uses TLS", "other machines can reach %s, and tokens travel unencrypted from the proxy to the server", config.Listen)
+		return finding(Advice, "make sure that only the proxy can reach it, and that the proxy uses TLS", "other machines can reach %s, and tokens are sent unencrypted from the proxy to the server", config.Listen)
 	}
 	return finding(OK, "", "other machines can reach %s with credentials, over TLS", config.Listen)
 }

@@ -43,11 +43,11 @@ func TestCheckAddress(t *testing.T) {
 		{"local, insecure, token, TLS", with(local, true, true, true), Advice, "only this machine"},
 		{"open", with(everywhere, false, false, false), Wrong, "refuses to start"},
 		{"open, TLS", with(everywhere, false, false, true), Wrong, "refuses to start"},
-		{"open, token", with(everywhere, false, true, false), Wrong, "tokens travel unencrypted"},
+		{"open, token", with(everywhere, false, true, false), Wrong, "tokens are sent unencrypted"},
 		{"open, token, behind a proxy", func(d *deployment) {
 			with(everywhere, false, true, false)(d)
 			require.NoError(t, d.settings.config.TrustedProxies.UnmarshalText([]byte("10.0.0.1")))
-		}, Advice, "tokens travel unencrypted from the proxy to the server"},
+		}, Advice, "tokens are sent unencrypted from the proxy to the server"},
 		{"open, token, TLS", with(everywhere, false, true, true), OK, "over TLS"},
 		{"open, insecure", with(everywhere, true, false, false), Wrong, "can write, read, and erase everything"},
 		{"open, insecure, TLS", with(everywhere, true, false, true), Wrong, "can write, read, and erase everything"},

@@ -145,7 +145,7 @@ func (m *Mirror) failed(err error) {
 	m.failures[reason].Add(1)
 	before := m.state.Load().err
 	if before == nil || before.Error() != err.Error() {
-		m.options.Log.Error("the copy cannot be followed; what was verified before is served", "ledger", m.options.Ledger, "copy", m.options.Place, "reason", reasons[reason], "error", err)
+		m.options.Log.Error("the copy cannot be followed; the server shows the last verified state", "ledger", m.options.Ledger, "copy", m.options.Place, "reason", reasons[reason], "error", err)
 	}
 	m.state.Store(&state{err})
 }

@@ -69,7 +69,7 @@ func (s *Settings) Bind(flags *pflag.FlagSet) {
 // Check returns an error that says which setting is wrong and what to do.
 func (s Settings) Check() error {
 	if s.Publish == "" && s.Archive {
-		return errors.New("archive: it needs publish, the URL of a bucket")
+		return errors.New("archive: needs publish too, the URL of a bucket")
 	}
 	if s.Publish == "" {
 		if len(s.PublishLedgers) > 0 {

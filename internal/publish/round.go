@@ -136,7 +136,7 @@ func (r *round) get(ctx context.Context, path string) (object, error) {
 	case errors.Is(err, bucket.ErrTooLong):
 		return object{}, r.refuse(path, "it has more than %d bytes", maxNote)
 	case err == nil && tag == "":
-		err = errors.New("the endpoint gives it no ETag")
+		err = errors.New("the endpoint returned it without an ETag")
 	}
 	return object{body, tag}, err
 }

@@ -216,7 +216,7 @@ func (e *Endpoint) unanswered(ctx context.Context, target string, err error) err
 	case errors.As(err, &certificate):
 		return cli.Exitf(cli.ExitUnreachable, "no answer from %s: %w; install a certificate on the endpoint that this machine trusts", target, err)
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return cli.Exitf(cli.ExitUnreachable, "no answer from %s: %w; use http in place of https", target, err)
+		return cli.Exitf(cli.ExitUnreachable, "no answer from %s: %w; use http instead of https", target, err)
 	}
 	return cli.Exitf(cli.ExitUnreachable, "no answer from %s: %w; check that the endpoint runs (ollama serve) and that --endpoint has its address", target, err)
 }

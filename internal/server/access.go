@@ -128,6 +128,6 @@ func (g gate) warn(config Config, log *slog.Logger, address net.Addr) {
 	case !g.who.Required():
 		log.Warn("there is no authentication: anyone who can reach this address can write and read", "address", address.String())
 	case g.tls == nil:
-		log.Warn("tokens travel unencrypted: set --tls-cert and --tls-key, or put a proxy with TLS in front", "address", address.String())
+		log.Warn("tokens are sent unencrypted: set --tls-cert and --tls-key, or put a proxy with TLS in front", "address", address.String())
 	}
 }

@@ -138,7 +138,7 @@ func (c Config) validate() error {
 	case c.ReadOnly && c.Store == "" && c.From == "":
 		return errors.New("read-only: name what to serve: --store URL, or --from URL for a published copy")
 	case c.From != "" && (!c.ReadOnly || c.Store != ""):
-		return errors.New("from: it needs --read-only, and no --store")
+		return errors.New("from: needs --read-only, and cannot be combined with --store")
 	case c.From != "" && c.Key == "":
 		return errors.New("key: give the verifier key of the ledger whose copy --from names, as its operator has published it, or a file with it")
 	case c.ReadOnly && c.Publish != "":

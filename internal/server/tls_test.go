@@ -207,10 +207,10 @@ func TestTheGateSaysWhatIsOpen(t *testing.T) {
 	store := access.Store{Dir: datadir.Access(config.Data), Now: time.Now}
 	_, err = store.Create(access.NewToken{Name: "one", Grants: []access.Grant{{Ledgers: []string{"default"}, Scopes: access.Read}}})
 	require.NoError(t, err)
-	says("1 token", "tokens travel unencrypted")
+	says("1 token", "tokens are sent unencrypted")
 	_, err = store.Revoke("one")
 	require.NoError(t, err)
-	says("no valid token", "tokens travel unencrypted")
+	says("no valid token", "tokens are sent unencrypted")
 	config.Listen = "127.0.0.1:80"
 	says("no valid token", "")
 }

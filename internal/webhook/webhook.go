@@ -137,7 +137,7 @@ func (w *worker) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if w.options.Writes == nil || w.options.Writes(w.ledger.Name()) {
 			if err := w.catchUp(ctx); err != nil && ctx.Err() == nil {
-				w.log.Warn("webhook messages wait", "error", err)
+				w.log.Warn("webhook messages are waiting", "error", err)
 			}
 		}
 		select {
