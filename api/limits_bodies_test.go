@@ -109,8 +109,8 @@ func allocated(f func()) int64 {
 	return int64(sample[0].Value.Uint64() - before)
 }
 
-// Whatever fills a body that the contract allows, the bytes that are allocated for it are at most proportional
-// to its weight, and fewer are in use at any time. The test fills the members that the contract lists, so it
+// The bytes that are allocated for a body are at most proportional to its weight, with any values that the
+// contract allows, and fewer are in use at any time. The test fills the members that the contract lists, so it
 // covers new ones too.
 func TestWeightBoundsTheMemoryOfBodies(t *testing.T) {
 	const (

@@ -45,7 +45,7 @@ func makeTokens(t *testing.T, data string) *credentials {
 }
 
 // authorize adds credentials to a request. Most credentials permit what the request asks for.
-func (d *drawer) authorize(r *request) {
+func (d *generator) authorize(r *request) {
 	if d.credentials == nil || r.has("Authorization") {
 		return
 	}

@@ -38,23 +38,23 @@ func zstdOf(text []byte, window byte) []byte {
 }
 
 var batchTricks = []trick{
-	{"compressed batch", 8, func(d *drawer, r *request) bool {
+	{"compressed batch", 8, func(d *generator, r *request) bool {
 		r.compress(d, r.body)
 		return true
 	}},
-	{"damaged compression", 6, func(d *drawer, r *request) bool {
+	{"damaged compression", 6, func(d *generator, r *request) bool {
 		r.compress(d, r.body)
 		r.body = pick(d, d.damaged(r.body), r.body[:d.IntN(len(r.body))], slices.Concat(r.body, r.body), append(r.body, "more"...))
 		return true
 	}},
-	{"bomb", 2, func(d *drawer, r *request) bool {
+	{"bomb", 2, func(d *generator, r *request) bool {
 		if !d.chance(3) {
 			return false
 		}
 		r.compress(d, bytes.Repeat(pick(d, []byte("0"), []byte("\n"), []byte("["), []byte(" ")), pick(d, 9<<20, 64<<20)))
 		return true
 	}},
-	{"bad lines", 5, func(d *drawer, r *request) bool {
+	{"bad lines", 5, func(d *generator, r *request) bool {
 		r.body = append(r.body, pick(d,
 			"\r\n", "\n\n\n", "{}\n", "[]", "null\n", "x\n{}\n", "\x00\n", "\xff\xfe\n", `{"kind":"ipc_record"}`,
 			`{"kind":"x","record":{}}`, `{"record":{},"kind":"run_dag"}`, `{"kind":"ipc_record","record":null}`,
@@ -63,7 +63,7 @@ var batchTricks = []trick{
 		)...)
 		return true
 	}},
-	{"line too long", 1, func(d *drawer, r *request) bool {
+	{"line too long", 1, func(d *generator, r *request) bool {
 		if !d.chance(3) {
 			return false
 		}
@@ -73,7 +73,7 @@ var batchTricks = []trick{
 }
 
 // compress turns the request into a batch of this text, compressed.
-func (r *request) compress(d *drawer, text []byte) {
+func (r *request) compress(d *generator, text []byte) {
 	name := pick(d, "gzip", "zstd")
 	r.header = append(r.header, field{"Content-Encoding", name})
 	if name == "gzip" {

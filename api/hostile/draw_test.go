@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawer draws requests. It belongs to one goroutine.
-type drawer struct {
+// generator generates random requests. Only one goroutine uses it.
+type generator struct {
 	*rand.Rand
 	contract    *contract
 	seen        *memory
@@ -23,14 +23,14 @@ type drawer struct {
 }
 
 // chance returns true once in n times on average.
-func (d *drawer) chance(n int) bool { return d.IntN(n) == 0 }
+func (d *generator) chance(n int) bool { return d.IntN(n) == 0 }
 
 // pick returns a random element of a list.
-func pick[T any](d *drawer, list ...T) T { return list[d.IntN(len(list))] }
+func pick[T any](d *generator, list ...T) T { return list[d.IntN(len(list))] }
 
 // value returns a random value of a schema, for a member with this name. It can violate conditions of
 // the schema beyond the shape, such as "not"; body then draws again.
-func (d *drawer) value(s *openapi3.Schema, name string, depth int) *value {
+func (d *generator) value(s *openapi3.Schema, name string, depth int) *value {
 	s = flat(s)
 	switch {
 	case s.Nullable && d.chance(12):
@@ -55,7 +55,7 @@ func (d *drawer) value(s *openapi3.Schema, name string, depth int) *value {
 	return d.free(depth)
 }
 
-func (d *drawer) object(s *openapi3.Schema, depth int) *value {
+func (d *generator) object(s *openapi3.Schema, depth int) *value {
 	v := &value{schema: s, open: '{'}
 	required := s.Required
 	for _, more := range s.AnyOf { // an alternative only says which members are required
@@ -82,7 +82,7 @@ func (d *drawer) object(s *openapi3.Schema, depth int) *value {
 	return v
 }
 
-func (d *drawer) array(s *openapi3.Schema, name string, depth int) *value {
+func (d *generator) array(s *openapi3.Schema, name string, depth int) *value {
 	v := &value{schema: s, open: '['}
 	for range int(s.MinItems) + d.IntN(4) {
 		item := d.value(s.Items.Value, strings.TrimSuffix(name, "es"), depth+1)
@@ -95,7 +95,7 @@ func (d *drawer) array(s *openapi3.Schema, name string, depth int) *value {
 }
 
 // free returns random JSON.
-func (d *drawer) free(depth int) *value {
+func (d *generator) free(depth int) *value {
 	v := &value{}
 	switch d.IntN(8 - min(depth, 6)) { // no arrays and objects if the value is deeply nested
 	case 0:
@@ -126,7 +126,7 @@ var words = []string{
 }
 
 // text returns a random text that a schema allows.
-func (d *drawer) text(s *openapi3.Schema, name string) string {
+func (d *generator) text(s *openapi3.Schema, name string) string {
 	if !d.chance(3) {
 		if seen, ok := d.seen.recall(d.Rand, d.ledger, names(name)...); ok && s.VisitJSON(seen) == nil {
 			return seen
@@ -165,13 +165,13 @@ func names(name string) []string {
 	return []string{name}
 }
 
-func (d *drawer) time() string {
+func (d *generator) time() string {
 	t := time.Now().Add(time.Duration(d.Int64N(int64(200*time.Hour))) - 100*time.Hour)
 	zone := time.FixedZone("", 60*(d.IntN(24*60)-12*60))
 	return t.In(pick(d, time.UTC, zone)).Format(pick(d, time.RFC3339, time.RFC3339Nano))
 }
 
-func (d *drawer) integer(s *openapi3.Schema, name string) string {
+func (d *generator) integer(s *openapi3.Schema, name string) string {
 	if !d.chance(3) {
 		if seen, ok := d.seen.recall(d.Rand, d.ledger, names(name)...); ok && allows(s, []byte(seen)) {
 			return seen
@@ -190,7 +190,7 @@ func (d *drawer) integer(s *openapi3.Schema, name string) string {
 	return strconv.Itoa(low + d.IntN(width))
 }
 
-func (d *drawer) number(s *openapi3.Schema) string {
+func (d *generator) number(s *openapi3.Schema) string {
 	high := 2.0
 	if s.Max != nil {
 		high = *s.Max
@@ -200,7 +200,7 @@ func (d *drawer) number(s *openapi3.Schema) string {
 
 // body returns a random body that the contract allows: an example, or a value of its schema. A value
 // can combine members that exclude each other.
-func (d *drawer) body(op *operation) *value {
+func (d *generator) body(op *operation) *value {
 	for range 8 {
 		v := d.value(op.body, "", 0)
 		if d.chance(2) {
@@ -214,7 +214,7 @@ func (d *drawer) body(op *operation) *value {
 }
 
 // varied changes a few values of an example.
-func (d *drawer) varied(v *value) *value {
+func (d *generator) varied(v *value) *value {
 	for range d.IntN(4) {
 		w := v.one(d.Rand, func(w *value) bool { return w.open == 0 && w.schema != nil })
 		if w != nil {

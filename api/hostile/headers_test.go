@@ -7,8 +7,8 @@ import (
 )
 
 // with returns a trick that adds one header of the list, each written as name: value.
-func with(list ...string) func(*drawer, *request) bool {
-	return func(d *drawer, r *request) bool {
+func with(list ...string) func(*generator, *request) bool {
+	return func(d *generator, r *request) bool {
 		name, value, _ := strings.Cut(pick(d, list...), ": ")
 		r.header = append(r.header, field{name, value})
 		return true
@@ -16,8 +16,8 @@ func with(list ...string) func(*drawer, *request) bool {
 }
 
 // garbled is like with, for headers that net/http might refuse itself.
-func garbled(list ...string) func(*drawer, *request) bool {
-	return func(d *drawer, r *request) bool {
+func garbled(list ...string) func(*generator, *request) bool {
+	return func(d *generator, r *request) bool {
 		r.way.garbled = true
 		return with(list...)(d, r)
 	}
@@ -44,19 +44,19 @@ var headerTricks = []trick{
 		"Transfer-Encoding: gzip, chunked", "Transfer-Encoding: identity", "Transfer-Encoding:  chunked", "TE: trailers", "Trailer: Content-Length",
 		"Connection: close, keep-alive, Content-Type", "Connection: upgrade", "Upgrade: h2c", "Upgrade: websocket",
 	)},
-	{"odd text in a header", 4, func(d *drawer, r *request) bool {
+	{"odd text in a header", 4, func(d *generator, r *request) bool {
 		r.way.garbled = true
 		r.header = append(r.header, field{pick(d, "Idempotency-Key", "Prefer", "Accept", "X"), pick(d, texts...)})
 		return true
 	}},
-	{"repeated header", 3, func(d *drawer, r *request) bool {
+	{"repeated header", 3, func(d *generator, r *request) bool {
 		name := pick(d, "Content-Type", "Prefer", "Idempotency-Key", "Accept", "Content-Encoding", "X", "Cookie", "Authorization")
 		for range pick(d, 2, 3, 100, 500) {
 			r.header = append(r.header, field{name, pick(d, "a", jsonType, "gzip", "return=minimal", "Bearer x", "")})
 		}
 		return true
 	}},
-	{"odd content type", 3, func(d *drawer, r *request) bool {
+	{"odd content type", 3, func(d *generator, r *request) bool {
 		i := slices.IndexFunc(r.header, func(f field) bool { return f.name == "Content-Type" })
 		if i < 0 {
 			return false
@@ -66,7 +66,7 @@ var headerTricks = []trick{
 			media+", text/plain", " "+media+" ", media+"; "+strings.Repeat("a=b; ", 1000))
 		return true
 	}},
-	{"conflicting lengths", 3, func(d *drawer, r *request) bool {
+	{"conflicting lengths", 3, func(d *generator, r *request) bool {
 		n := strconv.Itoa(len(r.body))
 		for _, length := range pick(d, []string{n, n}, []string{n, "0"}, []string{"0", n}, []string{"-1"}, []string{"+" + n}, []string{n + "," + n},
 			[]string{"99999999999999999999"}, []string{"0x10"}, []string{""}, []string{n + " "}) {

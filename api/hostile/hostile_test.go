@@ -94,7 +94,7 @@ var answered = fmt.Sprintf(`{"question":"Who keeps the lighthouse?","inputs":{"c
 // server as they can.
 func (s *attacker) prepare(t *testing.T) {
 	t.Helper()
-	d := s.drawer(0)
+	d := s.generator(0)
 	c := &client{address: s.server.address}
 	defer c.close()
 	ask := func(r *request) {
@@ -148,10 +148,10 @@ func (s *attacker) prepare(t *testing.T) {
 	}
 }
 
-// drawer returns the drawer of one client.
-func (s *attacker) drawer(client uint64) *drawer {
+// generator returns the generator of one client's requests.
+func (s *attacker) generator(client uint64) *generator {
 	s.round++
-	return &drawer{Rand: rand.New(rand.NewPCG(s.seed, s.round<<8|client)), contract: s.contract, seen: s.seen, credentials: s.credentials}
+	return &generator{Rand: rand.New(rand.NewPCG(s.seed, s.round<<8|client)), contract: s.contract, seen: s.seen, credentials: s.credentials}
 }
 
 // attack sends a number of requests from all clients.
@@ -167,7 +167,7 @@ func (s *attacker) attackWhile(goOn func(n int) bool) {
 	defer s.holdConnections()()
 	var running sync.WaitGroup
 	for i := range uint64(clients) {
-		d := s.drawer(i)
+		d := s.generator(i)
 		running.Go(func() {
 			c := &client{address: s.server.address}
 			defer c.close()
@@ -188,7 +188,7 @@ func (s *attacker) attackWhile(goOn func(n int) bool) {
 // holdConnections opens connections that send the beginning of a request and then wait. leave closes
 // them.
 func (s *attacker) holdConnections() (leave func()) {
-	d := s.drawer(clients)
+	d := s.generator(clients)
 	var open []net.Conn
 	for range 4 * clients {
 		conn, err := net.Dial("tcp", s.server.address)
@@ -207,7 +207,7 @@ func (s *attacker) holdConnections() (leave func()) {
 }
 
 // turn lists all operations in random order. Operations with a body appear several times.
-func (d *drawer) turn() []*operation {
+func (d *generator) turn() []*operation {
 	list := slices.Clone(d.contract.operations)
 	for _, op := range d.contract.operations {
 		switch op.media {
@@ -223,7 +223,7 @@ func (d *drawer) turn() []*operation {
 
 // draw draws a request of an operation, or sometimes several, which are sent before the first
 // is answered.
-func (s *attacker) draw(d *drawer, op *operation) []*request {
+func (s *attacker) draw(d *generator, op *operation) []*request {
 	switch d.IntN(10) {
 	case 0, 1, 2, 3:
 		list := []*request{d.valid(op)}
@@ -238,7 +238,7 @@ func (s *attacker) draw(d *drawer, op *operation) []*request {
 }
 
 // send sends requests, checks their answers, and learns from them.
-func (s *attacker) send(d *drawer, c *client, requests ...*request) {
+func (s *attacker) send(d *generator, c *client, requests ...*request) {
 	before := c.before
 	for _, r := range requests {
 		d.authorize(r)
@@ -263,7 +263,7 @@ func (s *attacker) send(d *drawer, c *client, requests ...*request) {
 }
 
 // remember keeps the next page as a link to request.
-func (s *attacker) remember(d *drawer, r *request, a *answer) {
+func (s *attacker) remember(d *generator, r *request, a *answer) {
 	var page struct {
 		Next string `json:"next"`
 	}

@@ -14,12 +14,12 @@ import (
 // fault makes a request wrong in one way. It returns false if it cannot.
 type fault struct {
 	name string
-	make func(d *drawer, r *request) bool
+	make func(d *generator, r *request) bool
 }
 
 // nearly returns a random request with one thing wrong. If the contract still allows the request, it
 // need not be refused.
-func (d *drawer) nearly(op *operation) *request {
+func (d *generator) nearly(op *operation) *request {
 	for {
 		r := d.valid(op)
 		r.class = nearly
@@ -36,18 +36,18 @@ func (d *drawer) nearly(op *operation) *request {
 }
 
 var faults = []fault{
-	{"unknown query parameter", func(d *drawer, r *request) bool {
+	{"unknown query parameter", func(d *generator, r *request) bool {
 		r.query = append(r.query, field{pick(d, "unknown", "Limit", "limit ", "as-of", "", "ledger"), "1"})
 		return r.documentsQuery()
 	}},
-	{"query parameter twice", func(d *drawer, r *request) bool {
+	{"query parameter twice", func(d *generator, r *request) bool {
 		if len(r.query) == 0 {
 			return false
 		}
 		r.query = append(r.query, pick(d, r.query...))
 		return true
 	}},
-	{"query parameter left out", func(d *drawer, r *request) bool {
+	{"query parameter left out", func(d *generator, r *request) bool {
 		for _, p := range r.op.parameters {
 			if p.In == openapi3.ParameterInQuery && p.Required {
 				r.query = slices.DeleteFunc(r.query, func(f field) bool { return f.name == p.Name })
@@ -57,13 +57,13 @@ var faults = []fault{
 		return false
 	}},
 	{"bad query parameter", badParameter},
-	{"unknown ledger", func(d *drawer, r *request) bool {
+	{"unknown ledger", func(d *generator, r *request) bool {
 		before := r.target
 		r.target = strings.Replace(r.target, "/v1/ledgers/"+r.ledger, "/v1/ledgers/"+pick(d, "no-such-ledger", "Default", "default%20", "-"), 1)
 		return r.target != before
 	}},
 	{"bad path element", badElement},
-	{"unknown Prefer", func(d *drawer, r *request) bool {
+	{"unknown Prefer", func(d *generator, r *request) bool {
 		if !d.chance(4) {
 			return false
 		}
@@ -71,7 +71,7 @@ var faults = []fault{
 		r.refused = false
 		return true
 	}},
-	{"key that is too long", func(d *drawer, r *request) bool {
+	{"key that is too long", func(d *generator, r *request) bool {
 		if r.op.body == nil || r.op.media == linesType || r.has("Idempotency-Key") {
 			return false
 		}
@@ -84,7 +84,7 @@ var faults = []fault{
 func (r *request) documentsQuery() bool { return strings.HasPrefix(r.op.route, "/v1") }
 
 // badParameter gives a query parameter a value outside its schema.
-func badParameter(d *drawer, r *request) bool {
+func badParameter(d *generator, r *request) bool {
 	p, ok := d.parameterOf(r.op, openapi3.ParameterInQuery)
 	if !ok {
 		return false
@@ -100,7 +100,7 @@ func badParameter(d *drawer, r *request) bool {
 }
 
 // badElement gives an element of the path a value outside its schema.
-func badElement(d *drawer, r *request) bool {
+func badElement(d *generator, r *request) bool {
 	p, ok := d.parameterOf(r.op, openapi3.ParameterInPath)
 	if !ok || p.Name == "ledger" {
 		return false
@@ -117,7 +117,7 @@ func badElement(d *drawer, r *request) bool {
 }
 
 // parameterOf returns a random parameter that an operation has in this place.
-func (d *drawer) parameterOf(op *operation, in string) (*openapi3.Parameter, bool) {
+func (d *generator) parameterOf(op *operation, in string) (*openapi3.Parameter, bool) {
 	var list []*openapi3.Parameter
 	for _, p := range op.parameters {
 		if p.In == in {
@@ -156,25 +156,25 @@ func outside(s *openapi3.Schema) []string {
 }
 
 var bodyFaults = []fault{
-	{"missing member", inTree(hasMembers, func(d *drawer, v *value) {
+	{"missing member", inTree(hasMembers, func(d *generator, v *value) {
 		i := d.IntN(len(v.members))
 		v.members = slices.Delete(v.members, i, i+1)
 	})},
-	{"unknown member", inTree(isObject, func(d *drawer, v *value) {
+	{"unknown member", inTree(isObject, func(d *generator, v *value) {
 		v.members = append(v.members, member{quote(pick(d, "extra", "Model", "seq", "__proto__", "")), d.free(3)})
 	})},
-	{"renamed member", inTree(hasMembers, func(d *drawer, v *value) {
+	{"renamed member", inTree(hasMembers, func(d *generator, v *value) {
 		m := &v.members[d.IntN(len(v.members))]
 		m.name = strings.TrimSuffix(m.name, `"`) + pick(d, ` "`, `s"`, `\u0000"`)
 	})},
-	{"value of another type", inTree(isDescribed, func(d *drawer, v *value) {
+	{"value of another type", inTree(isDescribed, func(d *generator, v *value) {
 		*v = *scalar(v.schema, pick(d, `"text"`, "7", "-1", "1.5", "true", "null", "[]", "{}", `[{}]`, `""`))
 	})},
 	{"value beyond its bound", inTree(isBounded, beyond)},
-	{"bad enumeration or pattern", inTree(isChosen, func(d *drawer, v *value) {
+	{"bad enumeration or pattern", inTree(isChosen, func(d *generator, v *value) {
 		v.text = quote(pick(d, "other", "", strings.Repeat("a", 63), strings.Repeat("a", 65), strings.Repeat("A", 64), " live"))
 	})},
-	{"member twice", func(d *drawer, r *request) bool {
+	{"member twice", func(d *generator, r *request) bool {
 		root := d.root(r)
 		if root == nil {
 			return false
@@ -187,7 +187,7 @@ var bodyFaults = []fault{
 		r.write()
 		return true
 	}},
-	{"truncated body", func(d *drawer, r *request) bool {
+	{"truncated body", func(d *generator, r *request) bool {
 		end := len(bytes.TrimRight(r.body, "\n")) - 1
 		if r.lines != nil || end < 1 {
 			return false
@@ -195,13 +195,13 @@ var bodyFaults = []fault{
 		r.body = r.body[:d.IntN(end)+1]
 		return true
 	}},
-	{"no JSON", func(d *drawer, r *request) bool {
+	{"no JSON", func(d *generator, r *request) bool {
 		text := string(r.body)
 		r.body = []byte(pick(d, text+"{}", text+"x", "\ufeff"+text, strings.Replace(text, "{", "{,", 1), strings.Replace(text, "{", "{/**/", 1),
 			strings.Replace(text, `"`, "'", 2), text+"\x00", "null", "[]", "7", `"text"`, "{", "\x00", "{\"a\":NaN}", "\xff\xfe"))
 		return string(r.body) != text
 	}},
-	{"body in UTF-16", func(_ *drawer, r *request) bool {
+	{"body in UTF-16", func(_ *generator, r *request) bool {
 		text := string(r.body)
 		r.body = []byte{0xff, 0xfe}
 		for _, unit := range utf16.Encode([]rune(text)) {
@@ -209,7 +209,7 @@ var bodyFaults = []fault{
 		}
 		return true
 	}},
-	{"wrong content type", func(d *drawer, r *request) bool {
+	{"wrong content type", func(d *generator, r *request) bool {
 		r.header = slices.DeleteFunc(r.header, func(f field) bool { return f.name == "Content-Type" })
 		other := pick(d, "text/plain", "application/xml", "application/json-patch+json", "multipart/form-data; boundary=x",
 			"application/x-www-form-urlencoded", ";", "json", "*/*", "application/*", "")
@@ -218,14 +218,14 @@ var bodyFaults = []fault{
 		}
 		return len(r.body) > 0
 	}},
-	{"wrong content encoding", func(d *drawer, r *request) bool {
+	{"wrong content encoding", func(d *generator, r *request) bool {
 		r.header = append(r.header, field{"Content-Encoding", pick(d, "gzip", "zstd", "deflate", "br", "gzip, gzip", "x", "compress")})
 		return len(r.body) > 0
 	}},
 }
 
 // root returns the JSON value that a fault of a body changes, and nil if there is none.
-func (d *drawer) root(r *request) *value {
+func (d *generator) root(r *request) *value {
 	if len(r.lines) > 0 {
 		return pick(d, r.lines...)
 	}
@@ -257,7 +257,7 @@ func isBounded(v *value) bool {
 }
 
 // beyond changes a value so that it just exceeds its limits.
-func beyond(_ *drawer, v *value) {
+func beyond(_ *generator, v *value) {
 	s := v.schema
 	switch {
 	case v.open == '[' && s.MinItems > 0:
@@ -281,8 +281,8 @@ func beyond(_ *drawer, v *value) {
 
 // inTree returns a fault that changes one suitable value in a body. The request must be
 // refused if the contract no longer allows the body.
-func inTree(fits func(*value) bool, bend func(*drawer, *value)) func(*drawer, *request) bool {
-	return func(d *drawer, r *request) bool {
+func inTree(fits func(*value) bool, bend func(*generator, *value)) func(*generator, *request) bool {
+	return func(d *generator, r *request) bool {
 		root := d.root(r)
 		if root == nil {
 			return false

@@ -20,7 +20,7 @@ const (
 
 var ledgers = []string{first, second, frozen}
 
-func (d *drawer) ledgerFor(op *operation) string {
+func (d *generator) ledgerFor(op *operation) string {
 	switch {
 	case op.OperationID == "freezeLedger":
 		return frozen
@@ -33,7 +33,7 @@ func (d *drawer) ledgerFor(op *operation) string {
 }
 
 // path returns a random path of an operation.
-func (d *drawer) path(op *operation) string {
+func (d *generator) path(op *operation) string {
 	path := op.route
 	for _, pair := range together {
 		if !strings.Contains(path, "{"+pair[0]+"}") || !strings.Contains(path, "{"+pair[1]+"}") {
@@ -62,7 +62,7 @@ func (d *drawer) path(op *operation) string {
 
 // addParameters adds parameters to query and headers, with random values: the required ones and
 // some others.
-func (d *drawer) addParameters(r *request) {
+func (d *generator) addParameters(r *request) {
 	for _, p := range r.op.parameters {
 		if p.In == openapi3.ParameterInPath || !p.Required && !d.chance(4+len(r.op.parameters)/4) {
 			continue
@@ -90,7 +90,7 @@ func (d *drawer) addParameters(r *request) {
 }
 
 // buildSeen returns a build and its project.
-func (d *drawer) buildSeen() (project, build string, ok bool) {
+func (d *generator) buildSeen() (project, build string, ok bool) {
 	seen, ok := d.seen.recall(d.Rand, d.ledger, "project"+both+"build")
 	project, build, _ = strings.Cut(seen, both)
 	return project, build, ok
@@ -114,7 +114,7 @@ var kindOf = map[string]string{
 }
 
 // parameter returns a random value of a parameter.
-func (d *drawer) parameter(op *operation, p *openapi3.Parameter) string {
+func (d *generator) parameter(op *operation, p *openapi3.Parameter) string {
 	s := flat(p.Schema.Value)
 	if kind := kindOf[op.OperationID]; kind != "" && s.Type.Is("integer") && !d.chance(6) {
 		if seq, ok := d.seen.recall(d.Rand, d.ledger, "seq of "+kind); ok && (p.Name == "seq" || p.Name == "a" || p.Name == "b") {
@@ -140,7 +140,7 @@ func (d *drawer) parameter(op *operation, p *openapi3.Parameter) string {
 }
 
 // repaired removes from a query parameters that the contract excludes only in prose.
-func (d *drawer) repaired(op *operation, query []field) []field {
+func (d *generator) repaired(op *operation, query []field) []field {
 	drop := func(unwanted func(name string) bool) {
 		query = slices.DeleteFunc(query, func(f field) bool { return unwanted(f.name) })
 	}

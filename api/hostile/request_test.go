@@ -58,7 +58,7 @@ type way struct {
 }
 
 // valid returns a random request that the contract allows.
-func (d *drawer) valid(op *operation) *request {
+func (d *generator) valid(op *operation) *request {
 	d.ledger = d.ledgerFor(op)
 	r := &request{op: op, class: valid, trick: "valid", ledger: d.ledger, method: op.method, proto: "HTTP/1.1"}
 	r.target = d.path(op)
@@ -99,7 +99,7 @@ func (r *request) follow(link string) {
 }
 
 // addBody gives the request a random body.
-func (d *drawer) addBody(r *request) {
+func (d *generator) addBody(r *request) {
 	r.header = slices.DeleteFunc(r.header, func(f field) bool { return f.name == "Content-Encoding" }) // because the new body is not compressed
 	r.header = append(r.header, field{"Content-Type", r.op.media})
 	r.tree = d.body(r.op)
@@ -119,7 +119,7 @@ func (d *drawer) addBody(r *request) {
 }
 
 // kind is the kind of a record for /compute, by its name or by that of its route.
-func (d *drawer) kind(record *value) string {
+func (d *generator) kind(record *value) string {
 	compute := d.contract.operation("compute")
 	names := flat(compute.parameters[0].Schema.Value).Enum
 	for i, one := range compute.body.OneOf {

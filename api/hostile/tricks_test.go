@@ -16,11 +16,11 @@ import (
 type trick struct {
 	name   string
 	weight int
-	make   func(d *drawer, r *request) bool
+	make   func(d *generator, r *request) bool
 }
 
 // hostile returns a random hostile request.
-func (d *drawer) hostile(op *operation) *request {
+func (d *generator) hostile(op *operation) *request {
 	for {
 		r := d.valid(op)
 		r.class = hostile
@@ -39,7 +39,7 @@ func (d *drawer) hostile(op *operation) *request {
 	}
 }
 
-func (d *drawer) weighed(list []trick) trick {
+func (d *generator) weighed(list []trick) trick {
 	sum := 0
 	for _, t := range list {
 		sum += t.weight
@@ -77,7 +77,7 @@ var tokens = []string{
 }
 
 // large returns a random JSON text that is long or deep. Few are very long.
-func (d *drawer) large() string {
+func (d *generator) large() string {
 	n := pick(d, 100, 1000, 10_000)
 	if d.chance(25) {
 		n = pick(d, 100_000, 1_000_000)
@@ -107,7 +107,7 @@ func (d *drawer) large() string {
 }
 
 // wide returns a random object with many members in random order, with similar names.
-func (d *drawer) wide(n int) string {
+func (d *generator) wide(n int) string {
 	var b strings.Builder
 	b.WriteByte('{')
 	for i := range min(n, 50_000) {
@@ -121,16 +121,16 @@ func (d *drawer) wide(n int) string {
 }
 
 var bodyTricks = []trick{
-	{"odd text in the body", 10, bent(func(d *drawer, v *value) {
+	{"odd text in the body", 10, bent(func(d *generator, v *value) {
 		v.text = quote(pick(d, texts...))
 	})},
-	{"odd token in the body", 10, bent(func(d *drawer, v *value) {
+	{"odd token in the body", 10, bent(func(d *generator, v *value) {
 		v.text = pick(d, tokens...)
 	})},
-	{"large value in the body", 4, bent(func(d *drawer, v *value) {
+	{"large value in the body", 4, bent(func(d *generator, v *value) {
 		v.text = d.large()
 	})},
-	{"odd name in the body", 4, func(d *drawer, r *request) bool {
+	{"odd name in the body", 4, func(d *generator, r *request) bool {
 		v := d.root(r)
 		if v == nil {
 			return false
@@ -143,25 +143,25 @@ var bodyTricks = []trick{
 		r.write()
 		return true
 	}},
-	{"large body", 2, func(d *drawer, r *request) bool {
+	{"large body", 2, func(d *generator, r *request) bool {
 		r.body = []byte(d.large())
 		return true
 	}},
-	{"body too long", 1, func(d *drawer, r *request) bool {
+	{"body too long", 1, func(d *generator, r *request) bool {
 		if !d.chance(8) {
 			return false
 		}
 		r.body = slices.Concat([]byte(`{"a":"`), []byte(strings.Repeat("x", pick(d, 8<<20-8, 8<<20, 9<<20))), []byte(`"}`))
 		return true
 	}},
-	{"noise for a body", 3, func(d *drawer, r *request) bool {
+	{"noise for a body", 3, func(d *generator, r *request) bool {
 		r.body = make([]byte, d.IntN(2000))
 		for i := range r.body {
 			r.body[i] = byte(d.Uint32())
 		}
 		return true
 	}},
-	{"flipped bytes", 6, func(d *drawer, r *request) bool {
+	{"flipped bytes", 6, func(d *generator, r *request) bool {
 		for range 1 + d.IntN(4) {
 			if len(r.body) > 0 {
 				r.body[d.IntN(len(r.body))] ^= 1 << d.IntN(8)
@@ -173,8 +173,8 @@ var bodyTricks = []trick{
 
 // bent returns a trick that changes one scalar of a body, usually one that the contract
 // describes.
-func bent(bend func(*drawer, *value)) func(*drawer, *request) bool {
-	return func(d *drawer, r *request) bool {
+func bent(bend func(*generator, *value)) func(*generator, *request) bool {
+	return func(d *generator, r *request) bool {
 		root := d.root(r)
 		if root == nil {
 			return false
@@ -191,7 +191,7 @@ func bent(bend func(*drawer, *value)) func(*drawer, *request) bool {
 }
 
 var targetTricks = []trick{
-	{"odd text in the query", 8, func(d *drawer, r *request) bool {
+	{"odd text in the query", 8, func(d *generator, r *request) bool {
 		name := "x"
 		if p, ok := d.parameterOf(r.op, "query"); ok {
 			name = p.Name
@@ -199,7 +199,7 @@ var targetTricks = []trick{
 		r.query = append(slices.DeleteFunc(r.query, func(f field) bool { return f.name == name }), field{name, pick(d, texts...)})
 		return true
 	}},
-	{"cursor of elsewhere", 8, func(d *drawer, r *request) bool {
+	{"cursor of elsewhere", 8, func(d *generator, r *request) bool {
 		if !slices.ContainsFunc(r.op.parameters, func(p *openapi3.Parameter) bool { return p.Name == "cursor" }) {
 			return false
 		}
@@ -214,13 +214,13 @@ var targetTricks = []trick{
 		r.query = append(r.query, field{pick(d, "cursor", "cursor", "cursor", "outputs_cursor"), cursor})
 		return true
 	}},
-	{"many query parameters", 1, func(d *drawer, r *request) bool {
+	{"many query parameters", 1, func(d *generator, r *request) bool {
 		for i := range pick(d, 10, 100, 1000, 5000) {
 			r.query = append(r.query, field{pick(d, "a", "limit", "label:"+strconv.Itoa(i)), "1"})
 		}
 		return true
 	}},
-	{"odd query", 4, func(d *drawer, r *request) bool {
+	{"odd query", 4, func(d *generator, r *request) bool {
 		r.target = r.url() + pick(d,
 			"?", "??", "?&&&", "?=", "?a", "?limit", "?limit=", "?a;b", "?%zz=1", "?limit=%zz", "?limit=1%00", "?%", "?limit=1#x",
 			"?limit=+1", "?\xff=\xff", "?limit[]=1", "?"+strings.Repeat("a", 60_000),
@@ -228,7 +228,7 @@ var targetTricks = []trick{
 		r.query, r.way.garbled = nil, true
 		return true
 	}},
-	{"odd path element", 8, func(d *drawer, r *request) bool {
+	{"odd path element", 8, func(d *generator, r *request) bool {
 		parts := strings.Split(r.target, "/")
 		parts[1+d.IntN(len(parts)-1)] = pick(d,
 			"%00", "%ff%fe", "%2e%2e", "%2e%2e%2f%2e%2e%2fetc%2fshadow", "..", ".", "", "%", "%zz", "%2", "%252e%252e", "%u002e", "a%2fb",
@@ -238,7 +238,7 @@ var targetTricks = []trick{
 		r.target, r.query, r.way.garbled = strings.Join(parts, "/"), nil, true
 		return true
 	}},
-	{"odd path", 4, func(d *drawer, r *request) bool {
+	{"odd path", 4, func(d *generator, r *request) bool {
 		r.target = pick(d,
 			"/..", "//", "/./"+r.target, r.target+"/", r.target+"/..", r.target+"//", "/v1/../v1"+r.target,
 			"/v1/ledgers/default/log/tile/../../../../etc/shadow", "/v1/ledgers/default/log/tile/entries/000.p/256",
@@ -250,7 +250,7 @@ var targetTricks = []trick{
 		r.query, r.way.garbled = nil, true
 		return true
 	}},
-	{"other method", 8, func(d *drawer, r *request) bool {
+	{"other method", 8, func(d *generator, r *request) bool {
 		r.method = pick(d,
 			http.MethodHead, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodPatch, http.MethodDelete,
 			http.MethodPost, http.MethodGet, "BREW", "get", "PROPFIND", "CONNECT", "M-SEARCH", "", "G\x00T", strings.Repeat("A", 5000),
@@ -261,7 +261,7 @@ var targetTricks = []trick{
 }
 
 // damaged changes some bytes of a text.
-func (d *drawer) damaged(text []byte) []byte {
+func (d *generator) damaged(text []byte) []byte {
 	text = slices.Clone(text)
 	for range 1 + d.IntN(3) {
 		switch {

@@ -6,34 +6,34 @@ import (
 )
 
 var wireTricks = []trick{
-	{"HTTP/1.0 and others", 4, func(d *drawer, r *request) bool {
+	{"HTTP/1.0 and others", 4, func(d *generator, r *request) bool {
 		r.proto = pick(d, "HTTP/1.0", "HTTP/1.0", "HTTP/1.0", "HTTP/0.9", "HTTP/2.0", "HTTP/3", "HTTP/1.1 ", "http/1.1", "", "HTTP/9999999999.1")
 		r.way.garbled = r.proto != "HTTP/1.0"
 		return true
 	}},
 	{"asked for leave to send", 2, with("Expect: 100-continue", "Expect: 100-Continue")},
-	{"in pieces", 4, func(d *drawer, r *request) bool {
+	{"in pieces", 4, func(d *generator, r *request) bool {
 		r.way.parts = 2 + d.IntN(6)
 		return true
 	}},
-	{"cut off", 4, func(d *drawer, r *request) bool {
+	{"cut off", 4, func(d *generator, r *request) bool {
 		r.way.send = 1 + d.IntN(len(r.text()))
 		r.way.garbled = true
 		return true
 	}},
-	{"gone before the answer", 4, func(d *drawer, r *request) bool {
+	{"gone before the answer", 4, func(d *generator, r *request) bool {
 		r.way.leave = true
 		if d.chance(2) {
 			r.way.send = 1 + d.IntN(len(r.text()))
 		}
 		return true
 	}},
-	{"chunked", 4, func(d *drawer, r *request) bool {
+	{"chunked", 4, func(d *generator, r *request) bool {
 		r.header = append(r.header, field{"Transfer-Encoding", "chunked"})
 		r.body = d.chunks(r.body)
 		return true
 	}},
-	{"bad chunks", 3, func(d *drawer, r *request) bool {
+	{"bad chunks", 3, func(d *generator, r *request) bool {
 		r.header = append(r.header, field{"Transfer-Encoding", "chunked"})
 		text := string(d.chunks(r.body))
 		r.body = []byte(pick(d,
@@ -45,7 +45,7 @@ var wireTricks = []trick{
 		r.way.garbled = true
 		return true
 	}},
-	{"no HTTP", 3, func(d *drawer, r *request) bool {
+	{"no HTTP", 3, func(d *generator, r *request) bool {
 		whole := string(r.text())
 		with := func(old, other string) string { return strings.Replace(whole, old, other, 1) }
 		r.way.raw = []byte(pick(d,
@@ -59,7 +59,7 @@ var wireTricks = []trick{
 }
 
 // chunks returns a body in chunked encoding.
-func (d *drawer) chunks(body []byte) []byte {
+func (d *generator) chunks(body []byte) []byte {
 	var b []byte
 	for len(body) > 0 {
 		n := min(len(body), 1+d.IntN(len(body)/2+16))

@@ -125,7 +125,7 @@ func runImport(ctx context.Context, c *cli.Console, o importOptions, files []str
 	if err != nil {
 		return cli.Exitf(cli.ExitUsage, "%w", err)
 	}
-	size, err := checkFiles(files, native != nil && importer.TakesFolders(native.Format))
+	size, err := checkFiles(files, native != nil && importer.AcceptsFolders(native.Format))
 	if err != nil {
 		return cli.Exitf(cli.ExitUsage, "%w", err)
 	}

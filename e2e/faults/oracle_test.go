@@ -216,8 +216,8 @@ func (o *oracle) grownFrom(signed []byte, head *ledger.Head) error {
 }
 
 // once checks that a record with a key is in the log at most once, complete, and under the seq
-// of its receipts; that refused records are not there; and that there is nothing that no
-// client posted.
+// of its receipts; that refused records are absent; and that a client posted every event of
+// the log.
 func (o *oracle) once() error {
 	acked := make(map[int]map[uint64]bool)
 	for _, a := range o.acks {

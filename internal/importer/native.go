@@ -31,8 +31,8 @@ type Native struct {
 	Report           io.Writer // receives one line of JSON for each entry; may be nil
 }
 
-// TakesFolders reports whether an import of this format accepts folders.
-func TakesFolders(f formats.Format) bool { return f == formats.AxisSave || f == formats.Citations }
+// AcceptsFolders reports whether an import of this format accepts folders.
+func AcceptsFolders(f formats.Format) bool { return f == formats.AxisSave || f == formats.Citations }
 
 // maxFile is the maximum length, in bytes, of a file that is one native value.
 const maxFile = 64 << 20

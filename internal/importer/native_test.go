@@ -27,7 +27,7 @@ func imported(t *testing.T, f formats.Format, files map[string]string) (*Tally, 
 	var report bytes.Buffer
 	o := Options{MaxLine: 1 << 20, Native: &Native{Format: f, Project: "story", Subject: "song", DryRun: true, Report: &report}}
 	from := dir
-	if !TakesFolders(f) {
+	if !AcceptsFolders(f) {
 		from = filepath.Join(dir, "file")
 	}
 	tally, err := Run(t.Context(), nil, o, []string{from})

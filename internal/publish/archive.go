@@ -12,7 +12,7 @@ import (
 	"colophon/storage"
 )
 
-// step is the number of bundles that leave the store together. It bounds the size of the transaction.
+// step is the number of bundles that are removed from the store together. It bounds the size of the transaction.
 const step = 8
 
 // kept lists texts by which archive recognises the entries that stay in the store. A server needs them to
