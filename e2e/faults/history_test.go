@@ -90,7 +90,7 @@ func (h *history) sent(a *attempt) {
 	a.tries++
 }
 
-// refused records an answer that nothing was written.
+// refused records an answer that says that nothing was written.
 func (h *history) refused(a *attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -83,7 +83,7 @@ func (n *node) open(ctx context.Context, c nodeConfig) (err error) {
 func (n *node) serve() error {
 	service, err := api.New(api.Config{Host: n.host, Index: n.index, Version: "test"})
 	if err != nil {
-		return fmt.Errorf("create the server: %w", err)
+		return fmt.Errorf("creating the server: %w", err)
 	}
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
