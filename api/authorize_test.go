@@ -177,9 +177,9 @@ func TestPublicLog(t *testing.T) {
 	require.Contains(t, g.log.String(), "log=public actor=root")
 
 	logs := []string{"/log/checkpoint", "/log/key", "/log/tile/0/000.p/1", "/log/tile/entries/000.p/1"}
-	everybody := []caller{{name: "nobody"}, {name: "bad token", authorization: bearer("nonsense")}, g.admin(), g.having("writer", "write"),
+	callers := []caller{{name: "anonymous"}, {name: "bad token", authorization: bearer("nonsense")}, g.admin(), g.having("writer", "write"),
 		{name: "stranger", authorization: bearer(g.token("stranger", []string{"other"}, []string{"read"}).Text)}}
-	for _, c := range everybody {
+	for _, c := range callers {
 		for _, path := range logs {
 			for _, method := range []string{http.MethodGet, http.MethodHead} {
 				a := g.ask(c, method, atDefault+path, "").want(http.StatusOK)
@@ -187,29 +187,29 @@ func TestPublicLog(t *testing.T) {
 			}
 		}
 	}
-	nobody := everybody[0]
-	a := g.ask(nobody, http.MethodGet, atDefault+"/log/tile/0/000.p/1", "")
+	anonymous := callers[0]
+	a := g.ask(anonymous, http.MethodGet, atDefault+"/log/tile/0/000.p/1", "")
 	require.Equal(t, "public, max-age=31536000, immutable", a.header.Get("Cache-Control"))
-	a = g.ask(nobody, http.MethodGet, atDefault+"/log/tile/0/009", "").want(http.StatusNotFound)
+	a = g.ask(anonymous, http.MethodGet, atDefault+"/log/tile/0/009", "").want(http.StatusNotFound)
 	require.Equal(t, "*", a.header.Get("Access-Control-Allow-Origin"), "a page must be able to tell")
-	a = g.ask(nobody, http.MethodOptions, atDefault+"/log/checkpoint", "").want(http.StatusNoContent)
+	a = g.ask(anonymous, http.MethodOptions, atDefault+"/log/checkpoint", "").want(http.StatusNoContent)
 	require.Equal(t, "*", a.header.Get("Access-Control-Allow-Origin"))
 	require.Equal(t, "GET, HEAD", a.header.Get("Access-Control-Allow-Methods"))
 	for _, e := range expectations() {
 		if place, _, _ := e.place(); place != unlessPublic && place != "" {
 			method, _, _ := strings.Cut(e.route, " ")
-			require.Equal(t, http.StatusUnauthorized, g.asks(nobody, method, e, ledger.Default).status, e.route)
+			require.Equal(t, http.StatusUnauthorized, g.asks(anonymous, method, e, ledger.Default).status, e.route)
 		}
 	}
-	g.ask(nobody, http.MethodGet, "/v1/ledgers/spare/log/key", "").problem(http.StatusUnauthorized)
+	g.ask(anonymous, http.MethodGet, "/v1/ledgers/spare/log/key", "").problem(http.StatusUnauthorized)
 
 	publish(g.admin(), atDefault, "private").want(http.StatusOK).json(&row)
 	require.Equal(t, "private", row.Log)
-	g.ask(nobody, http.MethodGet, atDefault+"/log/checkpoint", "").problem(http.StatusUnauthorized)
+	g.ask(anonymous, http.MethodGet, atDefault+"/log/checkpoint", "").problem(http.StatusUnauthorized)
 	a = g.ask(g.admin(), http.MethodGet, atDefault+"/log/tile/0/000.p/1", "").want(http.StatusOK)
 	require.Equal(t, "private, max-age=31536000, immutable", a.header.Get("Cache-Control"))
 	require.Empty(t, a.header.Values("Access-Control-Allow-Origin"))
-	require.Empty(t, g.ask(nobody, http.MethodOptions, atDefault+"/log/key", "").header.Values("Access-Control-Allow-Origin"))
+	require.Empty(t, g.ask(anonymous, http.MethodOptions, atDefault+"/log/key", "").header.Values("Access-Control-Allow-Origin"))
 }
 
 func TestBadVisibility(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 // Every answer states which caches are allowed to keep it.
 func TestEveryAnswerStatesItsCaching(t *testing.T) {
 	g := startGated(t)
-	for _, c := range []caller{g.admin(), g.having("writer", "write"), {name: "nobody"}} {
+	for _, c := range []caller{g.admin(), g.having("writer", "write"), {name: "anonymous"}} {
 		for _, e := range expectations() {
 			method, path, _ := strings.Cut(e.route, " ")
 			a := g.asks(c, method, e, ledger.Default)

@@ -219,7 +219,7 @@ func (g *gated) namesWhatIsNeeded(a answer, e expectation) {
 func TestLedgersWithoutAGrantLookAbsent(t *testing.T) {
 	g := startGated(t)
 	stranger := caller{authorization: bearer(g.token("stranger", []string{"other"}, scopeNames).Text)}
-	nobody := caller{}
+	anonymous := caller{}
 	for _, e := range expectations() {
 		if place, _, _ := e.place(); place != onLedger && place != unlessPublic {
 			continue
@@ -227,7 +227,7 @@ func TestLedgersWithoutAGrantLookAbsent(t *testing.T) {
 		e.url = strings.Replace(e.url, "/v1/ledgers/spare", "~", 1)
 		method, _, _ := strings.Cut(e.route, " ")
 		for _, method := range []string{method, http.MethodHead, http.MethodOptions, http.MethodPatch} {
-			for _, c := range []caller{stranger, nobody} {
+			for _, c := range []caller{stranger, anonymous} {
 				there, nowhere := g.asks(c, method, e, "default"), g.asks(c, method, e, "nowhere")
 				require.Equal(t, nowhere.seen(), there.seen(), "%s %s", method, e.route)
 			}

@@ -80,7 +80,7 @@ describe("with a real server", () => {
     await Promise.all([ledger.close(), other.close()]);
   });
 
-  it("sends only hashes if it is told to", async () => {
+  it("sends only hashes with hashesOnly", async () => {
     const found = [];
     const ledger = new Ledger({ url: server.url, spool: folder(), hashesOnly: true, onReceipt: (r) => found.push(r), ...quiet });
     ledger.record("ipc_record", { model: "m", payload: { q: "secret", seed: 4, w: raw("2.0") }, system_prompt: " p ", output: "o  o", usage: { input_tokens: 3, text: "secret" } });
