@@ -34,9 +34,28 @@ function messageOf(block: string): Message {
 /** follow calls back with each event from a seq on, as it is recorded, until the signal aborts. It reconnects, and resumes after the last event. */
 export async function follow(ledger: string, from: number, onEvent: (line: EventLine) => void, signal: AbortSignal, onState: (live: boolean) => void): Promise<void> {
   let next = from;
+  await listen(() => address("/v1/ledgers/{ledger}/events", { ledger }, { from: next }), (message) => {
+    if (message.event) return;
+    const line = JSON.parse(message.data) as EventLine;
+    next = line.seq + 1;
+    onEvent(line);
+  }, signal, onState);
+}
+
+export type LiveSummary = Schemas["LiveSummary"];
+
+/** followHeads calls back with the summary of a ledger, now and when it has grown, until the signal aborts. It reconnects. */
+export async function followHeads(ledger: string, onHead: (summary: LiveSummary) => void, signal: AbortSignal, onState: (live: boolean) => void): Promise<void> {
+  await listen(() => address("/v1/ledgers/{ledger}/live", { ledger }), (message) => {
+    if (message.event === "head") onHead(JSON.parse(message.data) as LiveSummary);
+  }, signal, onState);
+}
+
+/** listen reads a stream and connects again when it breaks, until the signal aborts or the server says that nothing more will come. */
+async function listen(at: () => string, onMessage: (message: Message) => void, signal: AbortSignal, onState: (live: boolean) => void): Promise<void> {
   for (let pause = 1000; !ended(signal); pause = Math.min(pause * 2, 30_000)) {
     try {
-      const response = await request(address("/v1/ledgers/{ledger}/events", { ledger }, { from: next }), { signal, headers: { Accept: "text/event-stream" } });
+      const response = await request(at(), { signal, headers: { Accept: "text/event-stream" } });
       if (!response.body) return;
       onState(true);
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -44,18 +63,15 @@ export async function follow(ledger: string, from: number, onEvent: (line: Event
       for (let part = await reader.read(); !part.done; part = await reader.read()) {
         for (const message of messages.push(part.value)) {
           if (message.event === "frozen" || message.event === "refused") return;
-          if (message.event) continue;
-          const line = JSON.parse(message.data) as EventLine;
-          next = line.seq + 1;
+          onMessage(message);
           pause = 1000;
-          onEvent(line);
         }
       }
     } catch (error) {
       if (ended(signal)) return;
       if (error instanceof Problem && (error.status === 401 || error.status === 403 || error.status === 404)) return;
     } finally {
-      onState(false);
+      if (!ended(signal)) onState(false);
     }
     await new Promise((resolve) => {
       setTimeout(resolve, pause);

@@ -36,6 +36,13 @@ export function useGet<P extends GetPath>(path: P, values: PathValues<P>, query:
   return useLoad(JSON.stringify([path, values, query]), (signal) => get(path, values, query, signal));
 }
 
+/** useLatest keeps the value that was loaded last while the next one is loaded, so that a live view does not flicker. */
+export function useLatest<T>(loading: Loading<T>): Loading<T> {
+  const last = useRef<Loading<T> | undefined>(undefined);
+  if (loading.state === "ready") last.current = loading;
+  return loading.state === "loading" && last.current ? last.current : loading;
+}
+
 interface Page<R> {
   as_of: number;
   rows: R[];

@@ -1,24 +1,243 @@
-import { usePages } from "../api/load.ts";
-import { Named, RecordLink } from "../parts/name.tsx";
-import { Empty } from "../parts/states.tsx";
-import { Listed, Table } from "../parts/table.tsx";
-import { usePlace } from "../router.ts";
-import { number } from "../words.ts";
+import { useState } from "preact/hooks";
+import type { OpenQuery, Schemas } from "../api/client.ts";
+import { get } from "../api/client.ts";
+import { useGet, useLatest, useLoad, usePages, type Loading } from "../api/load.ts";
+import { effectWords, lengthBars, suggestions, variableOf, type Suggestion } from "../changes.ts";
+import { ChangesNav, Pair } from "../parts/changes.tsx";
+import { Bars } from "../parts/chart.tsx";
+import { AsOf } from "../parts/marks.tsx";
+import { Named, plainName, type Name } from "../parts/name.tsx";
+import { firstLine, plainly } from "../parts/safe.ts";
+import { RecordsCompared } from "../parts/sidebyside.tsx";
+import { Empty, Loads } from "../parts/states.tsx";
+import { Listed } from "../parts/table.tsx";
+import { Line, Raw } from "../parts/text.tsx";
+import { asOf, go, useLink, usePlace, withQuery, type Place } from "../router.ts";
+import { count, listed, number, percent, variableName } from "../words.ts";
 
-/** ChangedPage lists the inputs whose outputs differ most. */
+/** Choice is a value of a variable, with its name. */
+interface Choice {
+  value: string;
+  name?: Name | undefined;
+  runs?: number;
+  seq: number; // a run with the value
+}
+
+const most = 100; // choices of one variable
+
+/** choicesOf lists the values of a variable by their numbers of runs. An earlier tree size has no such order: then the newest value comes first. */
+async function choicesOf(ledger: string, variable: string, size: number | undefined, signal: AbortSignal): Promise<Choice[]> {
+  if (variable === "temperature" || variable === "max_tokens") {
+    const list = await get("/v1/ledgers/{ledger}/drift/values", { ledger }, { of: variable, as_of: size, limit: most }, signal);
+    return list.rows.map((row) => ({ value: row.value, seq: row.seq }));
+  }
+  const order = size === undefined ? { sort: "runs" } : { as_of: size };
+  const list = await get("/v1/ledgers/{ledger}/drift/groups", { ledger }, { by: variable, ...order, names: true, limit: most }, signal);
+  return list.rows.map((row) => ({ value: row.value, name: row.name, runs: row.runs, seq: row.seq }));
+}
+
+function useChoices(place: Place, variable: string): Loading<Choice[]> {
+  return useLoad(`${place.ledger} values of ${variable} ${asOf(place) ?? ""}`, (signal) => choicesOf(place.ledger, variable, asOf(place), signal));
+}
+
+const variables = ["model", "system_prompt_hash", "temperature", "max_tokens"];
+const plural: Record<string, string> = { model: "models", system_prompt_hash: "prompts", temperature: "temperatures", max_tokens: "limits of tokens" };
+
+/** ChangedPage shows what the change from one value of a variable to another did to the outputs. */
 export function ChangedPage() {
   const place = usePlace();
-  const pages = usePages("/v1/ledgers/{ledger}/drift/groups", { ledger: place.ledger }, { by: "input", sort: "stability", min_outputs: 2, names: true, limit: 25 });
+  const variable = place.query.get("variable") ?? "model", a = place.query.get("a") ?? "", b = place.query.get("b") ?? "";
+  const choices = useChoices(place, variable);
   return (
     <>
       <h1>What changed</h1>
-      <Listed of={pages} empty={<Empty title="No input has two different outputs" />}>
-        {(rows) => <Table label="Unstable inputs" rows={rows} keyOf={(row) => row.value} columns={[
-          { title: "Input", class: "wide", cell: (row) => <RecordLink seq={row.seq}><Named name={row.name} hash={row.value} /></RecordLink> },
-          { title: "Runs", class: "number", cell: (row) => number(row.runs) },
-          { title: "Outputs", class: "number", cell: (row) => number(row.distinct_outputs) },
-        ]} />}
-      </Listed>
+      <ChangesNav />
+      <Loads of={choices} lines={2}>{(list) => <Picker variable={variable} a={a} b={b} choices={list} />}</Loads>
+      {a !== "" && b !== "" && a !== b ? <Effect key={`${variable} ${a} ${b}`} variable={variable} a={a} b={b} choices={choices.state === "ready" ? choices.value : []} /> : (
+        <>
+          {a !== "" && a === b && <p class="note">Choose two different values.</p>}
+          <Suggested />
+        </>
+      )}
     </>
+  );
+}
+
+function Picker({ variable, a, b, choices }: { variable: string; a: string; b: string; choices: readonly Choice[] }) {
+  const place = usePlace();
+  const labels = useGet("/v1/ledgers/{ledger}/drift/values", { ledger: place.ledger }, { of: "label", as_of: asOf(place), limit: 50 });
+  const offered = [...variables, ...(labels.state === "ready" ? labels.value.rows.map((row) => `label:${row.value}`) : [])];
+  if (!offered.includes(variable)) offered.push(variable);
+  const set = (query: Record<string, string | undefined>) => go(withQuery(place, { variable, ...query }));
+  return (
+    <>
+      <form class="row picker" onSubmit={(event) => event.preventDefault()}>
+        <label>Compare two
+          <select value={variable} onChange={(event) => set({ variable: event.currentTarget.value, a: undefined, b: undefined })}>
+            {offered.map((one) => <option key={one} value={one}>{plural[one] ?? plainly(firstLine(`values of ${variableOf(one)}`, 60))}</option>)}
+          </select>
+        </label>
+        <Values title="Before" chosen={a} choices={choices} onChange={(value) => set({ a: value })} />
+        <Values title="After" chosen={b} choices={choices} onChange={(value) => set({ b: value })} />
+        <button type="button" disabled={a === "" && b === ""} onClick={() => set({ a: b || undefined, b: a || undefined })} title="Exchange before and after">⇄<span class="unseen"> Exchange before and after</span></button>
+      </form>
+      {choices.length < 2 && <p class="note">{choices.length === 0 ? <>No run has a <Raw text={variableOf(variable)} />.</> : <>All runs have the same <Raw text={variableOf(variable)} />: <Line text={choices[0] ? plainName(choices[0].name, choices[0].value) : ""} />. Choose something else to compare.</>}</p>}
+    </>
+  );
+}
+
+function Values({ title, chosen, choices, onChange }: { title: string; chosen: string; choices: readonly Choice[]; onChange: (value: string) => void }) {
+  const known = choices.some((choice) => choice.value === chosen);
+  return (
+    <label class="value">{title}
+      <select value={chosen} onChange={(event) => onChange(event.currentTarget.value)}>
+        {chosen === "" && <option value="">choose…</option>}
+        {!known && chosen !== "" && <option value={chosen}>{optionText({ value: chosen, seq: -1 })}</option>}
+        {choices.map((choice) => <option key={choice.value} value={choice.value}>{optionText(choice)}</option>)}
+      </select>
+    </label>
+  );
+}
+
+function optionText(choice: Choice): string {
+  const name = choice.name ? plainName(choice.name, choice.value) : /^[0-9a-f]{64}$/.test(choice.value) ? plainName(undefined, choice.value) : choice.value;
+  return `${plainly(firstLine(name, 70))}${choice.runs === undefined ? "" : ` (${count(choice.runs, "run")})`}`;
+}
+
+/** Suggested offers comparisons for which there are runs: single changes in the histories of the inputs with the most different outputs. */
+function Suggested() {
+  const place = usePlace();
+  const loading = useLoad(`${place.ledger} suggestions ${asOf(place) ?? ""}`, (signal) => suggest(place.ledger, asOf(place), signal));
+  const prompts = useChoices(place, "system_prompt_hash");
+  const named = new Map(prompts.state === "ready" ? prompts.value.map((one) => [one.value, one]) : []);
+  return (
+    <section>
+      <h2>Changes that happened in this ledger</h2>
+      <Loads of={loading} lines={4}>{(found) => found.length === 0 ? (
+        <Empty title="No single thing changed yet between runs of one input">Run the same inputs with another model, prompt, or temperature, and this page shows what that did. Values of labels can be compared above.</Empty>
+      ) : (
+        <>
+          <p>In each of these, one thing changed while everything else stayed the same.</p>
+          <ul class="suggestions">{found.map((one) => <li key={`${one.variable} ${one.a} ${one.b}`}><a href={withQuery(place, { variable: one.variable, a: one.a, b: one.b })}>
+            <span class="quiet small">{variableOf(one.variable)}</span>
+            <span><ValueName choice={named.get(one.a) ?? { value: one.a }} /> → <ValueName choice={named.get(one.b) ?? { value: one.b }} /></span>
+          </a></li>)}</ul>
+        </>
+      )}</Loads>
+    </section>
+  );
+}
+
+const looked = 3; // histories in which suggestions are looked for
+
+async function suggest(ledger: string, size: number | undefined, signal: AbortSignal): Promise<Suggestion[]> {
+  const order = size === undefined ? { sort: "stability" } : { as_of: size };
+  const groups = await get("/v1/ledgers/{ledger}/drift/groups", { ledger }, { by: "input", min_outputs: 2, ...order, limit: looked }, signal);
+  const timelines = await Promise.all(groups.rows.map((row) => get("/v1/ledgers/{ledger}/drift/timeline", { ledger }, { input: row.value, as_of: size, limit: 25 }, signal)));
+  return suggestions(timelines.map((timeline) => timeline.rows));
+}
+
+/** ValueName is the name of a value in a sentence: for a prompt its label, or its first words. */
+function ValueName({ choice }: { choice: Pick<Choice, "value" | "name"> }) {
+  if (choice.name?.label !== undefined) return <strong><Line text={choice.name.label} most={50} /></strong>;
+  if (choice.name?.words !== undefined) return <strong>“<Line text={choice.name.words + (choice.name.cut ? "…" : "")} most={50} />”</strong>;
+  if (/^[0-9a-f]{64}$/.test(choice.value)) return <Named name={undefined} hash={choice.value} />;
+  return <strong><Line text={choice.value} most={50} /></strong>;
+}
+
+function Effect({ variable, a, b, choices }: { variable: string; a: string; b: string; choices: readonly Choice[] }) {
+  const place = usePlace();
+  const [limit, setLimit] = useState(10);
+  const loading = useLatest(useGet("/v1/ledgers/{ledger}/drift/effects", { ledger: place.ledger }, { variable, a, b, text: true, names: true, as_of: asOf(place), limit }));
+  const before: Choice = choices.find((one) => one.value === a) ?? { value: a, seq: -1 }, after: Choice = choices.find((one) => one.value === b) ?? { value: b, seq: -1 };
+  return (
+    <Loads of={loading} lines={12}>
+      {(answer) => answer.pairs === 0 ? <><NoPairs variable={variable} a={before} b={after} incomplete={answer.incomplete} /><AsOf size={answer.as_of} /></> : (
+        <>
+          <Summary variable={variable} before={before} after={after} answer={answer} />
+          {variable === "system_prompt_hash" && before.seq >= 0 && after.seq >= 0 && (
+            <section><h2>The two prompts</h2><RecordsCompared ledger={place.ledger} from={before.seq} to={after.seq} of="prompt" a={<ValueName choice={before} />} b={<ValueName choice={after} />} /></section>
+          )}
+          <Pairs variable={variable} a={a} b={b} before={before} after={after} answer={answer} more={limit < 50 ? () => setLimit(50) : undefined} />
+          <AsOf size={answer.as_of} />
+        </>
+      )}
+    </Loads>
+  );
+}
+
+function NoPairs({ variable, a, b, incomplete }: { variable: string; a: Choice; b: Choice; incomplete: readonly string[] | undefined }) {
+  return (
+    <Empty title={`No two runs differ only in the ${plainly(variableOf(variable))}`}>
+      Runs with <ValueName choice={a} /> and runs with <ValueName choice={b} /> differ in other things too (the input, the prompt, or another setting), so their outputs cannot be compared fairly.
+      {incomplete && incomplete.length > 0 && ` Some generations lack ${listed(incomplete.map((part) => variableName(part)))}, which can be the reason.`}
+    </Empty>
+  );
+}
+
+/** Summary says in words and figures what a change did. */
+function Summary({ variable, before, after, answer }: { variable: string; before: Choice; after: Choice; answer: Schemas["EffectsAnswer"] }) {
+  const { text } = answer, share = answer.changed / answer.pairs;
+  const [first = "", ...rest] = effectWords(answer);
+  const lengths = lengthBars(text?.words_histogram ?? []);
+  return (
+    <section class="effect">
+      <p class="eyebrow"><Raw text={variableOf(variable)} /></p>
+      <p class="headline">From <ValueName choice={before} /> to <ValueName choice={after} />: {first}</p>
+      {rest.map((sentence) => <p key={sentence} class="lede">{sentence}</p>)}
+      <div class="share-bar" role="img" aria-label={`${percent(share)} of the outputs changed`}>
+        {answer.changed > 0 && <span class="part-changed" style={{ flexGrow: answer.changed }}>{share > 0.2 ? `${number(answer.changed)} changed` : ""}</span>}
+        {answer.unchanged > 0 && <span class="part-same" style={{ flexGrow: answer.unchanged }}>{share < 0.8 ? `${number(answer.unchanged)} the same` : ""}</span>}
+      </div>
+      <p class="quiet small">A pair is two runs with the same input and the same settings, except the <Raw text={variableOf(variable)} />. {text?.sample && `The figures of texts come from a sample of ${count(text.pairs, "pair")}. `}{text && text.unavailable > 0 && `${count(text.unavailable, "pair")} in it ${text.unavailable === 1 ? "has" : "have"} no texts to compare.`}</p>
+      {text && text.pairs > 0 && (
+        <div class="columns">
+          <div>
+            <h3>How much of the words stays</h3>
+            <Bars label="Pairs by the share of words that stay" low="0 %: nothing stays" high="everything stays: 100 %" bars={text.similarity_histogram.map((n, i) => ({ title: `${i * 10} to ${i * 10 + 10} %`, value: n }))} />
+          </div>
+          <div>
+            <h3>How long the outputs are</h3>
+            <p class="legend"><span><i class="swatch bar-a" /> before: <ValueName choice={before} /></span><span><i class="swatch bar-b" /> after: <ValueName choice={after} /></span></p>
+            <Bars label="Outputs by their length in words" names={["before", "after"]} low="0 words" high={lengths.high} bars={lengths.bars} />
+          </div>
+        </div>
+      )}
+    </section>
+  );
+}
+
+function Pairs({ variable, a, b, before, after, answer, more }: { variable: string; a: string; b: string; before: Choice; after: Choice; answer: Schemas["EffectsAnswer"]; more: (() => void) | undefined }) {
+  const place = usePlace(), link = useLink();
+  const inOrder = place.query.get("order") === "recorded" || !answer.text;
+  const sides = { left: <ValueName choice={before} />, right: <ValueName choice={after} /> };
+  const ranked = answer.text?.most_changed ?? [];
+  return (
+    <section>
+      <div class="with-choice">
+        <h2>{inOrder ? "The pairs, in the order of recording" : "The pairs, those that changed most first"}</h2>
+        {answer.text && <ul class="choice" aria-label="Order of the pairs">
+          <li><a href={withQuery(place, { order: undefined })} aria-current={inOrder ? undefined : "true"}>Most changed</a></li>
+          <li><a href={withQuery(place, { order: "recorded" })} aria-current={inOrder ? "true" : undefined}>All, newest first</a></li>
+        </ul>}
+      </div>
+      {!answer.text && <p class="note">You may not read the texts, or they were not posted. The pairs lead to their records. <a href={link("search")}>Search for others</a></p>}
+      {inOrder ? <AllPairs query={{ variable, a, b, text: true, names: true, as_of: asOf(place), limit: 25 }} {...sides} /> : (
+        <>
+          <div class="pairs">{ranked.map((pair, i) => <Pair key={`${pair.a} ${pair.b}`} ledger={place.ledger} a={pair.a} b={pair.b} name={pair.name} change={{ similarity: pair.similarity, ...(pair.length_change === undefined ? {} : { length_change: pair.length_change }) }} open={i === 0} {...sides} />)}</div>
+          {more && ranked.length < (answer.text?.pairs ?? 0) && <p><button type="button" onClick={more}>Show more</button></p>}
+        </>
+      )}
+    </section>
+  );
+}
+
+function AllPairs({ query, left, right }: { query: OpenQuery; left: preact.ComponentChildren; right: preact.ComponentChildren }) {
+  const place = usePlace();
+  const pages = usePages("/v1/ledgers/{ledger}/drift/effects", { ledger: place.ledger }, query);
+  return (
+    <Listed of={pages} empty={null} marked={false}>
+      {(rows) => <div class="pairs">{rows.map((pair) => <Pair key={pair.seq} ledger={place.ledger} a={pair.a.seq} b={pair.b.seq} name={pair.a.names?.input ?? { words: pair.a.run_id ?? `record ${pair.a.seq}` }} change={pair.text ?? (pair.output_changed ? undefined : { similarity: 1 })} left={left} right={right} />)}</div>}
+    </Listed>
   );
 }

@@ -2,12 +2,16 @@
 import type { FunctionComponent } from "preact";
 import { ChangedPage } from "./changed.tsx";
 import { CitationsPage } from "./citations.tsx";
+import { ComparePage } from "./compare.tsx";
 import { OverviewPage } from "./overview.tsx";
 import { RecordPage } from "./record.tsx";
+import { RecordsPage } from "./records.tsx";
 import { RunPage } from "./run.tsx";
 import { RunsPage } from "./runs.tsx";
 import { SearchPage } from "./search.tsx";
 import { StoriesPage } from "./stories.tsx";
+import { TimelinePage } from "./timeline.tsx";
+import { UnstablePage } from "./unstable.tsx";
 
 export interface Page {
   name: string; // the second element of its address
@@ -19,11 +23,15 @@ export interface Page {
 
 export const pages: Page[] = [
   { name: "", title: "Overview", component: OverviewPage, shown: true },
-  { name: "changed", title: "What changed", component: ChangedPage, shown: true },
+  { name: "changed", title: "What changed", component: ChangedPage, shown: true, covers: ["unstable", "timeline", "compare"] },
   { name: "runs", title: "Runs", component: RunsPage, shown: true, covers: ["run"] },
   { name: "citations", title: "Citations", component: CitationsPage, shown: true },
   { name: "stories", title: "Stories", component: StoriesPage, shown: true },
   { name: "search", title: "Search", component: SearchPage, shown: true },
+  { name: "unstable", title: "Unstable inputs", component: UnstablePage },
+  { name: "timeline", title: "One input over time", component: TimelinePage },
+  { name: "compare", title: "Two records", component: ComparePage },
+  { name: "records", title: "Records", component: RecordsPage },
   { name: "record", title: "Record", component: RecordPage },
   { name: "run", title: "Run", component: RunPage },
 ];

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { cut, firstLine, pieces, visibleLines } from "./safe.ts";
+import { cut, firstLine, pieces, plainly, visibleLines } from "./safe.ts";
 
 test("characters that act on the text around them become marks", () => {
   assert.deepEqual(pieces("a\u202eb\u2066c"), [{ text: "a" }, { mark: "U+202E", name: "right-to-left override" }, { text: "b" }, { mark: "U+2066", name: "left-to-right isolate" }, { text: "c" }]);
@@ -38,4 +38,9 @@ test("a folded text shows whole lines", () => {
   assert.equal(visibleLines("a\nb\nc", 2, 100), "a\nb");
   assert.equal(visibleLines("a\nb", 2, 100), "a\nb");
   assert.equal(visibleLines("abcdef", 2, 3), "abc");
+});
+
+test("a text for a title has no character that acts", () => {
+  assert.equal(plainly("a\u202eb\u0000c"), "a\ufffdb\ufffdc");
+  assert.equal(plainly("plain"), "plain");
 });

@@ -63,3 +63,8 @@ export function visibleLines(text: string, lines: number, most: number): string 
   }
   return start.slice(0, at);
 }
+
+/** plainly returns a text for a place that takes no marks, such as a title: characters that must not act become U+FFFD. */
+export function plainly(text: string): string {
+  return pieces(text).map((piece) => ("text" in piece ? piece.text : "\ufffd")).join("");
+}

@@ -40,6 +40,8 @@ export function adviceFor(problem: Problem): Advice {
       return { title: "There is nothing here", todo: "Check the number or the name. If others can see it, your token may not include this ledger." };
     case 410:
       return { title: "This content was erased", todo: "The record and its hashes remain in the log; the text is gone for good." };
+    case 422:
+      return { title: "This question does not fit these records", todo: "Choose others. The reason is below." };
     case 429:
       return { title: "Too many questions at once", todo: problem.retryAfter ? `Try again in ${count(problem.retryAfter, "second")}.` : "Wait a moment, then try again.", again: true };
     case 503:

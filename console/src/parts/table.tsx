@@ -24,8 +24,8 @@ export function Table<R>({ label, columns, rows, keyOf }: { label: string; colum
   );
 }
 
-/** Listed shows what is loaded of a list, and a button for the next page. `empty` says what an empty list means. */
-export function Listed<A extends { as_of: number }>({ of, empty, children }: { of: Pages<A>; empty: ComponentChildren; children: (rows: Pages<A>["rows"], first: A) => ComponentChildren }) {
+/** Listed shows what is loaded of a list, and a button for the next page. `empty` says what an empty list means. It says the tree size, unless `marked` is false because the view around it does. */
+export function Listed<A extends { as_of: number }>({ of, empty, marked = true, children }: { of: Pages<A>; empty: ComponentChildren; marked?: boolean; children: (rows: Pages<A>["rows"], first: A) => ComponentChildren }) {
   return (
     <Loads of={of.first} lines={6}>
       {(first) => (
@@ -34,7 +34,7 @@ export function Listed<A extends { as_of: number }>({ of, empty, children }: { o
           {of.problem && <Failed problem={of.problem} />}
           {of.more && <p><button type="button" onClick={of.more}>Show more</button></p>}
           {of.busy && <p class="quiet" role="status">Loading more…</p>}
-          <AsOf size={first.as_of} />
+          {marked && <AsOf size={first.as_of} />}
         </>
       )}
     </Loads>
