@@ -5306,6 +5306,11 @@ export interface components {
             /** @description The share of the group's run-DAGs. */
             share: components["schemas"]["Fraction"];
         };
+        /**
+         * @description A permission on a ledger. None implies another.
+         * @enum {string}
+         */
+        Scope: "write" | "read" | "content" | "log" | "admin" | "metrics";
         /** @description What a text can refer to. */
         SearchAnswer: {
             as_of: components["schemas"]["AsOf"];
@@ -5313,30 +5318,6 @@ export interface components {
             /** @description Whether nothing was left out of the search. */
             complete: boolean;
             /** @description Values that match exactly come first. */
-            rows: components["schemas"]["SearchHit"][];
-        };
-        /** @description A value that records have. */
-        SearchHit: {
-            inclusion?: components["schemas"]["Inclusion"];
-            name?: components["schemas"]["Name"];
-            /** @description A record with the value. */
-            seq: components["schemas"]["Count"];
-            /** @description `event`, `event_hash`, `label` (the name of a label), or the name of the value as a filter of `/records`, such as `run_id` or `label:config`. */
-            type: string;
-            value: string;
-        };
-        /**
-         * @description A permission on a ledger. None implies another.
-         * @enum {string}
-         */
-        Scope: "write" | "read" | "content" | "log" | "admin" | "metrics";
-        /** @description What a text can mean. */
-        SearchAnswer: {
-            as_of: components["schemas"]["AsOf"];
-            checkpoint?: components["schemas"]["Checkpoint"];
-            /** @description Whether nothing was left out of the search. */
-            complete: boolean;
-            /** @description Exact values come first. */
             rows: components["schemas"]["SearchHit"][];
         };
         /** @description A value that records have. */
