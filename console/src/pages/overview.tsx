@@ -50,7 +50,7 @@ export function OverviewPage() {
           <Newest size={fixed ?? size} fixed={fixed} />
           <div class="columns">
             <Checkpoint size={fixed === undefined ? size : undefined} fixed={fixed} />
-            <Ledgers size={size} />
+            <Ledgers size={size} time={live.summary?.time} />
           </div>
         </>
       )}
@@ -277,14 +277,14 @@ function Checkpoint({ size, fixed }: { size: number | undefined; fixed: number |
   );
 }
 
-function Ledgers({ size }: { size: number }) {
+function Ledgers({ size, time }: { size: number; time: string | undefined }) {
   const place = usePlace(), ledgers = useLedgers();
   return (
     <section>
       <h2>Ledgers on this server</h2>
       <Loads of={ledgers} lines={2}>{(list) => (
         <ul class="plain-list">{list.map((one) => (
-          <li key={one.name}><a href={href(one.name)} aria-current={one.name === place.ledger ? "page" : undefined}>{one.name}</a> <span class="quiet">{count(Math.max(one.tree_size, one.name === place.ledger ? size : 0), "event")}, the newest <Time at={one.last_event} />{one.frozen && "; frozen: it accepts no more writes"}</span></li>
+          <li key={one.name}><a href={href(one.name)} aria-current={one.name === place.ledger ? "page" : undefined}>{one.name}</a> <span class="quiet">{count(Math.max(one.tree_size, one.name === place.ledger ? size : 0), "event")}, the newest <Time at={one.name === place.ledger ? time ?? one.last_event : one.last_event} />{one.frozen && "; frozen: it accepts no more writes"}</span></li>
         ))}</ul>
       )}</Loads>
     </section>

@@ -24,10 +24,14 @@ export function UnstablePage() {
     <>
       <h1>What changed</h1>
       <ChangesNav />
-      <p class="lede">These inputs ran more than once, and gave different outputs. {fixed === undefined ? "The least stable come first." : "At an earlier tree size, the newest come first."}</p>
-      <StripKey />
       <Listed of={pages} empty={<Unstable />}>
-        {(rows) => <ol class="inputs">{rows.filter((row) => row.distinct_outputs > 1).map((row) => <Input key={row.value} group={row} />)}</ol>}
+        {(rows) => (
+          <>
+            <p class="lede">These inputs ran more than once, and gave different outputs. {fixed === undefined ? "The least stable come first." : "At an earlier tree size, the newest come first."}</p>
+            <StripKey />
+            <ol class="inputs">{rows.filter((row) => row.distinct_outputs > 1).map((row) => <Input key={row.value} group={row} />)}</ol>
+          </>
+        )}
       </Listed>
     </>
   );
