@@ -24,6 +24,7 @@ import (
 	"colophon"
 	"colophon/api"
 	"colophon/api/limits"
+	"colophon/api/otlp"
 	"colophon/internal/size"
 	"colophon/ledger"
 	"colophon/ledger/index"
@@ -47,6 +48,7 @@ func loadContract(t testing.TB) contract {
 	openapi3filter.RegisterBodyDecoder("text/javascript", openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("text/css", openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("image/svg+xml", openapi3filter.PlainBodyDecoder)
+	openapi3filter.RegisterBodyDecoder(otlp.Protobuf, openapi3filter.FileBodyDecoder)
 	doc, err := openapi3.NewLoader().LoadFromData(colophon.OpenAPI)
 	require.NoError(t, err)
 	return contract{doc}

@@ -14,6 +14,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/require"
 
+	"colophon/api/otlp"
 	"colophon/proofs"
 )
 
@@ -103,6 +104,9 @@ func answerExample(o *openapi3.Operation, media, name string) *openapi3.Example 
 // encode encodes an example as this media type.
 func encode(t testing.TB, media string, value any) []byte {
 	t.Helper()
+	if media == otlp.Protobuf {
+		return []byte(value.(string))
+	}
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	if media != ndjson {
@@ -147,7 +151,7 @@ func TestRequestExamplesAreAnsweredAsTheContractSays(t *testing.T) {
 	for _, e := range s.requestExamples(t) {
 		t.Run(e.route+" "+e.name, func(t *testing.T) {
 			status := http.StatusCreated
-			if strings.HasSuffix(e.route, "/batch") || strings.HasSuffix(e.route, "/visibility") || strings.HasSuffix(e.route, "/unregistered-sources") || strings.HasSuffix(e.route, "/pinned-retrieval") ||
+			if strings.HasSuffix(e.route, "/batch") || strings.HasSuffix(e.route, "/visibility") || strings.HasSuffix(e.route, "/unregistered-sources") || strings.Contains(e.route, "/otlp") || strings.HasSuffix(e.route, "/pinned-retrieval") ||
 				strings.HasSuffix(e.route, "/drift/reproduce") || strings.HasSuffix(e.route, "/redactions") || strings.HasSuffix(e.route, "/state-changes") || strings.HasSuffix(e.route, "/validations") || strings.HasPrefix(e.route, "/v1/compute/") {
 				status = http.StatusOK
 			}

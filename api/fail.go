@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"colophon/api/call"
+	"colophon/api/otlp"
 	"colophon/api/problem"
 )
 
@@ -37,16 +38,17 @@ func (s *Server) fail(err error, c *call.Call) {
 	h := c.Response().Header()
 	text := call.NewReply()
 	defer text.Release()
-	text.Text = p.AppendLine(text.Text)
+	media := appendFailure(text, c, p)
 	if full := c.Hold(text.Memory()); full != nil {
 		if c.Request().Context().Err() != nil {
 			c.Response().Status = statusClientGone
 			panic(http.ErrAbortHandler)
 		}
 		p, _ = problem.Of(full)
-		text.Text = p.AppendLine(text.Text[:0])
+		text.Text = text.Text[:0]
+		media = appendFailure(text, c, p)
 	}
-	h.Set(echo.HeaderContentType, "application/problem+json")
+	h.Set(echo.HeaderContentType, media)
 	switch p.Status {
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		h.Set("Retry-After", seconds(p.Wait))
@@ -55,6 +57,17 @@ func (s *Server) fail(err error, c *call.Call) {
 	}
 	c.Response().WriteHeader(p.Status)
 	_, _ = c.Response().Write(text.Text) // an error means that the client is gone
+}
+
+// appendFailure appends the answer to a call that failed, and returns its media type: a problem, or
+// what OTLP has in its place.
+func appendFailure(to *call.Reply, c *call.Call, p *problem.Problem) (media string) {
+	if text, media, ok := otlp.AppendFailure(to.Text, c.Path(), c.Request(), p); ok {
+		to.Text = text
+		return media
+	}
+	to.Text = p.AppendLine(to.Text)
+	return "application/problem+json"
 }
 
 // seconds returns a wait as a value of Retry-After: whole seconds, at least 1.

@@ -19,6 +19,9 @@ type expectation struct {
 	body   string
 }
 
+// isOTLP reports whether the route answers failures in the form of OTLP.
+func (e expectation) isOTLP() bool { return strings.Contains(e.route, "/otlp/v1/") }
+
 const (
 	onLedger     = " on the ledger"
 	unlessPublic = " on the ledger, unless its log is public"
@@ -61,6 +64,7 @@ func expectedOfServer() []expectation {
 		{"POST " + ofALedger + "/freeze", "admin" + onLedger, 200, "/v1/ledgers/spare/freeze", ""},
 		{"PUT " + ofALedger + "/visibility", "admin" + onLedger, 200, "~/visibility", `{"log":"private"}`},
 		{"PUT " + ofALedger + "/unregistered-sources", "admin" + onLedger, 200, "~/unregistered-sources", `{"unregistered_sources":"accept"}`},
+		{"PUT " + ofALedger + "/otlp-content", "admin" + onLedger, 200, "~/otlp-content", `{"otlp_content":"keep"}`},
 		{"GET " + ofALedger + "/index", "read and admin" + onLedger, 200, "~/index", ""},
 		{"POST " + ofALedger + "/keys", "admin" + onLedger, 409, "~/keys", `{"step":"retire"}`},
 	}
@@ -73,6 +77,8 @@ func expectedOfWrites() []expectation {
 		{"POST " + ofALedger + "/citation-sets", "write" + onLedger, 201, "~/citation-sets", setBody},
 		{"POST " + ofALedger + "/path-fingerprints", "write" + onLedger, 201, "~/path-fingerprints", pathBody},
 		{"POST " + ofALedger + "/batch", "write" + onLedger, 200, "~/batch", ipcLine("", "o")},
+		{"POST " + ofALedger + "/otlp/v1/traces", "write" + onLedger, 200, "~/otlp/v1/traces", `{}`},
+		{"POST " + ofALedger + "/otlp/v1/logs", "write" + onLedger, 200, "~/otlp/v1/logs", `{}`},
 		{"POST " + ofALedger + "/records/{seq}/notes", "write" + onLedger, 201, "~/records/1/notes", `{"topic":"review"}`},
 		{"POST " + ofALedger + "/records/{seq}/state", "write" + onLedger, 201, "~/records/1/state", `{"state":"live","reason":"r"}`},
 		{"PUT " + ofALedger + "/paths/{project}/{path_id}/validation", "write" + onLedger, 201, "~/paths/p/0cc175b9/validation", `{"validated":true}`},

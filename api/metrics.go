@@ -13,6 +13,7 @@ import (
 
 	"colophon/api/call"
 	"colophon/api/limits"
+	"colophon/api/otlp"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
@@ -31,6 +32,8 @@ type Metrics struct {
 	events   *prometheus.HistogramVec
 	commit   *prometheus.HistogramVec
 	load     limits.Metrics
+
+	telemetry otlp.Metrics
 
 	mu     sync.RWMutex // guards routes
 	routes map[routeKey]*routeSeries
@@ -70,8 +73,10 @@ func NewMetrics(registry *prometheus.Registry) *Metrics {
 		}, []string{"ledger"}),
 		load:   limits.NewMetrics(),
 		routes: make(map[routeKey]*routeSeries),
+
+		telemetry: otlp.NewMetrics(),
 	}
-	registry.MustRegister(m.requests, m.underWay, m.duration, m.appended, m.events, m.commit, m.load.Refused, m.load.Lines,
+	registry.MustRegister(m.requests, m.underWay, m.duration, m.appended, m.events, m.commit, m.load.Refused, m.load.Lines, m.telemetry.Items,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -10,6 +10,7 @@ import (
 
 	"colophon/api/access"
 	"colophon/api/call"
+	"colophon/api/otlp"
 	"colophon/api/records"
 	"colophon/ledger/query"
 	"colophon/ledger/record"
@@ -72,6 +73,7 @@ func (s *Server) ledgerRoutes() []route {
 		{http.MethodPost, ofLedger + "/freeze", admin, s.admin.Freeze},
 		{http.MethodPut, ofLedger + "/visibility", admin, s.admin.ChangeVisibility},
 		{http.MethodPut, ofLedger + "/unregistered-sources", admin, s.admin.ChangeUnregisteredSources},
+		{http.MethodPut, ofLedger + "/otlp-content", admin, s.admin.ChangeOTLPContent},
 		{http.MethodPost, ofLedger + "/keys", admin, s.admin.ChangeKeys},
 		{http.MethodDelete, ofLedger + "/records/:seq/content", admin, s.records.Redact},
 		{http.MethodPost, ofLedger + "/redactions", admin, s.admin.RedactRecords},
@@ -83,6 +85,8 @@ func (s *Server) writeRoutes() []route {
 	write := call.Needs{On: call.TheLedger, Any: access.Write}
 	list := []route{
 		{http.MethodPost, ofLedger + "/batch", write, s.batch.Batch},
+		{http.MethodPost, ofLedger + otlp.Traces.Path(), write, s.otlp.Export(otlp.Traces)},
+		{http.MethodPost, ofLedger + otlp.Logs.Path(), write, s.otlp.Export(otlp.Logs)},
 		{http.MethodPost, ofLedger + "/records/:seq/state", write, s.records.ChangeState},
 		// The answer reveals how many records a filter selects.
 		{http.MethodPost, ofLedger + "/state-changes", call.Needs{On: call.TheLedger, All: access.Write | access.Read}, s.admin.ChangeStates},

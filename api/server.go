@@ -17,6 +17,7 @@ import (
 	"colophon/api/call"
 	"colophon/api/limits"
 	"colophon/api/log"
+	"colophon/api/otlp"
 	"colophon/api/problem"
 	"colophon/api/questions"
 	"colophon/api/records"
@@ -83,6 +84,7 @@ type Server struct {
 	// The handlers of the routes.
 	records   *records.Handlers
 	batch     *batch.Handlers
+	otlp      *otlp.Handlers
 	log       *log.Handlers
 	questions *questions.Handlers
 	admin     *admin.Handlers
@@ -95,6 +97,7 @@ func New(config Config) (*Server, error) {
 	s := &Server{config: config, host: config.Host, echo: echo.New(), origins: http.NewCrossOriginProtection(), shared: config.shared()}
 	s.records = &records.Handlers{Shared: s.shared, Appended: config.Metrics.appended}
 	s.batch = &batch.Handlers{Shared: s.shared, Records: s.records, SpoolDir: config.SpoolDir}
+	s.otlp = &otlp.Handlers{Shared: s.shared, Counts: config.Metrics.telemetry}
 	s.log = log.New(s.shared)
 	s.questions = &questions.Handlers{Shared: s.shared, Figures: figures.NewCache()}
 	s.admin = &admin.Handlers{Shared: s.shared, Frozen: s.log.Frozen, Snapshots: config.Snapshot}
@@ -183,8 +186,25 @@ const maxStreams = 100
 // has no deadline, because a batch can stream for any time, but each part of it has one.
 // Shutdown ends the streams of followers.
 func (s *Server) HTTP() *http.Server {
-	server := &http.Server{
-		Handler:           s,
+	server := s.serverOf(s)
+	server.RegisterOnShutdown(s.log.End)
+	return server
+}
+
+// GRPC returns an http.Server for the services of OTLP by gRPC, over HTTP/2 with TLS or without. It
+// has the limits of HTTP, and shares them with it.
+func (s *Server) GRPC() *http.Server {
+	server := s.serverOf(otlp.GRPC{Next: s, Patience: s.shared.Limits.Load.BodyTimeout})
+	server.Protocols = new(http.Protocols)
+	server.Protocols.SetHTTP1(true) // to answer what is not gRPC
+	server.Protocols.SetHTTP2(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
+	return server
+}
+
+func (s *Server) serverOf(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
@@ -193,6 +213,4 @@ func (s *Server) HTTP() *http.Server {
 		ConnState:         limits.NoteState,
 		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug),
 	}
-	server.RegisterOnShutdown(s.log.End)
-	return server
 }

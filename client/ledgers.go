@@ -121,6 +121,13 @@ func (l *Ledger) SetUnregisteredSources(ctx context.Context, policy string) (*wi
 	return exchange[wire.LedgerDescription](ctx, l.client, r, wire.UnregisteredSourcesChange{UnregisteredSources: policy})
 }
 
+// SetOTLPContent makes the ledger keep the content of generations that arrive by OTLP, or only its hashes: PUT
+// /otlp-content. The call is not repeated after a failure.
+func (l *Ledger) SetOTLPContent(ctx context.Context, content string) (*wire.LedgerDescription, error) {
+	r := request{method: http.MethodPut, path: l.path + "/otlp-content"}
+	return exchange[wire.LedgerDescription](ctx, l.client, r, wire.OTLPContentChange{OTLPContent: content})
+}
+
 // ChangeKeys performs one step of a key rotation, rotate or retire: POST /keys. The call is not repeated after a
 // failure. After retire, receipts verify with the new key only.
 func (l *Ledger) ChangeKeys(ctx context.Context, step string) (*wire.Receipt, error) {

@@ -154,9 +154,10 @@ type Ledger struct {
 	shown      recent.Checkpoints // checkpoints that a ledger on standby has published
 	marked     time.Time          // when the mark was last written; guarded by refreshing
 
-	setting             sync.Mutex  // held during SetPublic and RejectUnregistered
+	setting             sync.Mutex  // held while a setting is changed
 	public              atomic.Bool // written under setting, read by all
 	rejectsUnregistered atomic.Bool // written under setting, read by all
+	hashesTelemetry     atomic.Bool // written under setting, read by all
 }
 
 // Head is the state of the log after a durable commit. It is immutable.

@@ -82,6 +82,28 @@ func TestSameKeyOtherRecordIsRefusedAndLogged(t *testing.T) {
 	require.Equal(t, ledger.Replayed, post(t, l, ipc(t, "", "a"), "key").Outcome, "the refusal claims no key")
 }
 
+// A key that alone identifies its record leads to the first record under it. Nothing is refused.
+func TestOnceUnderAKey(t *testing.T) {
+	l := memoryLedger(t)
+	once := func(output string) ledger.Ack {
+		s := submission(t, l, ipc(t, "", output), "key")
+		s.Once = true
+		ack, err := l.Submit(s)
+		require.NoError(t, err)
+		return ack
+	}
+	first := once("a")
+	require.Equal(t, ledger.Appended, first.Outcome)
+	for _, output := range []string{"a", "b"} {
+		again := once(output)
+		require.Equal(t, ledger.Replayed, again.Outcome)
+		require.Equal(t, first.Seq, again.First)
+		require.Equal(t, first.Entry, again.Entry)
+	}
+	require.EqualValues(t, 2, l.Head().Size)
+	require.NoError(t, walk(t, l))
+}
+
 func TestRefusalClaimsNoKeyAndYieldsToAReplay(t *testing.T) {
 	l := memoryLedger(t)
 	mistaken := func(output string) *record.Record { // returns a record with a claim that does not match

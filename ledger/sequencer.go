@@ -201,8 +201,8 @@ func (s *sequencer) resolve(ctx context.Context, b *batch) (*assembly, error) {
 			holders[*it.Key] = key
 			next.storage.Keys = append(next.storage.Keys, key)
 			next.events = append(next.events, own)
-		case holder.Record == it.Record:
-			it.ack.Outcome, it.ack.First = Replayed, holder.Seq
+		case holder.Record == it.Record || it.Once:
+			it.ack.Outcome, it.ack.First, it.Record = Replayed, holder.Seq, holder.Record
 		default:
 			if holder.Seq < size {
 				// Check the claim: a refusal is permanent and must not name an event that does

@@ -71,10 +71,43 @@ func (l *Ledger) RejectUnregistered(ctx context.Context, reject bool) error {
 	return nil
 }
 
+// telemetrySetting names the setting that says whether the ledger keeps the content of
+// generations that arrive as telemetry, by OTLP.
+const telemetrySetting = "otlp_content"
+
+// The values of telemetrySetting (spec: Telemetry).
+const (
+	KeepTelemetry = "keep"   // keep what the sender sends; the default
+	HashTelemetry = "hashes" // keep only its hashes
+)
+
+// HashesTelemetry reports whether the ledger keeps only the hashes of generations that arrive as
+// telemetry. Callers of Submit must leave the content out themselves.
+func (l *Ledger) HashesTelemetry() bool { return l.hashesTelemetry.Load() }
+
+// TelemetryContent returns KeepTelemetry or HashTelemetry.
+func (l *Ledger) TelemetryContent() string { return valueOf(telemetrySetting, l.HashesTelemetry()) }
+
+// SetTelemetryContent sets whether the ledger keeps only the hashes of such generations, durably. It
+// logs no event, and works on a frozen ledger too. To keep less takes effect at once, even if
+// storing it fails.
+func (l *Ledger) SetTelemetryContent(ctx context.Context, hashes bool) error {
+	l.setting.Lock()
+	defer l.setting.Unlock()
+	if hashes {
+		l.hashesTelemetry.Store(true)
+	}
+	if err := storeSetting(ctx, l.store, telemetrySetting, hashes, &l.hashesTelemetry); err != nil {
+		return fmt.Errorf("setting %s of ledger %q to %s: %w", telemetrySetting, l.info.Name, valueOf(telemetrySetting, hashes), err)
+	}
+	return nil
+}
+
 // settings lists the settings of a ledger with their values. The first value is the default.
 var settings = map[string][2]string{
-	logSetting:     {PrivateLog, PublicLog},
-	sourcesSetting: {AcceptUnregistered, RejectUnregistered},
+	logSetting:       {PrivateLog, PublicLog},
+	sourcesSetting:   {AcceptUnregistered, RejectUnregistered},
+	telemetrySetting: {KeepTelemetry, HashTelemetry},
 }
 
 // SettingNames returns the names of all settings that a ledger may have in its store.
@@ -119,7 +152,8 @@ func storeSetting(ctx context.Context, store storage.Store, name string, second 
 
 // recoverSettings loads the settings of a ledger.
 func recoverSettings(ctx context.Context, l *Ledger) error {
-	return errors.Join(recoverSetting(ctx, l.store, logSetting, &l.public), recoverSetting(ctx, l.store, sourcesSetting, &l.rejectsUnregistered))
+	return errors.Join(recoverSetting(ctx, l.store, logSetting, &l.public), recoverSetting(ctx, l.store, sourcesSetting, &l.rejectsUnregistered),
+		recoverSetting(ctx, l.store, telemetrySetting, &l.hashesTelemetry))
 }
 
 // recoverSetting loads a setting, and sets second if the setting has its second value.

@@ -45,7 +45,7 @@ type forgetful struct{ storage.Store }
 var errSetting = errors.New("the setting cannot be stored")
 
 func (f forgetful) SetSetting(ctx context.Context, name string, value []byte) error {
-	if name == "log" || name == "unregistered_sources" {
+	if name == "log" || name == "unregistered_sources" || name == "otlp_content" {
 		return errSetting
 	}
 	return f.Store.SetSetting(ctx, name, value)
@@ -67,7 +67,7 @@ func TestVisibilityThatCannotBeStored(t *testing.T) {
 }
 
 func TestUnknownSettings(t *testing.T) {
-	for _, name := range []string{"log", "unregistered_sources"} {
+	for _, name := range []string{"log", "unregistered_sources", "otlp_content"} {
 		s := store(t, memory.New())
 		require.NoError(t, s.SetSetting(t.Context(), name, []byte("open")))
 		_, err := ledger.Open(t.Context(), s, config(t))
@@ -97,6 +97,34 @@ func TestUnregisteredSourcesAreKept(t *testing.T) {
 	l = open(t, forgetful{s}, config(t))
 	require.ErrorIs(t, l.RejectUnregistered(t.Context(), false), errSetting)
 	require.True(t, l.RejectsUnregistered())
+}
+
+// Content that arrives as telemetry is kept until the setting says otherwise. The setting
+// survives a restart, and to keep less takes effect even if it cannot be stored.
+func TestTelemetryContentIsKept(t *testing.T) {
+	s := store(t, memory.New())
+	l := open(t, s, config(t))
+	size := l.Head().Size
+	require.Equal(t, ledger.KeepTelemetry, l.TelemetryContent())
+	for _, hashes := range []bool{true, true, false, true} {
+		require.NoError(t, l.SetTelemetryContent(t.Context(), hashes))
+		require.Equal(t, hashes, l.HashesTelemetry())
+		require.NoError(t, l.Close())
+		l = open(t, s, config(t))
+		require.Equal(t, hashes, l.HashesTelemetry())
+	}
+	require.Equal(t, ledger.HashTelemetry, l.TelemetryContent())
+	require.Equal(t, size, l.Head().Size, "the change is not an event")
+	require.NoError(t, l.Close())
+
+	l = open(t, forgetful{s}, config(t))
+	require.ErrorIs(t, l.SetTelemetryContent(t.Context(), false), errSetting)
+	require.True(t, l.HashesTelemetry())
+	require.NoError(t, l.Close())
+	require.NoError(t, s.SetSetting(t.Context(), "otlp_content", []byte(ledger.KeepTelemetry)))
+	l = open(t, forgetful{s}, config(t))
+	require.ErrorIs(t, l.SetTelemetryContent(t.Context(), true), errSetting)
+	require.True(t, l.HashesTelemetry())
 }
 
 // The first event names the actor that created the ledger.

@@ -30,6 +30,9 @@ type Submission struct {
 	// Refused means that Body logs the refusal of the record. The record then claims no key,
 	// but is still replayed if it holds its key already.
 	Refused bool
+	// Once means that the key alone identifies the record: if any record holds the key, the
+	// outcome is Replayed, and no refusal is logged.
+	Once bool
 	// rekey returns the keyring that signs the commit of the event and all later ones, given
 	// the event's seq; nil keeps the current keyring.
 	rekey func(seq uint64) (*keyring, error)

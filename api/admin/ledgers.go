@@ -23,12 +23,14 @@ type ledgerRow struct {
 	OnMismatch  string    `json:"on_mismatch"`
 	Log         string    `json:"log"` // public or private
 	// UnregisteredSources is accept or reject.
-	UnregisteredSources string    `json:"unregistered_sources"`
-	TreeSize            uint64    `json:"tree_size"`
-	RootHash            hexHash   `json:"root_hash"`
-	Tip                 hexHash   `json:"tip"` // event_hash of the last event
-	LastEvent           time.Time `json:"last_event"`
-	Scopes              []string  `json:"scopes"` // of the caller on the ledger
+	UnregisteredSources string `json:"unregistered_sources"`
+	// OTLPContent is keep or hashes.
+	OTLPContent string    `json:"otlp_content"`
+	TreeSize    uint64    `json:"tree_size"`
+	RootHash    hexHash   `json:"root_hash"`
+	Tip         hexHash   `json:"tip"` // event_hash of the last event
+	LastEvent   time.Time `json:"last_event"`
+	Scopes      []string  `json:"scopes"` // of the caller on the ledger
 }
 
 // describe returns the description of a ledger for a caller.
@@ -36,7 +38,7 @@ func describe(c *call.Call, l *ledger.Ledger) ledgerRow {
 	info, head := l.Info(), l.Head()
 	return ledgerRow{
 		Name: info.Name, Origin: info.Origin, VerifierKey: l.VerifierKey(), Created: info.Created.UTC(),
-		Frozen: info.Frozen, OnMismatch: l.OnMismatch(), Log: l.Visibility(), UnregisteredSources: l.UnregisteredSources(), TreeSize: head.Size,
+		Frozen: info.Frozen, OnMismatch: l.OnMismatch(), Log: l.Visibility(), UnregisteredSources: l.UnregisteredSources(), OTLPContent: l.TelemetryContent(), TreeSize: head.Size,
 		RootHash: head.Root, Tip: head.Tip, LastEvent: time.UnixMicro(head.Time).UTC(), Scopes: c.Identity().On(info.Name).Names(),
 	}
 }
@@ -157,6 +159,30 @@ func (h *Handlers) ChangeUnregisteredSources(c *call.Call) error {
 		return err
 	}
 	h.Log.Info("policy for unregistered sources changed", "ledger", l.Name(), "unregistered_sources", policy, "actor", c.Actor())
+	return c.AnswerJSON(http.StatusOK, describe(c, l))
+}
+
+// ChangeOTLPContent makes a ledger keep the content of generations that arrive by OTLP, or only
+// its hashes. This adds no event; the server's log names the caller.
+func (h *Handlers) ChangeOTLPContent(c *call.Call) error {
+	l, err := c.Ledger()
+	if err != nil {
+		return err
+	}
+	if err := c.Query(); err != nil {
+		return err
+	}
+	var content string
+	if err := decode(c, map[string]*string{"otlp_content": &content}); err != nil {
+		return err
+	}
+	if content != ledger.KeepTelemetry && content != ledger.HashTelemetry {
+		return problem.At(http.StatusUnprocessableEntity, "/otlp_content", "must be keep or hashes")
+	}
+	if err := l.SetTelemetryContent(c.Request().Context(), content == ledger.HashTelemetry); err != nil {
+		return err
+	}
+	h.Log.Info("policy for the content of OTLP changed", "ledger", l.Name(), "otlp_content", content, "actor", c.Actor())
 	return c.AnswerJSON(http.StatusOK, describe(c, l))
 }
 

@@ -67,7 +67,7 @@ func (c *Call) readBodyInto(budget *limits.Budget) (*Body, error) {
 		return nil, err
 	}
 	if encoding := r.Header.Get(echo.HeaderContentEncoding); encoding != "" && encoding != "identity" {
-		return nil, problem.New(http.StatusUnsupportedMediaType, "only /batch accepts Content-Encoding %q; send the body without it", encoding)
+		return nil, problem.New(http.StatusUnsupportedMediaType, "only /batch and OTLP accept Content-Encoding %q; send the body without it", encoding)
 	}
 	source := r.Body
 	if most := int64(c.shared.Limits.Load.MaxBody); r.ContentLength < 0 || r.ContentLength > most {
@@ -86,6 +86,32 @@ func (c *Call) readBodyInto(budget *limits.Budget) (*Body, error) {
 	if budget == c.shared.Limits.Writing {
 		c.BeginWrite()
 	}
+	return body, nil
+}
+
+// ReadEncoded reads the body of a write in any media type, decompressed by open, of at most MaxBody
+// bytes in either form. The caller must release it.
+func (c *Call) ReadEncoded(open limits.Opener) (*Body, error) {
+	r, most := c.Request(), int64(c.shared.Limits.Load.MaxBody)
+	body := bodies.Get().(*Body)
+	body.share = limits.Share{Budget: c.shared.Limits.Writing, Who: c.Holder()}
+	plain, err := open(http.MaxBytesReader(c.Response(), r.Body, most))
+	if err == nil {
+		body.Grow(int(min(max(r.ContentLength, 0), maxPromisedBody)) + bytes.MinRead)
+		_, err = body.ReadFrom(body.share.Meter(r.Context(), io.LimitReader(plain, most+1)))
+		_ = plain.Close() // it was read
+	}
+	if err == nil && int64(body.Len()) > most {
+		err = &http.MaxBytesError{Limit: most}
+	}
+	if err != nil {
+		body.Release()
+		if slow := limits.SlowBody(err, c.shared.Limits.Load.BodyTimeout); slow != nil {
+			return nil, slow
+		}
+		return nil, unreadable(err)
+	}
+	c.BeginWrite()
 	return body, nil
 }
 

@@ -25,6 +25,8 @@ const (
 	linesType   = "application/x-ndjson"
 	problemType = "application/problem+json"
 	streamType  = "text/event-stream"
+	// protobufType is that of OTLP, which has its own form of failures.
+	protobufType = "application/x-protobuf"
 )
 
 // contract is openapi.yaml: the requests and answers that are allowed.
@@ -52,6 +54,7 @@ func loadContract() (*contract, error) {
 	openapi3filter.RegisterBodyDecoder("text/css", openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("image/svg+xml", openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder(streamType, openapi3filter.PlainBodyDecoder)
+	openapi3filter.RegisterBodyDecoder(protobufType, openapi3filter.FileBodyDecoder)
 	document, err := openapi3.NewLoader().LoadFromData(colophon.OpenAPI)
 	if err != nil {
 		return nil, err
@@ -81,6 +84,9 @@ func newOperation(method, route string, item *openapi3.PathItem, o *openapi3.Ope
 		return op
 	}
 	for media, content := range o.RequestBody.Value.Content {
+		if media == protobufType {
+			continue // the same in JSON
+		}
 		op.media, op.body = media, content.Schema.Value
 		for _, name := range slices.Sorted(maps.Keys(content.Examples)) {
 			op.examples = append(op.examples, content.Examples[name].Value.Value)

@@ -106,11 +106,19 @@ func (c *contract) judgeProblem(a *answer) error {
 	if a.status == http.StatusExpectationFailed {
 		return nil // net/http answers 417 itself, without a body
 	}
-	if kind := a.header.Get("Content-Type"); kind != problemType {
-		return fmt.Errorf("an error of type %q: %.200q", kind, a.body)
-	}
 	if a.status == http.StatusServiceUnavailable && a.header.Get("Retry-After") == "" {
 		return errors.New("503 without Retry-After")
+	}
+	switch kind := a.header.Get("Content-Type"); kind {
+	case problemType:
+	case jsonType: // OTLP's own form, which documented has compared with the contract
+		var status struct{ Message string }
+		if err := json.Unmarshal(a.body, &status); err != nil || strings.TrimSpace(status.Message) == "" {
+			return fmt.Errorf("a failure of OTLP without message: %.200q", a.body)
+		}
+		return leaks(status.Message)
+	default:
+		return fmt.Errorf("an error of type %q: %.200q", kind, a.body)
 	}
 	return c.checkProblem(a.status, a.body)
 }

@@ -131,6 +131,32 @@ func (r *rates) WaitForLines(ctx context.Context, name string, count int, progre
 	return nil
 }
 
+// CheckLines returns a 429 Refusal while an identity owes tokens for lines (see OweLines).
+func (r *rates) CheckLines(name string) error {
+	if r.load.RequestRate == 0 {
+		return nil
+	}
+	if wait := spend(r.identity(name).lines); wait > 0 {
+		return Refuse(RefusedRate, http.StatusTooManyRequests, wait, "too many records: %g per second are allowed", r.load.RequestRate)
+	}
+	return nil
+}
+
+// OweLines takes tokens for count lines without waiting, even if there are not enough: what was
+// recorded together counts afterwards. A request that waited for its tokens, and whose client then
+// gave up and repeated it, would take them again and never end.
+func (r *rates) OweLines(name string, count int) {
+	if r.load.RequestRate == 0 {
+		return
+	}
+	limiter, now := r.identity(name).lines, time.Now()
+	for count > 0 {
+		n := min(count, limiter.Burst())
+		limiter.ReserveN(now, n)
+		count -= n
+	}
+}
+
 // MayVerify reports whether the server should verify a signature from an address. It returns
 // false if too many signatures from there were invalid.
 func (r *rates) MayVerify(a netip.Prefix) bool { return r.address(a).signatures.Tokens() >= 1 }

@@ -22,6 +22,21 @@ func TestLinesWaitUntilTheClientIsGone(t *testing.T) {
 	require.Equal(t, 1, passed)
 }
 
+// Lines that were recorded together are owed, however many they are.
+func TestOwedLines(t *testing.T) {
+	r := newRates(Load{RequestRate: 1e-9, RateBurst: 10e18}.WithDefaults())
+	require.NoError(t, r.CheckLines("somebody"))
+	r.OweLines("somebody", 50)
+	var refused *Refusal
+	require.ErrorAs(t, r.CheckLines("somebody"), &refused)
+	require.Equal(t, RefusedRate, refused.Reason)
+	require.Positive(t, refused.Wait)
+	require.NoError(t, r.CheckLines("another"))
+	free := newRates(Load{}.WithDefaults())
+	free.OweLines("somebody", 1e9)
+	require.NoError(t, free.CheckLines("somebody"))
+}
+
 // The size of the map is bounded, and recently used keys are kept.
 func TestRecentMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

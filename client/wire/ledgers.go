@@ -24,10 +24,13 @@ type LedgerDescription struct {
 	// UnregisteredSources is accept or reject. It determines whether the ledger accepts
 	// citation sets with sources that are not registered.
 	UnregisteredSources string `json:"unregistered_sources"`
-	TreeSize            uint64 `json:"tree_size"`
-	RootHash            string `json:"root_hash"`
-	Tip                 string `json:"tip"` // event_hash of the last event
-	LastEvent           Time   `json:"last_event"`
+	// OTLPContent is keep or hashes. It determines what the ledger keeps of generations that
+	// arrive by OTLP. An earlier server does not send it.
+	OTLPContent string `json:"otlp_content,omitzero"`
+	TreeSize    uint64 `json:"tree_size"`
+	RootHash    string `json:"root_hash"`
+	Tip         string `json:"tip"` // event_hash of the last event
+	LastEvent   Time   `json:"last_event"`
 	// Scopes are those of the caller on the ledger, such as read. They do not say whether the
 	// server or the ledger accepts writes at all.
 	Scopes []string `json:"scopes"`
@@ -42,6 +45,12 @@ type VisibilityChange struct {
 // are not registered.
 type UnregisteredSourcesChange struct {
 	UnregisteredSources string `json:"unregistered_sources"` // accept or reject
+}
+
+// OTLPContentChange makes a ledger keep the content of generations that arrive by OTLP, or only
+// its hashes.
+type OTLPContentChange struct {
+	OTLPContent string `json:"otlp_content"` // keep or hashes
 }
 
 // KeyStep is one step of a key rotation.

@@ -463,7 +463,7 @@ func TestFsckCannotCheckSettings(t *testing.T) {
 		findings, err := fsckKeys(t.Context(), data, put(all, info, bytes.Replace(all[i].Value, []byte(change[0]), []byte(change[1]), 1)))
 		require.Empty(t, damagesOf(findings, err), change[1])
 	}
-	for name, value := range map[string]string{"log": ledger.PublicLog, "unregistered_sources": ledger.RejectUnregistered} {
+	for name, value := range map[string]string{"log": ledger.PublicLog, "unregistered_sources": ledger.RejectUnregistered, "otlp_content": ledger.HashTelemetry} {
 		setting := append(binary.BigEndian.AppendUint32([]byte{'s'}, numberOf(t, all, ledger.Default)), name...)
 		findings, err := fsckKeys(t.Context(), data, put(all, setting, []byte(value)))
 		require.Empty(t, damagesOf(findings, err), name)

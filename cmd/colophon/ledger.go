@@ -35,7 +35,7 @@ func newLedger(c *cli.Console) *cobra.Command {
 	}
 	l.server.Bind(c, command.PersistentFlags())
 	command.PersistentFlags().BoolVar(&l.json, "json", false, "print the server's answer as JSON")
-	command.AddCommand(l.newCreate(), l.newList(), l.newPublish(), l.newUnpublish(), l.newSources(), l.newFreeze())
+	command.AddCommand(l.newCreate(), l.newList(), l.newPublish(), l.newUnpublish(), l.newSources(), l.newOTLP(), l.newFreeze())
 	return command
 }
 
@@ -146,6 +146,9 @@ func printLedgers(out io.Writer, ledgers []wire.LedgerDescription) error {
 		if l.UnregisteredSources == "reject" {
 			fmt.Fprintf(table, "  sources\tcitations of sources that are not registered are refused\n")
 		}
+		if l.OTLPContent == "hashes" {
+			fmt.Fprintf(table, "  OTLP\tonly hashes of what arrives are kept\n")
+		}
 		fmt.Fprintf(table, "  created\t%s\n", createdAt(l))
 		fmt.Fprintf(table, "  origin\t%s\n", l.Origin)
 		fmt.Fprintf(table, "  verifier key\t%s\n", l.VerifierKey)
@@ -222,6 +225,24 @@ them by default. With reject, the server refuses such a set and names the source
 		RunE: func(command *cobra.Command, args []string) error {
 			r := client.Request{Method: http.MethodPut, Path: remote.LedgerPath(args[0]) + "/unregistered-sources"}
 			return l.change(command, r, wire.UnregisteredSourcesChange{UnregisteredSources: args[1]})
+		},
+	}
+}
+
+func (l *ledgerCommand) newOTLP() *cobra.Command {
+	return &cobra.Command{
+		Use:   "otlp NAME keep|hashes",
+		Short: "Keep the content of generations that arrive by OTLP, or only its hashes",
+		Long: `Keep the prompts and outputs of generations that arrive by OTLP, or only their hashes.
+Ledgers keep them by default, as far as the sender sends them. With hashes, the server
+computes the hashes and drops the texts; a reader can confirm a guess of a short text.
+What is in the ledger already stays; colophon redact erases it.`,
+		Example:           `  colophon ledger otlp default hashes`,
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: completion.First(completion.Ledgers(l.Console)),
+		RunE: func(command *cobra.Command, args []string) error {
+			r := client.Request{Method: http.MethodPut, Path: remote.LedgerPath(args[0]) + "/otlp-content"}
+			return l.change(command, r, wire.OTLPContentChange{OTLPContent: args[1]})
 		},
 	}
 }

@@ -71,6 +71,9 @@ var writes = []request{
 	{route: "PUT " + ofLedger + "/sources/{source_id}", path: "~/sources/x", body: `{"chunk_hashes":[]}`, status: 201},
 	{route: "PUT " + ofLedger + "/visibility", path: "~/visibility", body: `{"log":"public"}`, status: 200},
 	{route: "PUT " + ofLedger + "/unregistered-sources", path: "~/unregistered-sources", body: `{"unregistered_sources":"accept"}`, status: 200},
+	{route: "PUT " + ofLedger + "/otlp-content", path: "~/otlp-content", body: `{"otlp_content":"keep"}`, status: 200},
+	{route: "POST " + ofLedger + "/otlp/v1/traces", path: "~/otlp/v1/traces", body: `{"resourceSpans":[]}`, status: 200},
+	{route: "POST " + ofLedger + "/otlp/v1/logs", path: "~/otlp/v1/logs", body: `{"resourceLogs":[]}`, status: 200},
 	{route: "POST " + ofLedger + "/keys", path: "~/keys", body: `{"step":"rotate"}`, status: 201},
 	{route: "POST " + ofLedger + "/keys", path: "~/keys", body: `{"step":"rotate"}`, status: 409}, // refused, because both keys still sign
 	{route: "POST /v1/snapshots", path: "/v1/snapshots", status: 409},                             // no backup is waiting

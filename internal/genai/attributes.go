@@ -62,14 +62,25 @@ func (a attributes) number(names ...string) (token string) {
 				return string(token)
 			}
 		case *commonpb.AnyValue_StringValue:
-			if f, err := strconv.ParseFloat(v.StringValue, 64); err == nil {
-				if token := appendNumber(nil, f); token != nil {
-					return string(token)
-				}
+			if token := numberOf(v.StringValue); token != "" {
+				return token
 			}
 		}
 	}
 	return ""
+}
+
+// numberOf returns a text that is a number as a JSON token, or "".
+func numberOf(text string) string {
+	text = strings.TrimSpace(text)
+	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return strconv.FormatInt(i, 10)
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return ""
+	}
+	return string(appendNumber(nil, f))
 }
 
 // maxExact is the bound below which a double without a fraction is written as an integer.
@@ -311,7 +322,7 @@ func (p *parser) parse(text []byte) (v pyjson.Value, ok bool) {
 
 // value returns the value of an attribute: of a text that is a JSON array or object, what it says.
 // ok is false for any other text.
-func (r *reader) value(v *commonpb.AnyValue) (parsed pyjson.Value, ok bool, err error) {
+func (r *Reader) value(v *commonpb.AnyValue) (parsed pyjson.Value, ok bool, err error) {
 	if v, isText := v.GetValue().(*commonpb.AnyValue_StringValue); isText {
 		if trimmed := strings.TrimLeft(v.StringValue, " \t\r\n"); !strings.HasPrefix(trimmed, "[") && !strings.HasPrefix(trimmed, "{") {
 			return parsed, false, nil

@@ -29,7 +29,7 @@ type toolCall struct{ id, name, arguments []byte }
 var roles = map[string]string{"human": "user", "ai": "assistant", "model": "assistant"}
 
 // messages reads a list of messages, or one message. role is the role of a message that names none.
-func (r *reader) messages(list pyjson.Value, role string) (all []message) {
+func (r *Reader) messages(list pyjson.Value, role string) (all []message) {
 	if list.Kind() != pyjson.Array {
 		return r.message(all, list, role)
 	}
@@ -40,7 +40,7 @@ func (r *reader) messages(list pyjson.Value, role string) (all []message) {
 }
 
 // message appends a message. A tool's answers, which are parts in some dialects, become messages.
-func (r *reader) message(all []message, v pyjson.Value, role string) []message {
+func (r *Reader) message(all []message, v pyjson.Value, role string) []message {
 	m := message{role: []byte(role)}
 	if v.Kind() != pyjson.Object {
 		if v.Given() {
@@ -61,6 +61,12 @@ func (r *reader) message(all []message, v pyjson.Value, role string) []message {
 			}
 			break
 		}
+	}
+	if kind := string(body.Member("type").Text()); itemTypes[kind] || kind != "" && kind != "message" && !body.Member("role").Given() && !hasContent(body) {
+		if m.parts = r.part(nil, &all, &m, body); kind == "reasoning" || len(m.parts)+len(m.calls) == 0 {
+			return all // the reasoning of the model, or the answer of a tool
+		}
+		return append(all, m)
 	}
 	m.name = first(body, "name")
 	m.answers = first(body, "tool_call_id")
@@ -84,9 +90,21 @@ func (r *reader) message(all []message, v pyjson.Value, role string) []message {
 	return append(all, m)
 }
 
+// contentMembers are the members that can have the content of a message.
+var contentMembers = [...]string{"parts", "contents", "content", "text", "completion", "prompt", "message", "user"}
+
+func hasContent(body pyjson.Value) bool {
+	for _, name := range contentMembers {
+		if body.Member(name).Given() {
+			return true
+		}
+	}
+	return false
+}
+
 // content appends the parts of a message.
-func (r *reader) content(parts []part, all *[]message, m *message, body pyjson.Value) []part {
-	for _, name := range [...]string{"parts", "contents", "content", "text", "completion", "prompt", "message", "user"} {
+func (r *Reader) content(parts []part, all *[]message, m *message, body pyjson.Value) []part {
+	for _, name := range contentMembers {
 		switch v := body.Member(name); v.Kind() {
 		case pyjson.Array:
 			for e := range v.Elements() {
@@ -96,6 +114,9 @@ func (r *reader) content(parts []part, all *[]message, m *message, body pyjson.V
 		case pyjson.Object:
 			if inner := v.Member("text"); inner.Kind() == pyjson.String && name != "content" {
 				return append(parts, part{text: textIn(inner)}) // prompt.text and completion.text of OpenInference
+			}
+			if v.Member("parts").Kind() == pyjson.Array { // Gemini
+				return r.content(parts, all, m, v)
 			}
 			return r.part(parts, all, m, v)
 		case pyjson.String:
@@ -114,7 +135,7 @@ func textIn(v pyjson.Value) []byte {
 }
 
 // part appends one part. Tool calls go to the message, and answers of tools to all.
-func (r *reader) part(parts []part, all *[]message, m *message, v pyjson.Value) []part {
+func (r *Reader) part(parts []part, all *[]message, m *message, v pyjson.Value) []part {
 	if inner := v.Member("message_content"); inner.Kind() == pyjson.Object {
 		v = inner
 	}
@@ -128,6 +149,20 @@ func (r *reader) part(parts []part, all *[]message, m *message, v pyjson.Value) 
 		return append(parts, part{other: v})
 	}
 	kind := string(v.Member("type").Text())
+	if kind == "" { // Gemini and Bedrock
+		for _, name := range [...]string{"functionCall", "function_call", "toolUse"} {
+			if call := v.Member(name); call.Kind() == pyjson.Object {
+				m.calls = r.call(m.calls, call)
+				return parts
+			}
+		}
+		for _, name := range [...]string{"functionResponse", "function_response", "toolResult"} {
+			if answer := v.Member(name); answer.Kind() == pyjson.Object {
+				v, kind = answer, "tool_result"
+				break
+			}
+		}
+	}
 	switch kind {
 	case "text", "input_text", "output_text", "":
 		if text := first(v, "content", "text"); text != nil {
@@ -141,7 +176,7 @@ func (r *reader) part(parts []part, all *[]message, m *message, v pyjson.Value) 
 		m.calls = r.call(m.calls, v)
 		return parts
 	case "tool_call_response", "tool_result", "function_call_output", "tool-result":
-		answer := message{role: []byte("tool"), name: first(v, "name"), answers: first(v, "id", "tool_use_id", "call_id", "tool_call_id", "toolCallId")}
+		answer := message{role: []byte("tool"), name: first(v, "name"), answers: first(v, "id", "tool_use_id", "call_id", "tool_call_id", "toolCallId", "toolUseId")}
 		for _, name := range [...]string{"response", "result", "content", "output"} {
 			if given := v.Member(name); given.Kind() == pyjson.String {
 				answer.parts = []part{{text: textIn(given)}}
@@ -158,11 +193,11 @@ func (r *reader) part(parts []part, all *[]message, m *message, v pyjson.Value) 
 }
 
 // call appends a tool call.
-func (r *reader) call(calls []toolCall, v pyjson.Value) []toolCall {
+func (r *Reader) call(calls []toolCall, v pyjson.Value) []toolCall {
 	if inner := v.Member("tool_call"); inner.Kind() == pyjson.Object {
 		v = inner
 	}
-	c := toolCall{id: first(v, "id", "call_id", "toolCallId")}
+	c := toolCall{id: first(v, "call_id", "id", "toolCallId", "toolUseId")}
 	if function := v.Member("function"); function.Kind() == pyjson.Object {
 		v = function
 	}
@@ -178,7 +213,7 @@ func (r *reader) call(calls []toolCall, v pyjson.Value) []toolCall {
 
 // arguments returns the arguments of a tool call in one form, whether they were sent as JSON or as
 // a text with JSON.
-func (r *reader) arguments(v pyjson.Value) []byte {
+func (r *Reader) arguments(v pyjson.Value) []byte {
 	if v.Kind() == pyjson.String {
 		parsed, ok := r.parser.parse(v.Text())
 		if !ok {
@@ -226,7 +261,7 @@ func (m *message) plain() []byte {
 
 // output returns the output: the text of the only answer, or else all answers as a JSON array of
 // messages. The reasoning of the model is not part of it.
-func (r *reader) output(list []message) []byte {
+func (r *Reader) output(list []message) []byte {
 	for i := range list {
 		kept := list[i].parts[:0]
 		for _, p := range list[i].parts {
@@ -250,7 +285,7 @@ func (r *reader) output(list []message) []byte {
 }
 
 // appendMessages appends messages as canonical JSON, in the form of OpenAI's chat completions.
-func (r *reader) appendMessages(dst []byte, list []message) []byte {
+func (r *Reader) appendMessages(dst []byte, list []message) []byte {
 	dst = append(dst, '[')
 	for i := range list {
 		if i > 0 {
@@ -261,7 +296,7 @@ func (r *reader) appendMessages(dst []byte, list []message) []byte {
 	return append(dst, ']')
 }
 
-func (r *reader) appendMessage(dst []byte, m *message) []byte {
+func (r *Reader) appendMessage(dst []byte, m *message) []byte {
 	dst = append(dst, '{')
 	if len(m.parts) > 0 || len(m.calls) == 0 {
 		dst = append(appendContent(append(dst, `"content":`...), m.parts), ',')
@@ -296,7 +331,7 @@ func (r *reader) appendMessage(dst []byte, m *message) []byte {
 
 // callName returns the name of a tool call: call_1 for the first id, and so on. Providers draw ids
 // at random, so that the same conversation would otherwise never be the same input.
-func (r *reader) callName(id []byte) []byte {
+func (r *Reader) callName(id []byte) []byte {
 	name, known := r.calls[string(id)]
 	if !known {
 		name = "call_" + strconv.Itoa(len(r.calls)+1)

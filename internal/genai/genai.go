@@ -31,8 +31,10 @@ type Item struct {
 	// Record is the IPC record of the generation in JSON, or nil if the item is no generation.
 	// It belongs to the caller.
 	Record []byte
-	// Key is the idempotency key of the record. Two records have the same key if they come
-	// from the same span and have the same model, payload, system prompt, and output.
+	// Key is the idempotency key of the record. Two records have the same key if they are
+	// reports of one generation: they come from the same span and have the same model, payload,
+	// system prompt, and output, or they are of one trace and have the same id of a response,
+	// messages, system prompt, and output.
 	Key string
 	// Source names the item in messages.
 	Source string
@@ -44,12 +46,12 @@ type Item struct {
 // Spans reads the spans of a request, one item for each.
 func (l Limits) Spans(list []*tracepb.ResourceSpans) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
-		r := newReader(l)
+		r := NewReader(l)
 		for _, of := range list {
-			r.setResource(of.GetResource())
+			r.SetResource(of.GetResource())
 			for _, scope := range of.GetScopeSpans() {
 				for _, span := range scope.GetSpans() {
-					if span != nil && !yield(r.span(span)) {
+					if span != nil && !yield(r.Span(span)) {
 						return
 					}
 				}
@@ -62,32 +64,32 @@ func (l Limits) Spans(list []*tracepb.ResourceSpans) iter.Seq[Item] {
 // records; they become one item, at the end.
 func (l Limits) LogRecords(list []*logspb.ResourceLogs) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
-		r := newReader(l)
-		groups := newMessageGroups()
+		r := NewReader(l)
+		var messages Messages
 		for _, of := range list {
-			r.setResource(of.GetResource())
+			r.SetResource(of.GetResource())
 			for _, scope := range of.GetScopeLogs() {
 				for _, record := range scope.GetLogRecords() {
-					if record == nil || groups.add(record, of.GetResource()) {
-						continue
-					}
-					if !yield(r.logRecord(record)) {
+					switch {
+					case record == nil:
+					case IsMessage(record):
+						messages.Add(record, of.GetResource())
+					case !yield(r.LogRecord(record)):
 						return
 					}
 				}
 			}
 		}
-		for _, g := range groups.list {
-			r.setResource(g.resource)
-			if !yield(r.messageGroup(g)) {
+		for item := range messages.Items(r) {
+			if !yield(item) {
 				return
 			}
 		}
 	}
 }
 
-// reader reads one item after the other, and reuses its memory.
-type reader struct {
+// Reader reads one item after the other, and reuses its memory. Only one goroutine may use it.
+type Reader struct {
 	limits   Limits
 	resource attributes
 	source   source
@@ -95,11 +97,12 @@ type reader struct {
 	calls    map[string]string // the names that replace the ids of tool calls
 }
 
-func newReader(l Limits) *reader {
-	return &reader{limits: l, resource: make(attributes), source: source{attributes: make(attributes)}, calls: make(map[string]string)}
+func NewReader(l Limits) *Reader {
+	return &Reader{limits: l, resource: make(attributes), source: source{attributes: make(attributes)}, calls: make(map[string]string)}
 }
 
-func (r *reader) setResource(resource *resourcepb.Resource) {
+// SetResource sets what the items that follow come from.
+func (r *Reader) SetResource(resource *resourcepb.Resource) {
 	clear(r.resource)
 	r.resource.add(resource.GetAttributes())
 }
@@ -110,6 +113,8 @@ type source struct {
 	trace, span, parent []byte // nil unless valid
 	start, end          uint64 // nanoseconds since 1970; 0 means unknown
 	failed              bool
+	title               string  // the name of a span
+	exception           string  // the type of the exception that a span reports
 	events              []event // messages in the form of events
 }
 
@@ -120,7 +125,7 @@ type event struct {
 }
 
 // begin forgets the previous item.
-func (r *reader) begin() {
+func (r *Reader) begin() {
 	clear(r.source.attributes)
 	clear(r.calls)
 	r.parser.reset()
@@ -154,7 +159,8 @@ func (s *source) runID() string {
 	return hex.EncodeToString(s.trace) + "-" + hex.EncodeToString(s.span)
 }
 
-func (r *reader) span(span *tracepb.Span) Item {
+// Span reads a span. Nothing in the item refers to it.
+func (r *Reader) Span(span *tracepb.Span) Item {
 	r.begin()
 	s := &r.source
 	s.identify(span.GetTraceId(), span.GetSpanId())
@@ -163,6 +169,7 @@ func (r *reader) span(span *tracepb.Span) Item {
 	for _, e := range span.GetEvents() {
 		total += 1 + len(e.GetAttributes())
 	}
+	s.title = span.GetName()
 	s.add(span.GetAttributes())
 	if total > MaxAttributes {
 		if s.isGeneration(true) {
@@ -197,11 +204,18 @@ func (s *source) addSpanEvent(e *tracepb.Span_Event) error {
 		s.events = append(s.events, event{name, text})
 	case name == detailsEvent, name == "gen_ai.content.prompt", name == "gen_ai.content.completion":
 		s.add(e.GetAttributes())
+	case name == "exception":
+		for _, kv := range e.GetAttributes() {
+			if kv.GetKey() == "exception.type" {
+				s.exception = textOf(kv.GetValue())
+			}
+		}
 	}
 	return nil
 }
 
-func (r *reader) logRecord(record *logspb.LogRecord) Item {
+// LogRecord reads a log record that is no message (see Messages). Nothing in the item refers to it.
+func (r *Reader) LogRecord(record *logspb.LogRecord) Item {
 	item := Item{Count: 1}
 	if eventName(record) != detailsEvent {
 		return item
@@ -255,7 +269,7 @@ func (s *source) name(what string) string {
 }
 
 // finish makes the record of the current source.
-func (r *reader) finish(item Item) Item {
+func (r *Reader) finish(item Item) Item {
 	g, err := r.generation()
 	if err != nil {
 		item.Err = err
@@ -263,9 +277,14 @@ func (r *reader) finish(item Item) Item {
 	}
 	item.Record = g.record(r)
 	id, what := r.source.runID(), g.digest()
-	if id == "" {
+	switch response := r.source.text(responseNames...); {
+	case id == "":
 		// Without ids, only its time tells a repeated generation from a repeated export.
 		id, what = "none", sha256.Sum256(item.Record)
+	case response != "" && g.sent && g.output != nil:
+		// The span of a framework can wrap that of the provider's client. Both report one
+		// generation if they report one response.
+		id, what = hexText(r.source.trace), digestOf([]byte("response"), []byte(response), g.input[:], g.system, g.output)
 	}
 	item.Key = "otlp:" + id + ":" + hex.EncodeToString(what[:16])
 	return item
@@ -278,33 +297,49 @@ type messageGroup struct {
 	answered bool // has a choice
 }
 
-// messageGroups finds the log records that belong to one generation: those with the same ids.
-// Records without ids belong together until a message follows a choice.
-type messageGroups struct {
+// Messages collects the log records that are messages of chats, and finds those that belong to one
+// generation: those with the same ids. Records without ids belong together until a message follows
+// a choice. The zero Messages is ready for use.
+type Messages struct {
 	list []*messageGroup
 	of   map[string]*messageGroup
 }
 
-func newMessageGroups() *messageGroups { return &messageGroups{of: make(map[string]*messageGroup)} }
+// IsMessage reports whether a log record is one message of a chat.
+func IsMessage(record *logspb.LogRecord) bool { return messageEvents[eventName(record)] != "" }
 
-// add adds a log record to its group. It reports whether the record is a message.
-func (m *messageGroups) add(record *logspb.LogRecord, resource *resourcepb.Resource) bool {
-	name := eventName(record)
-	if messageEvents[name] == "" {
-		return false
-	}
+// Add adds a log record that is a message. Messages keeps it.
+func (m *Messages) Add(record *logspb.LogRecord, resource *resourcepb.Resource) {
 	id := string(record.GetTraceId()) + "/" + string(record.GetSpanId())
+	choice := eventName(record) == choiceEvent
 	g := m.of[id]
-	if g == nil || isZero(record.GetSpanId()) && g.answered && name != choiceEvent {
+	if g == nil || isZero(record.GetSpanId()) && g.answered && !choice {
+		if m.of == nil {
+			m.of = make(map[string]*messageGroup)
+		}
 		g = &messageGroup{resource: resource}
 		m.of[id], m.list = g, append(m.list, g)
 	}
 	g.records = append(g.records, record)
-	g.answered = g.answered || name == choiceEvent
-	return true
+	g.answered = g.answered || choice
 }
 
-func (r *reader) messageGroup(g *messageGroup) Item {
+// Empty reports whether there are no messages.
+func (m *Messages) Empty() bool { return len(m.list) == 0 }
+
+// Items returns one item for each generation, in the order of their first messages.
+func (m *Messages) Items(r *Reader) iter.Seq[Item] {
+	return func(yield func(Item) bool) {
+		for _, g := range m.list {
+			r.SetResource(g.resource)
+			if !yield(r.messageGroup(g)) {
+				return
+			}
+		}
+	}
+}
+
+func (r *Reader) messageGroup(g *messageGroup) Item {
 	r.begin()
 	s := &r.source
 	s.fromLog(g.records[0])
@@ -334,12 +369,15 @@ type attributes map[string]*commonpb.AnyValue
 
 func (a attributes) add(list []*commonpb.KeyValue) {
 	for _, kv := range list {
-		if v := kv.GetValue(); v.GetValue() != nil {
+		if v := kv.GetValue(); v.GetValue() != nil && v.GetStringValue() != redacted {
 			if _, given := a[kv.GetKey()]; !given {
 				a[kv.GetKey()] = v
 			}
 		}
 	}
 }
+
+// redacted is the value with which OpenInference hides content. It says nothing.
+const redacted = "__REDACTED__"
 
 func hexText(b []byte) string { return hex.EncodeToString(b) }

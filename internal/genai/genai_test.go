@@ -266,6 +266,43 @@ func TestSparseSpans(t *testing.T) {
 			`{"model":"m","payload":{"messages":[{"role":"user","content":"` + "\uFFFD" + `"}]}}`},
 		"messages that are not JSON": {spanOf(attributesOf{"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.input.messages": `[{"role":"user"`, "gen_ai.output.messages": "[cut"}),
 			`{"model":"m","payload":{"prompt":"[{\"role\":\"user\""},"output":"[cut"}`},
+		"an empty chat": {spanOf(attributesOf{"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.input.messages": "[]", "gen_ai.prompt": ""}),
+			`{"model":"m","payload":{"not_sent":true,"span":"` + runID + `"}}`},
+		"hidden by OpenInference": {spanOf(attributesOf{"openinference.span.kind": "LLM", "llm.model_name": "m", "input.value": "__REDACTED__", "output.value": "__REDACTED__"}),
+			`{"model":"m","payload":{"not_sent":true,"span":"` + runID + `"}}`},
+		"numbers as texts": {spanOf(attributesOf{"openinference.span.kind": "llm", "llm.model_name": "m", "input.value": "p",
+			"llm.invocation_parameters": `{"temperature":"0.25","max_tokens":"64","seed":" 9 ","top_p":"0.5"}`, "llm.token_count.prompt": "12"}),
+			`{"model":"m","payload":{"prompt":"p","top_p":"0.5"},"temperature":0.25,"max_tokens":64,"seed":9}`},
+		"a long name of a model": {spanOf(attributesOf{"gen_ai.operation.name": "chat", "gen_ai.request.model": strings.Repeat("m", 2000), "gen_ai.prompt": "p"}),
+			`{"model":"` + strings.Repeat("m", 1005) + `…793027a4f437b489","payload":{"prompt":"p"}}`},
+		"an operation in capitals": {spanOf(attributesOf{"gen_ai.operation.name": "Chat", "gen_ai.request.model": "m", "gen_ai.prompt": "p"}), `{"model":"m","payload":{"prompt":"p"}}`},
+		"an operation without a known name": {spanOf(attributesOf{"gen_ai.operation.name": "converse", "gen_ai.system": "aws.bedrock", "gen_ai.request.model": "m"}),
+			`{"model":"m","payload":{"not_sent":true,"span":"` + runID + `"}}`},
+		"Langfuse": {spanOf(attributesOf{"langfuse.observation.type": "generation", "langfuse.observation.model.name": "m", "langfuse.observation.input": `[{"role":"user","content":"Hi"}]`,
+			"langfuse.observation.output": `{"role":"assistant","content":"Yes"}`, "langfuse.observation.model.parameters": `{"temperature":1,"max_tokens":5}`}),
+			`{"model":"m","payload":{"messages":[{"content":"Hi","role":"user"}]},"output":"Yes","temperature":1,"max_tokens":5}`},
+		"MLflow": {spanOf(attributesOf{"mlflow.spanType": `"CHAT_MODEL"`, "mlflow.spanInputs": `{"model":"m","temperature":0.1,"messages":[{"role":"user","content":"Hi"}],"extra_headers":{"Authorization":"secret"}}`,
+			"mlflow.spanOutputs": `{"id":"x","choices":[{"index":0,"message":{"role":"assistant","content":"Yes"}}]}`}),
+			`{"model":"m","payload":{"messages":[{"content":"Hi","role":"user"}]},"output":"Yes","temperature":0.1}`},
+		"Gemini, by Google's ADK": {spanOf(attributesOf{"gen_ai.system": "gcp.vertex.agent", "gen_ai.request.model": "g",
+			"gcp.vertex.agent.llm_request":  `{"model":"g","config":{"temperature":0.2,"system_instruction":"Be brief."},"contents":[{"role":"user","parts":[{"text":"Hi"}]},{"role":"model","parts":[{"function_call":{"id":"a1","name":"f","args":{"x":1}}}]},{"role":"user","parts":[{"function_response":{"id":"a1","name":"f","response":{"y":2}}}]}]}`,
+			"gcp.vertex.agent.llm_response": `{"content":{"role":"model","parts":[{"text":"Yes"}]},"finish_reason":"STOP"}`}),
+			`{"model":"g","payload":{"messages":[{"content":"Hi","role":"user"},{"role":"assistant","tool_calls":[{"function":{"arguments":"{\"x\":1}","name":"f"},"id":"call_1","type":"function"}]},
+			{"content":"{\"y\":2}","name":"f","role":"tool","tool_call_id":"call_1"}]},"system_prompt":"Be brief.","output":"Yes","temperature":0.2}`},
+		"OpenAI's Responses": {spanOf(attributesOf{"openinference.span.kind": "LLM", "llm.model_name": "m", "input.value": `{"model":"m","instructions":"Be brief.","input":"Hi","max_output_tokens":7}`,
+			"output.value": `{"id":"r","output":[{"type":"reasoning","summary":[]},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Yes"}]}]}`}),
+			`{"model":"m","payload":{"messages":[{"content":"Hi","role":"user"}]},"system_prompt":"Be brief.","output":"Yes","max_tokens":7}`},
+		"Anthropic's response": {spanOf(attributesOf{"openinference.span.kind": "LLM", "llm.model_name": "m", "input.value": `{"model":"m","system":[{"type":"text","text":"Be brief."}],"messages":[{"role":"user","content":"Hi"}]}`,
+			"output.value": `{"id":"msg","role":"assistant","type":"message","content":[{"type":"text","text":"Yes"}]}`}),
+			`{"model":"m","payload":{"messages":[{"content":"Hi","role":"user"}]},"system_prompt":"Be brief.","output":"Yes"}`},
+		"Bedrock's response": {spanOf(attributesOf{"openinference.span.kind": "LLM", "llm.model_name": "m", "input.value": "p",
+			"output.value": `{"output":{"message":{"role":"assistant","content":[{"toolUse":{"toolUseId":"t","name":"f","input":{}}}]}}}`}),
+			`{"model":"m","payload":{"prompt":"p"},"output":"[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"arguments\":\"{}\",\"name\":\"f\"},\"id\":\"call_1\",\"type\":\"function\"}]}]"}`},
+		"completions": {spanOf(attributesOf{"gen_ai.operation.name": "text_completion", "gen_ai.request.model": "m", "gen_ai.prompt": "p", "gen_ai.completion": `{"choices":[{"text":"a","index":0}]}`}),
+			`{"model":"m","payload":{"prompt":"p"},"output":"a"}`},
+		"the AI SDK": {spanOf(attributesOf{"ai.operationId": "ai.generateText.doGenerate", "gen_ai.system": "openai.chat", "gen_ai.request.model": "m", "ai.prompt.messages": `[{"role":"user","content":[{"type":"text","text":"Hi"}]}]`,
+			"ai.response.text": "", "ai.response.toolCalls": `[{"type":"tool-call","toolCallId":"q","toolName":"f","input":"{\"x\":1}"}]`}),
+			`{"model":"m","payload":{"messages":[{"content":"Hi","role":"user"}]},"output":"[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"arguments\":\"{\\\"x\\\":1}\",\"name\":\"f\"},\"id\":\"call_1\",\"type\":\"function\"}]}]"}`},
 		"an image": {spanOf(attributesOf{"gen_ai.operation.name": "chat", "gen_ai.request.model": "m",
 			"gen_ai.input.messages": `[{"role":"user","parts":[{"type":"text","content":"What is this?"},{"type":"uri","modality":"image","uri":"https://example.org/a.png"}]}]`}),
 			`{"model":"m","payload":{"messages":[{"role":"user","content":[{"type":"text","text":"What is this?"},{"type":"uri","modality":"image","uri":"https://example.org/a.png"}]}]}}`},
@@ -284,15 +321,21 @@ func TestSparseSpans(t *testing.T) {
 
 func TestOtherSpansAreIgnored(t *testing.T) {
 	for name, a := range map[string]attributesOf{
-		"HTTP":              {"http.request.method": "POST"},
-		"nothing":           {},
-		"embeddings":        {"gen_ai.operation.name": "embeddings", "gen_ai.request.model": "m"},
-		"a tool":            {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"},
-		"an agent":          {"gen_ai.operation.name": "invoke_agent", "gen_ai.input.messages": "[]", "gen_ai.request.model": "m"},
-		"a chain":           {"openinference.span.kind": "CHAIN", "input.value": "x", "output.value": "y"},
-		"an embedding":      {"openinference.span.kind": "EMBEDDING", "embedding.model_name": "m"},
-		"OpenLLMetry steps": {"traceloop.span.kind": "workflow", "traceloop.entity.input": "x", "gen_ai.system": "openai"},
-		"a rerank":          {"llm.request.type": "rerank", "gen_ai.request.model": "m"},
+		"HTTP":                  {"http.request.method": "POST"},
+		"nothing":               {},
+		"embeddings":            {"gen_ai.operation.name": "embeddings", "gen_ai.request.model": "m"},
+		"a tool":                {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"},
+		"an agent":              {"gen_ai.operation.name": "invoke_agent", "gen_ai.input.messages": "[]", "gen_ai.request.model": "m"},
+		"a chain":               {"openinference.span.kind": "CHAIN", "input.value": "x", "output.value": "y"},
+		"an embedding":          {"openinference.span.kind": "EMBEDDING", "embedding.model_name": "m"},
+		"OpenLLMetry steps":     {"traceloop.span.kind": "workflow", "traceloop.entity.input": "x", "gen_ai.system": "openai"},
+		"a rerank":              {"llm.request.type": "rerank", "gen_ai.request.model": "m"},
+		"a Langfuse span":       {"langfuse.observation.type": "span", "langfuse.observation.input": "x", "gen_ai.request.model": "m"},
+		"an embedding, unnamed": {"gen_ai.system": "openai", "gen_ai.request.model": "text-embedding-3-small", "gen_ai.usage.input_tokens": 3},
+		"the AI SDK's embed":    {"ai.operationId": "ai.embed.doEmbed", "gen_ai.request.model": "m"},
+		"the AI SDK's outer":    {"ai.operationId": "ai.generateText", "ai.model.id": "m", "ai.prompt": "x", "ai.response.text": "y"},
+		"a tool, unnamed":       {"gen_ai.system": "openai", "gen_ai.tool.name": "f", "gen_ai.tool.call.id": "c"},
+		"a prompt template":     {"gen_ai.prompt.name": "p", "gen_ai.system": "openai"},
 	} {
 		items := read(spanOf(a))
 		require.Len(t, items, 1, name)
@@ -360,6 +403,44 @@ func TestLogRecords(t *testing.T) {
 	})
 }
 
+// A span of a framework around that of a provider reports the same response, and is the same
+// generation. Spans that only look alike are not.
+func TestSpansAroundOneGeneration(t *testing.T) {
+	span := func(id, response, input, output string, more attributesOf) *tracepb.Span {
+		a := attributesOf{"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.prompt": input, "gen_ai.completion": output}
+		if response != "" {
+			a["gen_ai.response.id"] = response
+		}
+		for name, v := range more {
+			a[name] = v
+		}
+		s := spanOf(a)
+		s.SpanId = []byte(id)
+		return s
+	}
+	key := func(s *tracepb.Span) string { return read(s)[0].Key }
+	provider := key(span("span 001", "r1", "p", "c", nil))
+	require.Equal(t, provider, key(span("span 002", "r1", "p", "c", attributesOf{"gen_ai.request.model": "other name", "gen_ai.request.top_p": 0.5})))
+	require.NotEqual(t, provider, key(span("span 002", "r2", "p", "c", nil)))
+	require.NotEqual(t, provider, key(span("span 002", "r1", "q", "c", nil)))
+	require.NotEqual(t, provider, key(span("span 002", "r1", "p", "d", nil)))
+	elsewhere := span("span 001", "r1", "p", "c", nil)
+	elsewhere.TraceId = []byte("another trace id")
+	require.NotEqual(t, provider, key(elsewhere), "providers on one's own machine repeat their ids")
+	require.NotEqual(t, key(span("span 001", "", "p", "c", nil)), key(span("span 002", "", "p", "c", nil)))
+}
+
+// A failed generation names its exception.
+func TestFailedGeneration(t *testing.T) {
+	span := spanOf(attributesOf{"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.prompt": "p"},
+		eventOf("exception", attributesOf{"exception.type": "openai.APITimeoutError", "exception.message": "private"}))
+	span.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR}
+	item, m := only(t, read(span))
+	require.Equal(t, "openai.APITimeoutError", m["labels"].(map[string]any)["error"])
+	require.NotContains(t, string(item.Record), "private")
+	require.NotContains(t, m, "output")
+}
+
 // Two inputs that were not sent are not the same input.
 func TestInputsThatWereNotSentDiffer(t *testing.T) {
 	a, b := spanOf(attributesOf{"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}), spanOf(attributesOf{"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"})
@@ -415,7 +496,7 @@ func TestDocumentedAttributes(t *testing.T) {
 	text, err := os.ReadFile("../../docs/otlp.md")
 	require.NoError(t, err)
 	for _, list := range [][]string{operationNames, modelNames, answererNames, printNames, temperatureNames, maxTokensNames, seedNames, instructionNames, messageNames,
-		promptNames, answerNames, completionNames, toolNames, {parametersName, eventsName, contentName, detailsEvent}, invokedMaxTokens, invokedSeed} {
+		promptNames, answerNames, completionNames, toolNames, parameterNames, kindNames, {callsName, eventsName, contentName, detailsEvent}, invokedMaxTokens, invokedSeed} {
 		for _, name := range list {
 			require.Contains(t, string(text), "`"+name+"`")
 		}
@@ -433,7 +514,7 @@ func TestDocumentedAttributes(t *testing.T) {
 			}
 		}
 	}
-	for _, set := range []map[string]bool{invocation, otherOperations} {
+	for _, set := range []map[string]bool{invocation, generations, otherOperations} {
 		for name := range set {
 			require.Contains(t, string(text), "`"+name+"`")
 		}

@@ -19,11 +19,14 @@ type generation struct {
 	model, modelDigest           string
 	temperature, maxTokens, seed string // JSON tokens
 	payload, system, output      []byte
+
+	input [sha256.Size]byte // digest of the input, without parameters
+	sent  bool              // the input was sent
 }
 
 // input is the input before it becomes a payload. At most one member is set.
 type input struct {
-	given  bool
+	given  bool // and says something
 	chat   []message
 	prompt []byte       // a text that is not a chat
 	other  pyjson.Value // JSON that is not a chat
@@ -33,10 +36,10 @@ type input struct {
 const unknownModel = "unknown"
 
 // generation reads the generation of the current source.
-func (r *reader) generation() (*generation, error) {
+func (r *Reader) generation() (*generation, error) {
 	s := &r.source
 	g := new(generation)
-	invoked, _, err := r.value(s.attributes[parametersName])
+	invoked, err := r.invoked()
 	if err != nil {
 		return nil, err
 	}
@@ -60,11 +63,35 @@ func (r *reader) generation() (*generation, error) {
 	if system != nil {
 		g.system = bytes.Join(system, []byte("\n\n"))
 	}
-	if g.payload, err = r.payload(in, invoked); err != nil {
+	if err = r.payload(g, in, invoked); err != nil {
 		return nil, err
 	}
 	g.output, err = r.readOutput()
 	return g, err
+}
+
+// invoked returns the parameters of the request, as one object: those that were sent as such, or
+// else the whole request.
+func (r *Reader) invoked() (pyjson.Value, error) {
+	for _, name := range parameterNames {
+		if v := r.source.attributes[name]; v != nil {
+			parsed, _, err := r.value(v)
+			return parsed, err
+		}
+	}
+	for _, name := range promptNames {
+		parsed, ok, err := r.value(r.source.attributes[name])
+		if err != nil {
+			return pyjson.Value{}, err
+		}
+		if ok && parsed.Member("model").Kind() == pyjson.String {
+			if config := parsed.Member("config"); config.Kind() == pyjson.Object {
+				return config, nil // Gemini
+			}
+			return parsed, nil
+		}
+	}
+	return pyjson.Value{}, nil
 }
 
 // sampling sets the temperature, the limit, and the seed.
@@ -75,9 +102,7 @@ func (g *generation) sampling(s *source, invoked pyjson.Value) {
 	set := func(to *string, names []string, integer, count bool) {
 		for _, name := range names {
 			if *to == "" {
-				if *to = string(appendPlain(nil, invoked.Member(name))); !isNumber(invoked.Member(name)) {
-					*to = ""
-				} else if integer {
+				if *to = numberIn(invoked.Member(name)); integer {
 					*to = asInteger(*to, count)
 				}
 			}
@@ -88,13 +113,22 @@ func (g *generation) sampling(s *source, invoked pyjson.Value) {
 	set(&g.seed, invokedSeed, true, false)
 }
 
-func isNumber(v pyjson.Value) bool { return v.Kind() == pyjson.Integer || v.Kind() == pyjson.Float }
+// numberIn returns a number, or a text that is one, as a JSON token; "" for anything else.
+func numberIn(v pyjson.Value) string {
+	switch v.Kind() {
+	case pyjson.Integer, pyjson.Float:
+		return string(appendPlain(nil, v))
+	case pyjson.String:
+		return numberOf(string(v.Text()))
+	}
+	return ""
+}
 
 // nameModel sets the model that was asked for, and what is known about the one that answered.
 func (g *generation) nameModel(s *source, invoked pyjson.Value) {
 	answerer, print := s.text(answererNames...), s.text(printNames...)
 	g.model = s.text(modelNames...)
-	if asked := invoked.Member("model").Text(); len(asked) > 0 && !s.has("gen_ai.request.model") {
+	if asked := invoked.Member("model").Text(); len(asked) > 0 && utf8.Valid(asked) && !s.has("gen_ai.request.model") {
 		if answerer == "" {
 			answerer = g.model // llm.model_name is the model that answered, if the parameters name another
 		}
@@ -109,11 +143,12 @@ func (g *generation) nameModel(s *source, invoked pyjson.Value) {
 	if answerer == g.model {
 		answerer = ""
 	}
-	g.modelDigest = strings.TrimSpace(answerer + " " + print)
+	g.model = shorten(g.model, maxName)
+	g.modelDigest = shorten(strings.TrimSpace(answerer+" "+print), maxName)
 }
 
 // readInput reads the input in the first dialect that has one.
-func (r *reader) readInput() (in input, err error) {
+func (r *Reader) readInput() (in input, err error) {
 	s := &r.source
 	for _, name := range messageNames {
 		if in, err = r.prompt(s.attributes[name], true); in.given || err != nil {
@@ -139,7 +174,7 @@ func (r *reader) readInput() (in input, err error) {
 
 // prompt reads an attribute with an input: a chat, a text, or other JSON. chat means that any list
 // is a chat.
-func (r *reader) prompt(v *commonpb.AnyValue, chat bool) (input, error) {
+func (r *Reader) prompt(v *commonpb.AnyValue, chat bool) (input, error) {
 	if v == nil {
 		return input{}, nil
 	}
@@ -148,19 +183,28 @@ func (r *reader) prompt(v *commonpb.AnyValue, chat bool) (input, error) {
 	case err != nil:
 		return input{}, err
 	case !ok:
-		return input{given: true, prompt: []byte(v.GetStringValue())}, nil
+		text := v.GetStringValue()
+		return input{given: text != "", prompt: []byte(text)}, nil
+	case parsed.Kind() == pyjson.Array && parsed.Len() == 0, parsed.Kind() == pyjson.Object && parsed.Len() == 0:
+		return input{}, nil // what instrumentation sends that keeps content back
 	case chat && parsed.Kind() != pyjson.Object || isChat(parsed):
 		return input{given: true, chat: r.messages(parsed, "user")}, nil
 	}
-	if list := parsed.Member("messages"); isChat(list) {
+	for _, form := range requestForms {
+		list := parsed.Member(form.messages)
+		if !isChat(list) && (!form.text || list.Kind() != pyjson.String || parsed.Member("model").Kind() != pyjson.String) {
+			continue
+		}
 		chat := r.messages(list, "user")
-		if system := parsed.Member("system"); system.Given() { // as in Anthropic's requests
-			first := message{role: []byte("system")}
-			first.parts = r.content(nil, new([]message), &first, parsed.Member("system"))
-			if system.Kind() == pyjson.String {
-				first.parts = []part{{text: textIn(system)}}
+		for _, name := range form.system {
+			system := parsed.Member(name)
+			if config := parsed.Member("config"); !system.Given() && config.Kind() == pyjson.Object {
+				system = config.Member(name)
 			}
-			chat = append([]message{first}, chat...)
+			if system.Given() {
+				chat = append([]message{r.systemMessage(system)}, chat...)
+				break
+			}
 		}
 		return input{given: true, chat: chat}, nil
 	}
@@ -170,18 +214,50 @@ func (r *reader) prompt(v *commonpb.AnyValue, chat bool) (input, error) {
 	return input{given: true, other: parsed}, nil
 }
 
-// isChat reports whether a value is a list of messages with roles.
+// requestForms are the forms of whole requests, as some attributes have them: the member with the
+// messages, whether it can be a text, and the members that can have the system prompt.
+var requestForms = []struct {
+	messages string
+	text     bool
+	system   []string
+}{
+	{"messages", false, []string{"system"}},                                  // OpenAI, Anthropic, Ollama
+	{"contents", false, []string{"system_instruction", "systemInstruction"}}, // Gemini
+	{"input", true, []string{"instructions"}},                                // OpenAI's Responses
+}
+
+// systemMessage returns a system prompt that was sent beside the messages.
+func (r *Reader) systemMessage(system pyjson.Value) message {
+	m := message{role: []byte("system")}
+	switch system.Kind() {
+	case pyjson.String:
+		m.parts = []part{{text: textIn(system)}}
+	case pyjson.Array:
+		for e := range system.Elements() {
+			m.parts = r.part(m.parts, new([]message), &m, e)
+		}
+	default:
+		m.parts = r.content(nil, new([]message), &m, system)
+	}
+	return m
+}
+
+// isChat reports whether a value is a list of messages: each element has a role or, as in OpenAI's
+// Responses, a type, and not all of them are only parts of a message.
 func isChat(v pyjson.Value) bool {
+	found := false
 	for e := range v.Elements() {
-		if !e.Member("role").Given() && !e.Member("message").Given() {
+		if e.Member("role").Given() || e.Member("message").Given() || itemTypes[string(e.Member("type").Text())] {
+			found = true
+		} else if e.Member("type").Kind() != pyjson.String {
 			return false
 		}
 	}
-	return v.Kind() == pyjson.Array && v.Len() > 0
+	return found && v.Kind() == pyjson.Array
 }
 
 // indexedMessages reads messages from attributes with an index, or returns nil.
-func (r *reader) indexedMessages(prefix, role string) ([]message, error) {
+func (r *Reader) indexedMessages(prefix, role string) ([]message, error) {
 	text, err := r.source.indexed(prefix)
 	if text == nil || err != nil {
 		return nil, err
@@ -192,7 +268,7 @@ func (r *reader) indexedMessages(prefix, role string) ([]message, error) {
 
 // eventMessages reads the messages that are events: either the choices, or the others. It returns
 // nil if there are none.
-func (r *reader) eventMessages(choices bool) (list []message) {
+func (r *Reader) eventMessages(choices bool) (list []message) {
 	s := &r.source
 	add := func(name string, v pyjson.Value) {
 		if role := messageEvents[name]; role != "" && (name == choiceEvent) == choices {
@@ -216,7 +292,7 @@ func (r *reader) eventMessages(choices bool) (list []message) {
 }
 
 // instructions returns the texts of the instructions that were sent apart from the messages.
-func (r *reader) instructions() (texts [][]byte, err error) {
+func (r *Reader) instructions() (texts [][]byte, err error) {
 	v := r.source.attributes[instructionNames[0]]
 	if v == nil {
 		return nil, nil
@@ -241,13 +317,14 @@ func (r *reader) instructions() (texts [][]byte, err error) {
 	return texts, nil
 }
 
-// payload returns the payload: the input, and the parameters that are no fields of a record.
-func (r *reader) payload(in input, invoked pyjson.Value) ([]byte, error) {
+// payload sets the payload: the input, and the parameters that are no fields of a record.
+func (r *Reader) payload(g *generation, in input, invoked pyjson.Value) error {
 	s := &r.source
 	var w pyjson.Builder
 	w.Open()
+	g.sent = in.given
 	switch {
-	case in.prompt != nil:
+	case in.prompt != nil && in.given:
 		w.Text("prompt", in.prompt)
 	case in.other.Given():
 		w.Value("input", in.other)
@@ -261,13 +338,14 @@ func (r *reader) payload(in input, invoked pyjson.Value) ([]byte, error) {
 			w.Text("span", []byte(id))
 		}
 	}
+	g.input = sha256.Sum256(w.B)
 	written := make(map[string]bool)
 	for _, p := range parameters {
 		for _, name := range p.names {
 			if v := s.attributes[name]; v != nil {
 				text, err := r.parameter(v)
 				if err != nil {
-					return nil, err
+					return err
 				}
 				w.Raw(p.member, text)
 				written[p.member] = true
@@ -277,7 +355,7 @@ func (r *reader) payload(in input, invoked pyjson.Value) ([]byte, error) {
 	}
 	tools, err := r.tools()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	w.Raw("tools", tools)
 	written["tools"] = tools != nil
@@ -292,11 +370,12 @@ func (r *reader) payload(in input, invoked pyjson.Value) ([]byte, error) {
 		}
 	}
 	w.Close()
-	return w.B, nil
+	g.payload = w.B
+	return nil
 }
 
 // parameter returns the value of a parameter as JSON.
-func (r *reader) parameter(v *commonpb.AnyValue) ([]byte, error) {
+func (r *Reader) parameter(v *commonpb.AnyValue) ([]byte, error) {
 	parsed, ok, err := r.value(v)
 	switch {
 	case err != nil:
@@ -318,7 +397,7 @@ func appendPlain(dst []byte, v pyjson.Value) []byte {
 }
 
 // tools returns the definitions of tools as JSON, or nil.
-func (r *reader) tools() ([]byte, error) {
+func (r *Reader) tools() ([]byte, error) {
 	for _, name := range toolNames {
 		if v := r.source.attributes[name]; v != nil {
 			return r.parameter(v)
@@ -351,7 +430,7 @@ func (r *reader) tools() ([]byte, error) {
 }
 
 // readOutput reads the output in the first dialect that has one, or returns nil.
-func (r *reader) readOutput() ([]byte, error) {
+func (r *Reader) readOutput() ([]byte, error) {
 	s := &r.source
 	for _, name := range answerNames {
 		if v := s.attributes[name]; v != nil {
@@ -377,6 +456,9 @@ func (r *reader) readOutput() ([]byte, error) {
 	if list := r.eventMessages(true); list != nil {
 		return r.output(list), nil
 	}
+	if s.has(callsName) {
+		return r.textAndCalls()
+	}
 	for _, name := range completionNames {
 		if v := s.attributes[name]; v != nil {
 			return r.completion(v)
@@ -385,17 +467,32 @@ func (r *reader) readOutput() ([]byte, error) {
 	return nil, nil
 }
 
+// textAndCalls reads an answer that has its text and its calls of tools in two attributes, as
+// Vercel's AI SDK sends it.
+func (r *Reader) textAndCalls() ([]byte, error) {
+	s := &r.source
+	m := message{role: []byte("assistant")}
+	if text := s.attributes[completionText].GetStringValue(); text != "" {
+		m.parts = []part{{text: []byte(text)}}
+	}
+	calls, _, err := r.value(s.attributes[callsName])
+	if err != nil {
+		return nil, err
+	}
+	for call := range calls.Elements() {
+		m.calls = r.call(m.calls, call)
+	}
+	return r.output([]message{m}), nil
+}
+
 // completion reads an attribute with an output: answers in the form of a chat, or any text.
-func (r *reader) completion(v *commonpb.AnyValue) ([]byte, error) {
+func (r *Reader) completion(v *commonpb.AnyValue) ([]byte, error) {
 	parsed, ok, err := r.value(v)
 	if err != nil {
 		return nil, err
 	}
-	if choices := parsed.Member("choices"); ok && isChat(choices) {
-		parsed = choices
-	}
-	if ok && isChat(parsed) {
-		return r.output(r.messages(parsed, "assistant")), nil
+	if answers, found := answersIn(parsed); ok && found {
+		return r.output(r.messages(answers, "assistant")), nil
 	}
 	if text, isText := v.GetValue().(*commonpb.AnyValue_StringValue); isText {
 		return []byte(text.StringValue), nil
@@ -403,10 +500,53 @@ func (r *reader) completion(v *commonpb.AnyValue) ([]byte, error) {
 	return appendAny(nil, v, 0)
 }
 
+// answersIn returns the answers in the response of a provider: a list of messages, or one message.
+func answersIn(v pyjson.Value) (answers pyjson.Value, found bool) {
+	if isChat(v) {
+		return v, true
+	}
+	if v.Kind() != pyjson.Object {
+		return v, false
+	}
+	for _, name := range [...]string{"choices", "messages", "output"} { // OpenAI, LangChain, OpenAI's Responses
+		if list := v.Member(name); isChat(list) || name == "choices" && areCompletions(list) {
+			return list, true
+		}
+	}
+	if candidates := v.Member("candidates"); candidates.Len() > 0 { // Gemini
+		return candidates, candidates.Kind() == pyjson.Array
+	}
+	for _, m := range [...]pyjson.Value{v.Member("message"), v.Member("output").Member("message")} { // Ollama, Bedrock
+		if m.Member("role").Given() {
+			return m, true
+		}
+	}
+	if v.Member("role").Given() && v.Member("content").Given() { // Anthropic
+		return v, true
+	}
+	content := v.Member("content")
+	return content, content.Kind() == pyjson.Object && content.Member("parts").Kind() == pyjson.Array // Google's ADK
+}
+
+// areCompletions reports whether a list has the answers to a prompt that is no chat.
+func areCompletions(v pyjson.Value) bool {
+	for e := range v.Elements() {
+		if e.Member("text").Kind() != pyjson.String {
+			return false
+		}
+	}
+	return v.Kind() == pyjson.Array && v.Len() > 0
+}
+
 // digest returns a digest of what makes the generation what it is.
 func (g *generation) digest() [sha256.Size]byte {
+	return digestOf([]byte(g.model), g.payload, g.system, g.output)
+}
+
+// digestOf returns a digest of parts, of which each can be nil.
+func digestOf(parts ...[]byte) [sha256.Size]byte {
 	h := sha256.New()
-	for _, part := range [][]byte{[]byte(g.model), g.payload, g.system, g.output} {
+	for _, part := range parts {
 		size := -1
 		if part != nil {
 			size = len(part)
@@ -418,7 +558,7 @@ func (g *generation) digest() [sha256.Size]byte {
 }
 
 // record returns the record as JSON.
-func (g *generation) record(r *reader) []byte {
+func (g *generation) record(r *Reader) []byte {
 	s := &r.source
 	w := pyjson.Builder{B: make([]byte, 0, len(g.payload)+len(g.system)+len(g.output)+1024)}
 	w.OpenOrdered()
@@ -483,7 +623,7 @@ func (s *source) appendUsage(w *pyjson.Builder) {
 }
 
 // appendLabels writes the labels, the most important ones first as long as there is room.
-func (r *reader) appendLabels(w *pyjson.Builder) {
+func (r *Reader) appendLabels(w *pyjson.Builder) {
 	s := &r.source
 	left := r.limits.Labels
 	begun := false
@@ -509,7 +649,9 @@ func (r *reader) appendLabels(w *pyjson.Builder) {
 	for _, l := range labels {
 		value := s.text(l.names...)
 		if l.member == "error" && value == "" && s.failed {
-			value = "error"
+			if value = s.exception; value == "" {
+				value = "error"
+			}
 		}
 		add(l.member, value)
 	}
@@ -526,16 +668,21 @@ func (r *reader) appendLabels(w *pyjson.Builder) {
 
 // fit shortens the value of a label that is too long. The end of the shorter value tells apart
 // values that begin alike.
-func (r *reader) fit(value string) string {
-	if len(value) <= r.limits.LabelBytes {
+func (r *Reader) fit(value string) string { return shorten(value, r.limits.LabelBytes) }
+
+// maxName limits the names of models in a record, in bytes.
+const maxName = 1024
+
+func shorten(value string, most int) string {
+	if len(value) <= most {
 		return value
 	}
 	sum := sha256.Sum256([]byte(value))
 	end := "…" + hexText(sum[:8])
-	if r.limits.LabelBytes < len(end) {
+	if most < len(end) {
 		return ""
 	}
-	cut := r.limits.LabelBytes - len(end)
+	cut := most - len(end)
 	for cut > 0 && !utf8.RuneStart(value[cut]) {
 		cut--
 	}

@@ -20,17 +20,25 @@ var messageEvents = map[string]string{
 
 // Values of gen_ai.operation.name.
 var (
-	generations = map[string]bool{"chat": true, "text_completion": true, "generate_content": true, "completion": true}
+	generations = map[string]bool{"chat": true, "text_completion": true, "generate_content": true, "completion": true,
+		"chat.completion": true, "chat_completion": true, "chat.completions": true, "text_generation": true, "generate_text": true, "responses": true}
 	// A generation within an operation of these has a span of its own.
-	otherOperations = map[string]bool{"embeddings": true, "execute_tool": true, "create_agent": true, "invoke_agent": true, "invoke_workflow": true,
-		"retrieval": true, "rerank": true}
+	otherOperations = map[string]bool{"embeddings": true, "embedding": true, "embed": true, "execute_tool": true, "create_agent": true, "invoke_agent": true, "invoke_workflow": true,
+		"retrieval": true, "rerank": true, "moderation": true}
+)
+
+// Attributes that name the kind of a span in the words of a library, and the kinds that are
+// generations, in lower case. Spans of other kinds are none.
+var (
+	kindNames       = []string{"openinference.span.kind", "langfuse.observation.type", "mlflow.spanType"}
+	generationKinds = map[string]bool{"llm": true, "generation": true, "chat_model": true}
 )
 
 // Names of attributes, the preferred ones first. TestDocumentedAttributes compares them with
 // docs/otlp.md.
 var (
 	operationNames = []string{"gen_ai.operation.name"}
-	modelNames     = []string{"gen_ai.request.model", "llm.request.model", "llm.model_name", "ai.model.id"}
+	modelNames     = []string{"gen_ai.request.model", "llm.request.model", "llm.model_name", "ai.model.id", "langfuse.observation.model.name"}
 	answererNames  = []string{"gen_ai.response.model", "llm.response.model", "ai.response.model"}
 	printNames     = []string{"openai.response.system_fingerprint", "gen_ai.openai.response.system_fingerprint", "gen_ai.response.system_fingerprint", "gen_ai.openai.system_fingerprint"}
 
@@ -40,13 +48,24 @@ var (
 
 	instructionNames = []string{"gen_ai.system_instructions"}
 	messageNames     = []string{"gen_ai.input.messages", "ai.prompt.messages"}
-	promptNames      = []string{"gen_ai.prompt", "ai.prompt", "input.value"}
+	promptNames      = []string{"gen_ai.prompt", "ai.prompt", "input.value", "langfuse.observation.input", "mlflow.spanInputs", "gcp.vertex.agent.llm_request", "request_data"}
 	answerNames      = []string{"gen_ai.output.messages"}
-	completionNames  = []string{"gen_ai.completion", "ai.response.text", "output.value"}
+	completionNames  = []string{"gen_ai.completion", completionText, "ai.response.object", "output.value", "langfuse.observation.output", "mlflow.spanOutputs", "gcp.vertex.agent.llm_response", "response_data"}
+	responseNames    = []string{"gen_ai.response.id", "ai.response.id"}
 	toolNames        = []string{"gen_ai.tool.definitions"}
-	parametersName   = "llm.invocation_parameters"
+	parameterNames   = []string{"llm.invocation_parameters", "langfuse.observation.model.parameters"}
 	eventsName       = "events"
 )
+
+// Attributes of Vercel's AI SDK with the two parts of an answer.
+const (
+	completionText = "ai.response.text"
+	callsName      = "ai.response.toolCalls"
+)
+
+// itemTypes are the types of the elements of a chat that are no messages: calls of tools and their
+// results, in the form of OpenAI's Responses.
+var itemTypes = map[string]bool{"function_call": true, "function_call_output": true}
 
 // Prefixes of attributes whose names go on with an index, like gen_ai.prompt.0.content.
 var (
@@ -102,7 +121,7 @@ var counts = []named{
 // labels become labels, the most important ones first. Those of the resource follow.
 var labels = []named{
 	{"conversation", []string{"gen_ai.conversation.id", "session.id", "traceloop.association.properties.session_id"}},
-	{"response_id", []string{"gen_ai.response.id", "ai.response.id"}},
+	{"response_id", responseNames},
 	{"prompt_name", []string{"gen_ai.prompt.name", "traceloop.prompt.key", "langfuse.observation.prompt.name", "prompt.id"}},
 	{"prompt_version", []string{"gen_ai.prompt.version", "traceloop.prompt.version", "langfuse.observation.prompt.version", "llm.prompt_template.version"}},
 	{"provider", []string{"gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system", "llm.vendor"}},
@@ -119,36 +138,57 @@ var resourceLabels = []named{
 	{"environment", []string{"deployment.environment.name", "deployment.environment"}},
 }
 
+// operation returns the name of the operation in lower case, or "".
+func (s *source) operation() string { return strings.ToLower(s.text(operationNames...)) }
+
 // isOtherOperation reports whether an item names an operation that is no generation.
-func (s *source) isOtherOperation() bool { return otherOperations[s.text(operationNames...)] }
+func (s *source) isOtherOperation() bool { return otherOperations[s.operation()] }
 
 // isGeneration reports whether a span is one call of a model that generates text. hasMessages
 // means that it has events that are messages.
 func (s *source) isGeneration(hasMessages bool) bool {
-	operation := s.text(operationNames...)
+	operation := s.operation()
 	if generations[operation] {
 		return true
 	}
 	if otherOperations[operation] {
 		return false
 	}
-	if kind := s.text("openinference.span.kind"); kind != "" {
-		return strings.EqualFold(kind, "LLM")
+	for _, name := range kindNames {
+		// MLflow sends texts as JSON.
+		if kind := strings.ToLower(strings.Trim(s.text(name), `"`)); kind != "" && kind != "unknown" {
+			return generationKinds[kind]
+		}
 	}
 	switch s.text("llm.request.type") {
 	case "chat", "completion":
 		return true
-	case "":
+	case "", "unknown":
 	default:
 		return false // embedding, rerank
 	}
 	if s.text("traceloop.span.kind") != "" {
 		return false // a step that contains generations
 	}
-	if s.text(modelNames...) == "" && s.text(answererNames...) == "" && s.text("gen_ai.provider.name", "gen_ai.system") == "" {
+	model := s.text(modelNames...)
+	if model == "" && s.text(answererNames...) == "" && s.text("gen_ai.provider.name", "gen_ai.system") == "" {
 		return false
 	}
-	return hasMessages || s.hasContent() || s.has("gen_ai.request.model")
+	if hasMessages || s.hasContent() {
+		return true
+	}
+	return s.has("gen_ai.request.model") && !(operation == "" && s.seemsOther(model))
+}
+
+// seemsOther reports whether a span that names no operation and has no content is something else
+// than a generation: by its name, its model, or its attributes.
+func (s *source) seemsOther(model string) bool {
+	begin, _, _ := strings.Cut(strings.ToLower(s.title), " ")
+	model = strings.ToLower(model)
+	return otherOperations[begin] || strings.Contains(begin, "embed") || strings.Contains(begin, "rerank") ||
+		strings.Contains(model, "embed") || strings.Contains(model, "rerank") ||
+		strings.Contains(strings.ToLower(s.text("ai.operationId")), "embed") ||
+		s.has("gen_ai.embeddings.dimension.count") || s.has("gen_ai.tool.name") || s.has("gen_ai.tool.call.id")
 }
 
 // hasContent reports whether an item has an input or an output in any dialect, other than
@@ -158,12 +198,12 @@ func (s *source) hasContent() bool {
 		if !strings.HasPrefix(name, "gen_ai.") && !strings.HasPrefix(name, "llm.") {
 			continue
 		}
-		for _, wanted := range [...]string{"gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.prompt", "gen_ai.completion",
+		for _, wanted := range [...]string{"gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.prompt.0.", "gen_ai.completion.0.",
 			"llm.input_messages.", "llm.output_messages.", "llm.prompts.", "llm.completions."} {
 			if strings.HasPrefix(name, wanted) {
 				return true
 			}
 		}
 	}
-	return false
+	return s.has("gen_ai.prompt") || s.has("gen_ai.completion")
 }

@@ -82,11 +82,14 @@ func openGate(ctx context.Context, config Config, log *slog.Logger) (_ gate, err
 	if err != nil {
 		return gate{}, cli.Refused("%w", err)
 	}
-	host, _, _ := net.SplitHostPort(config.Listen)
-	if !who.Required() && !config.Insecure && !cli.Loopback(host) {
-		return gate{}, cli.Exitf(cli.ExitUsage, "listen: %s can be reached from other machines, but there is no authentication: anyone who can reach it could write to the ledgers. "+
+	for _, at := range [][2]string{{"listen", config.Listen}, {"otlp-grpc-listen", config.OTLPGRPCListen}} {
+		host, _, _ := net.SplitHostPort(at[1])
+		if at[1] == "" || who.Required() || config.Insecure || cli.Loopback(host) {
+			continue
+		}
+		return gate{}, cli.Exitf(cli.ExitUsage, "%s: %s can be reached from other machines, but there is no authentication: anyone who can reach it could write to the ledgers. "+
 			"Create a token (colophon token create --help), write rules into --access-file, or listen on 127.0.0.1; "+
-			"pass --insecure only if everyone on the network is allowed to do everything", config.Listen)
+			"pass --insecure only if everyone on the network is allowed to do everything", at[0], at[1])
 	}
 	g.who = who
 	return g, nil
@@ -121,8 +124,8 @@ func (g gate) describe(config Config) string {
 }
 
 // warn logs what other machines can do without credentials or encryption.
-func (g gate) warn(config Config, log *slog.Logger, address net.Addr) {
-	host, _, _ := net.SplitHostPort(config.Listen)
+func (g gate) warn(listen string, log *slog.Logger, address net.Addr) {
+	host, _, _ := net.SplitHostPort(listen)
 	switch {
 	case cli.Loopback(host):
 	case !g.who.Required():

@@ -15,20 +15,28 @@ import (
 type addresses struct {
 	server  net.Listener // nil if it could not be opened
 	metrics net.Listener // nil if the server's own address serves the metrics
+	grpc    net.Listener // nil if OTLP is not served by gRPC
 }
 
 // openAddresses opens all configured addresses. Connections wait until they are served.
 func openAddresses(config Config) (at addresses, err error) {
-	if at.server, err = listen(config.Listen, "listen"); err != nil || config.MetricsListen == "" {
-		return at, err
+	for _, one := range []struct {
+		address, flag string
+		listener      *net.Listener
+	}{{config.Listen, "listen", &at.server}, {config.MetricsListen, "metrics-listen", &at.metrics}, {config.OTLPGRPCListen, "otlp-grpc-listen", &at.grpc}} {
+		if one.address == "" {
+			continue
+		}
+		if *one.listener, err = listen(one.address, one.flag); err != nil {
+			return at, err
+		}
 	}
-	at.metrics, err = listen(config.MetricsListen, "metrics-listen")
-	return at, err
+	return at, nil
 }
 
 // close closes the open listeners.
 func (at addresses) close() {
-	for _, listener := range [...]net.Listener{at.server, at.metrics} {
+	for _, listener := range [...]net.Listener{at.server, at.metrics, at.grpc} {
 		if listener != nil {
 			_ = listener.Close() // a server that was shut down has closed it already
 		}
@@ -41,6 +49,9 @@ func (at addresses) shared() addresses {
 	at.server = shareListener(at.server)
 	if at.metrics != nil {
 		at.metrics = shareListener(at.metrics)
+	}
+	if at.grpc != nil {
+		at.grpc = shareListener(at.grpc)
 	}
 	return at
 }

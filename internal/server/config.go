@@ -76,6 +76,9 @@ type Config struct {
 	// MetricsListen is a separate address for /metrics, host:port, without authentication. If
 	// it is empty, Listen serves /metrics.
 	MetricsListen string `yaml:"metrics-listen"`
+	// OTLPGRPCListen is the address, host:port, that serves OTLP by gRPC, with the same access
+	// rules, certificates, and limits as Listen. If it is empty, OTLP is served by HTTP only.
+	OTLPGRPCListen string `yaml:"otlp-grpc-listen"`
 	// Pprof makes MetricsListen also serve profiles of the process under /debug/pprof.
 	Pprof bool `yaml:"pprof"`
 	// LogFormat is text or json. The log goes to the standard error.
@@ -163,6 +166,9 @@ func (c Config) validate() error {
 	if err := errors.Join(c.checkIndexFrom(), c.Load.Check(), c.Settings.Check()); err != nil {
 		return err
 	}
+	if err := c.checkOTLP(); err != nil {
+		return err
+	}
 	return c.checkObservation()
 }
 
@@ -196,6 +202,7 @@ func (c *Config) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.TLSClientCA, "tls-client-ca", c.TLSClientCA, "PEM `file` of the authorities that sign client certificates")
 	flags.TextVar(&c.AllowHost, "allow-host", c.AllowHost, "`names`, separated by commas, that a server without authentication accepts in the Host header in addition to localhost; default: none if it listens on loopback, otherwise any")
 	flags.StringVar(&c.MetricsListen, "metrics-listen", c.MetricsListen, "separate `address`, host:port, that serves /metrics without authentication")
+	flags.StringVar(&c.OTLPGRPCListen, "otlp-grpc-listen", c.OTLPGRPCListen, "`address`, host:port, that serves OTLP by gRPC, usually with port 4317; default: OTLP by HTTP only, on --listen")
 	flags.BoolVar(&c.Pprof, "pprof", c.Pprof, "serve /debug/pprof on --metrics-listen")
 	flags.StringVar(&c.LogFormat, "log-format", c.LogFormat, "`format` of the log on stderr: text or json")
 	flags.TextVar(&c.LogLevel, "log-level", c.LogLevel, "lowest `level` that is logged: debug, info, warn, or error")

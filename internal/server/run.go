@@ -153,6 +153,16 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	// server.Close does not wait for handlers. They read the database, so it must stay open
 	// until they have returned.
 	defer underWay.Lock()
+	if at.grpc != nil {
+		endGRPC := n.serveGRPC(service, g, at.grpc, underWay.RLocker())
+		defer func() {
+			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.ShutdownLimit)
+			defer cancel()
+			if err := endGRPC(limited); err != nil {
+				n.log.Warn("closing the connections of OTLP by gRPC", "reason", err)
+			}
+		}()
+	}
 	if at.metrics != nil {
 		defer serveMetrics(config, n.log, at.metrics, metrics, underWay.RLocker()).Close()
 	}
@@ -208,6 +218,9 @@ func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) erro
 	if at.metrics != nil {
 		fmt.Fprintf(table, "  metrics\t%s/metrics\n", URLOf("http", at.metrics.Addr().String()))
 	}
+	if at.grpc != nil {
+		fmt.Fprintf(table, "  OTLP\t%s by gRPC\n", URLOf(g.scheme(), at.grpc.Addr().String()))
+	}
 	fmt.Fprintf(table, "  authentication\t%s\n", g.describe(config))
 	fmt.Fprintf(table, "  data\t%s%s\n", data, n.made.Note())
 	if n.remote != nil {
@@ -239,7 +252,10 @@ func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) erro
 	if _, err = fmt.Fprintf(c.Out, "\nKeep the verifier key: with it `colophon verify` checks a receipt without this server.\n"); err != nil {
 		return err
 	}
-	g.warn(config, n.log, at.server.Addr())
+	g.warn(config.Listen, n.log, at.server.Addr())
+	if at.grpc != nil {
+		g.warn(config.OTLPGRPCListen, n.log, at.grpc.Addr())
+	}
 	return nil
 }
 

@@ -190,7 +190,7 @@ func TestTheGateSaysWhatIsOpen(t *testing.T) {
 		require.Equal(t, "http", g.scheme())
 		require.Equal(t, description, g.describe(config))
 		before := len(log.String())
-		g.warn(config, slog.New(slog.NewTextHandler(log, nil)), address)
+		g.warn(config.Listen, slog.New(slog.NewTextHandler(log, nil)), address)
 		if said := log.String()[before:]; warning == "" {
 			require.Empty(t, said)
 		} else {

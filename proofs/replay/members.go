@@ -88,6 +88,8 @@ func (c *comparer) validServerMember(name string, got pyjson.Value) bool {
 		return got.Kind() == pyjson.True || got.Kind() == pyjson.False
 	case "on_mismatch", "unregistered_sources":
 		return text == "accept" || text == "reject"
+	case "otlp_content":
+		return text == "keep" || text == "hashes"
 	case "log":
 		return text == "public" || text == "private"
 	case "scopes":

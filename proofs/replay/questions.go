@@ -89,7 +89,7 @@ var (
 
 // ledgerMembers are the members about a ledger that its log does not determine. Origin and
 // verifier key are compared with those of the log.
-var ledgerMembers = []string{"origin", "verifier_key", "created", "frozen", "on_mismatch", "log", "unregistered_sources", "scopes"}
+var ledgerMembers = []string{"origin", "verifier_key", "created", "frozen", "on_mismatch", "log", "unregistered_sources", "otlp_content", "scopes"}
 
 // answerList is one or more arrays of an answer that continue together on the next page.
 type answerList struct {

@@ -1322,6 +1322,111 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/ledgers/{ledger}/otlp-content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Name of the ledger.
+                 * @example default
+                 */
+                ledger: components["parameters"]["Ledger"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Keep the content of generations that arrive by OTLP, or only hashes
+         * @description By default, a ledger keeps the prompts and outputs that exporters send to `/otlp/v1/traces` and `/otlp/v1/logs`.
+         *     With `hashes`, it computes their hashes and drops the texts. This concerns what arrives from now on; erase what
+         *     is there with `POST …/redactions`. The change is not an event of the log.
+         *
+         *     Needs the scope `admin` on the ledger.
+         */
+        put: operations["putOTLPContent"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/ledgers/{ledger}/otlp/v1/logs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Name of the ledger.
+                 * @example default
+                 */
+                ledger: components["parameters"]["Ledger"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Record the generations among the log records of an exporter
+         * @description The body is an ExportLogsServiceRequest of OTLP, in Protobuf or JSON. An exporter of OpenTelemetry sends it by
+         *     itself if its endpoint is this path.
+         *
+         *     Each event `gen_ai.client.inference.operation.details` becomes an IPC record. So do the events of earlier
+         *     conventions that are one message each, of which those of one span in the same request belong together. All
+         *     other log records are accepted and left out. A generation that a span has reported adds nothing.
+         *
+         *     The limits and failures are those of `POST …/otlp/v1/traces`.
+         *
+         *     Needs the scope `write` on the ledger.
+         */
+        post: operations["postLogs"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/ledgers/{ledger}/otlp/v1/traces": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Name of the ledger.
+                 * @example default
+                 */
+                ledger: components["parameters"]["Ledger"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Record the generations among the spans of an exporter
+         * @description The body is an ExportTraceServiceRequest of OTLP, in Protobuf or JSON. An exporter of OpenTelemetry sends it by
+         *     itself if its endpoint is this path.
+         *
+         *     Each span that is one call of a model that generates text becomes an IPC record, whatever conventions it
+         *     follows: those of OpenTelemetry for generative AI, of today and before, OpenInference, and others. All other
+         *     spans are accepted and left out. `docs/otlp.md` says which attribute becomes what.
+         *
+         *     A span that was recorded before adds nothing, however often it is sent. A request that failed with 408, 429,
+         *     500, or 503 might have recorded some spans; send it again. The content of a generation is kept if the sender
+         *     sends it and the ledger keeps it (`PUT /otlp-content`).
+         *
+         *     A request has at most 8 MiB, before and after decompression, and at most 50,000 spans. Records count against
+         *     the rate limit of their sender after they were recorded.
+         *
+         *     Needs the scope `write` on the ledger.
+         */
+        post: operations["postTraces"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/ledgers/{ledger}/path-fingerprints": {
         parameters: {
             query?: never;
@@ -3793,6 +3898,7 @@ export interface components {
             name: components["schemas"]["LedgerName"];
             on_mismatch: components["schemas"]["OnMismatch"];
             origin: components["schemas"]["LedgerOrigin"];
+            otlp_content: components["schemas"]["OTLPContent"];
             root_hash: components["schemas"]["Hash"];
             /**
              * @description The scopes of the caller on this ledger. A caller without credentials, on a server that asks for none, has all.
@@ -4179,6 +4285,47 @@ export interface components {
          * @enum {boolean}
          */
         OtherBase: true;
+        /** @description The answer of OTLP. It is empty if nothing was rejected. */
+        OTLPAnswer: {
+            /** @description What was rejected. */
+            partialSuccess?: {
+                /** @description Why the first of them was rejected. */
+                errorMessage?: string;
+                /** @description Number of log records that were rejected. */
+                rejectedLogRecords?: string;
+                /** @description Number of spans that were rejected. */
+                rejectedSpans?: string;
+            };
+        };
+        /**
+         * @description What the ledger keeps of generations that arrive by OTLP: what the sender sends (`keep`, the default), or only
+         *     its hashes (`hashes`).
+         * @enum {string}
+         */
+        OTLPContent: "keep" | "hashes";
+        /** @description What the ledger keeps of such generations from now on. */
+        OTLPContentChange: {
+            otlp_content: components["schemas"]["OTLPContent"];
+        };
+        /**
+         * Format: binary
+         * @description A message of OTLP in Protobuf.
+         */
+        OTLPMessage: string;
+        /** @description The message of OTLP in JSON: `resourceSpans` or `resourceLogs`. Unknown members are ignored, as OTLP says. */
+        OTLPRequest: {
+            /** @description Log records, by what they come from and by the library that has made them. */
+            resourceLogs?: Record<string, never>[];
+            /** @description Spans, by what they come from and by the library that has made them. */
+            resourceSpans?: Record<string, never>[];
+        };
+        /** @description What went wrong (google.rpc.Status). */
+        OTLPStatus: {
+            /** @description The code of gRPC. */
+            code: number;
+            /** @description What happened and what to do. */
+            message: string;
+        };
         /** @description One of the outputs of a group. */
         OutputRow: {
             inclusion?: components["schemas"]["Inclusion"];
@@ -5872,6 +6019,50 @@ export interface components {
             };
             content: {
                 "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /**
+         * @description The request failed, and nothing was recorded, except that some records may be in the log after 408 and 500. The
+         *     answer is a google.rpc.Status in the media type of the request, as OTLP says, or a problem if that is neither of
+         *     the two.
+         */
+        OTLPFailure: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["OTLPStatus"];
+                "application/problem+json": components["schemas"]["Problem"];
+                "application/x-protobuf": components["schemas"]["OTLPMessage"];
+            };
+        };
+        /** @description The request has no valid credentials, as with any other operation. The answer is a google.rpc.Status. */
+        OTLPUnauthorized: {
+            headers: {
+                /** @description The server requires a Bearer token. */
+                "WWW-Authenticate": "Bearer";
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["OTLPStatus"];
+                "application/problem+json": components["schemas"]["Problem"];
+                "application/x-protobuf": components["schemas"]["OTLPMessage"];
+            };
+        };
+        /**
+         * @description Too many requests or records came from this identity or this address, or the server lacks a resource. Send the
+         *     same request again after the time in `Retry-After`; it adds only what is missing. The answer is a
+         *     google.rpc.Status.
+         */
+        OTLPUnavailable: {
+            headers: {
+                "Retry-After": components["headers"]["RetryAfter"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["OTLPStatus"];
+                "application/problem+json": components["schemas"]["Problem"];
+                "application/x-protobuf": components["schemas"]["OTLPMessage"];
             };
         };
         /** @description The same record was posted before with the same key. This is the receipt of its event, for the current tree. */
@@ -8427,6 +8618,146 @@ export interface operations {
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Failed"];
             503: components["responses"]["Unavailable"];
+        };
+    };
+    putOTLPContent: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Name of the ledger.
+                 * @example default
+                 */
+                ledger: components["parameters"]["Ledger"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OTLPContentChange"];
+            };
+        };
+        responses: {
+            /** @description The ledger as it is now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LedgerDescription"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["TooSlow"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["LongURL"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    postLogs: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The compression of the body, if any. */
+                "Content-Encoding"?: components["parameters"]["ContentEncoding"];
+            };
+            path: {
+                /**
+                 * @description Name of the ledger.
+                 * @example default
+                 */
+                ledger: components["parameters"]["Ledger"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OTLPRequest"];
+                "application/x-protobuf": components["schemas"]["OTLPMessage"];
+            };
+        };
+        responses: {
+            /**
+             * @description What was sent is in the log, or was there already, or is no generation. `partialSuccess` counts what was rejected
+             *     and says why; sending that again does not help.
+             */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OTLPAnswer"];
+                    "application/x-protobuf": components["schemas"]["OTLPMessage"];
+                };
+            };
+            400: components["responses"]["OTLPFailure"];
+            401: components["responses"]["OTLPUnauthorized"];
+            403: components["responses"]["OTLPFailure"];
+            404: components["responses"]["OTLPFailure"];
+            408: components["responses"]["OTLPFailure"];
+            413: components["responses"]["OTLPFailure"];
+            414: components["responses"]["OTLPFailure"];
+            415: components["responses"]["OTLPFailure"];
+            429: components["responses"]["OTLPUnavailable"];
+            500: components["responses"]["OTLPFailure"];
+            503: components["responses"]["OTLPUnavailable"];
+        };
+    };
+    postTraces: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The compression of the body, if any. */
+                "Content-Encoding"?: components["parameters"]["ContentEncoding"];
+            };
+            path: {
+                /**
+                 * @description Name of the ledger.
+                 * @example default
+                 */
+                ledger: components["parameters"]["Ledger"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OTLPRequest"];
+                "application/x-protobuf": components["schemas"]["OTLPMessage"];
+            };
+        };
+        responses: {
+            /**
+             * @description What was sent is in the log, or was there already, or is no generation. `partialSuccess` counts what was rejected
+             *     and says why; sending that again does not help.
+             */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OTLPAnswer"];
+                    "application/x-protobuf": components["schemas"]["OTLPMessage"];
+                };
+            };
+            400: components["responses"]["OTLPFailure"];
+            401: components["responses"]["OTLPUnauthorized"];
+            403: components["responses"]["OTLPFailure"];
+            404: components["responses"]["OTLPFailure"];
+            408: components["responses"]["OTLPFailure"];
+            413: components["responses"]["OTLPFailure"];
+            414: components["responses"]["OTLPFailure"];
+            415: components["responses"]["OTLPFailure"];
+            429: components["responses"]["OTLPUnavailable"];
+            500: components["responses"]["OTLPFailure"];
+            503: components["responses"]["OTLPUnavailable"];
         };
     };
     postPathFingerprint: {

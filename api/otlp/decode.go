@@ -1,0 +1,178 @@
+package otlp
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+
+	logspb "go.opentelemetry.io/proto/slim/otlp/logs/v1"
+	resourcepb "go.opentelemetry.io/proto/slim/otlp/resource/v1"
+	tracepb "go.opentelemetry.io/proto/slim/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"colophon/internal/genai"
+)
+
+// shape has the fields of a message that are messages themselves.
+type shape map[protowire.Number]shape
+
+// The shapes of spans, log records, and resources, as far as their senders choose how many there
+// are.
+var (
+	keyValueShape = shape{2: nil} // anyValueShape; set below, because the two contain each other
+	anyValueShape = shape{5: {1: nil}, 6: {1: keyValueShape}}
+	resourceShape = shape{1: keyValueShape}
+	spanShape     = shape{9: keyValueShape, 11: {3: keyValueShape}, 13: {4: keyValueShape}}
+	logShape      = shape{5: anyValueShape, 6: keyValueShape}
+)
+
+func init() {
+	keyValueShape[2] = anyValueShape
+	anyValueShape[5][1] = anyValueShape
+}
+
+// maxNesting limits how deep the messages of an item nest. A value of an attribute in a value takes
+// three messages at most.
+const maxNesting = 3*genai.MaxDepth + 16
+
+// itemMemory is the memory, in bytes, of each message or text that an item contains.
+const itemMemory = 160
+
+// elements estimates how many messages, texts, and bytes an item or resource contains.
+func (s *items) elements(raw []byte, of shape) int {
+	if s.json {
+		return len(raw) / 8 // a value takes at least as much with its type: {"intValue":"1"}
+	}
+	return elements(raw, of, 0)
+}
+
+// elements counts the messages, texts, and bytes that a message contains, without decoding it: a
+// message of two bytes takes a hundred times as much memory. It stops where the message is not
+// valid or nests deeper than maxNesting, as the decoder does. depth is that of the message.
+func elements(message []byte, of shape, depth int) (count int) {
+	for len(message) > 0 && depth < maxNesting {
+		n, kind, size := protowire.ConsumeTag(message)
+		if size < 0 {
+			break
+		}
+		message = message[size:]
+		if size = protowire.ConsumeFieldValue(n, kind, message); size < 0 {
+			break
+		}
+		if kind == protowire.BytesType {
+			count++
+			if inner := of[n]; inner != nil {
+				value, _ := protowire.ConsumeBytes(message)
+				count += elements(value, inner, depth+1)
+			}
+		}
+		message = message[size:]
+	}
+	return count
+}
+
+// unmarshal decodes an item or resource.
+func unmarshal(raw []byte, isJSON bool, into proto.Message) error {
+	if isJSON {
+		return protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: maxNesting}.Unmarshal(raw, into)
+	}
+	return proto.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: maxNesting}.Unmarshal(raw, into)
+}
+
+// reading is what the readers of spans and of log records share. Only one goroutine uses it.
+type reading struct {
+	*genai.Reader
+	items *items
+
+	at       int // index of the current resource; -1 if there is none
+	begun    bool
+	resource *resourcepb.Resource
+}
+
+// itemReader reads spans or log records.
+type itemReader interface {
+	// read reads an item. ok is false if it is read later, with others.
+	read(item) (_ genai.Item, ok bool)
+}
+
+// enter makes the resource of an item the current one.
+func (r *reading) enter(i item) {
+	if r.begun && r.at == i.resource {
+		return
+	}
+	r.begun, r.at, r.resource = true, i.resource, new(resourcepb.Resource)
+	if i.resource >= 0 {
+		if unmarshal(r.items.resources[i.resource], r.items.json, r.resource) != nil {
+			r.resource = new(resourcepb.Resource) // only labels come from it
+		}
+	}
+	r.SetResource(r.resource)
+}
+
+// spanReader reads spans.
+type spanReader struct {
+	*reading
+	span tracepb.Span
+}
+
+func (r *spanReader) read(i item) (_ genai.Item, ok bool) {
+	r.enter(i)
+	r.span.Reset()
+	if err := unmarshal(i.raw, r.items.json, &r.span); err != nil {
+		return broken("span", err), true
+	}
+	if r.items.json {
+		hexIDs(&r.span.TraceId, &r.span.SpanId, &r.span.ParentSpanId)
+	}
+	return r.Span(&r.span), true
+}
+
+// logReader reads log records.
+type logReader struct {
+	*reading
+	record   *logspb.LogRecord
+	messages []logMessage
+}
+
+// logMessage is a log record that is one message of a chat.
+type logMessage struct {
+	record   *logspb.LogRecord
+	resource *resourcepb.Resource
+}
+
+func (r *logReader) read(i item) (_ genai.Item, ok bool) {
+	r.enter(i)
+	if r.record == nil {
+		r.record = new(logspb.LogRecord)
+	}
+	r.record.Reset()
+	if err := unmarshal(i.raw, r.items.json, r.record); err != nil {
+		return broken("log record", err), true
+	}
+	if r.items.json {
+		hexIDs(&r.record.TraceId, &r.record.SpanId)
+	}
+	if genai.IsMessage(r.record) {
+		r.messages = append(r.messages, logMessage{r.record, r.resource})
+		r.record = nil
+		return genai.Item{}, false
+	}
+	return r.LogRecord(r.record), true
+}
+
+// broken returns an item that cannot be decoded.
+func broken(what string, err error) genai.Item {
+	return genai.Item{Source: what, Count: 1, Err: fmt.Errorf("it is not valid: %w", err)}
+}
+
+// hexIDs corrects ids that were decoded from JSON: OTLP writes them in hexadecimal digits, but the
+// decoder has read base64, as JSON of Protobuf has it. An id that has other digits stays as it is.
+func hexIDs(ids ...*[]byte) {
+	for _, id := range ids {
+		if decoded, err := hex.DecodeString(base64.RawStdEncoding.EncodeToString(*id)); err == nil {
+			*id = decoded
+		}
+	}
+}

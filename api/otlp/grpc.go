@@ -1,0 +1,215 @@
+package otlp
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/ledger"
+)
+
+// LedgerHeader names the ledger of a call by gRPC, whose path has no room for it. Without it the
+// call is for the ledger "default".
+const LedgerHeader = "Colophon-Ledger"
+
+// GRPC serves the services of OTLP by gRPC. It passes each call on as the request by HTTP that says
+// the same, so that access control, limits, and the forwarding to other servers are the same too.
+//
+// gRPC's own library would read whole messages before the server could count them against its
+// memory. A call has one message in each direction, so little of the protocol is needed.
+type GRPC struct {
+	// Next answers the requests by HTTP.
+	Next http.Handler
+	// Patience is how long the first bytes of a message can take.
+	Patience time.Duration
+}
+
+// prefixBytes is the length of what precedes a message: a flag, and the length of the message.
+const prefixBytes = 5
+
+// ServeHTTP answers one call.
+func (g GRPC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor != 2 || r.Method != http.MethodPost || !isGRPC(r.Header.Get(echo.HeaderContentType)) {
+		w.Header().Set(echo.HeaderContentType, "text/plain; charset=utf-8")
+		w.WriteHeader(http.StatusUnsupportedMediaType)
+		_, _ = io.WriteString(w, "this address serves OTLP by gRPC; send OTLP by HTTP to the address of the API\n")
+		return
+	}
+	request, refusal := g.request(w, r)
+	if refusal != nil {
+		refusal.send(w)
+		return
+	}
+	answer := &recorder{ResponseWriter: w, header: make(http.Header)}
+	g.Next.ServeHTTP(answer, request)
+	if answer.status == http.StatusOK {
+		sendMessage(w, answer.body)
+		return
+	}
+	failureOf(answer).send(w)
+}
+
+func isGRPC(contentType string) bool {
+	return contentType == "application/grpc" || contentType == "application/grpc+proto"
+}
+
+// request returns the request by HTTP that says the same as a call.
+func (g GRPC) request(w http.ResponseWriter, r *http.Request) (*http.Request, *failure) {
+	var signal *Signal
+	for _, s := range signals {
+		if r.URL.Path == s.service {
+			signal = s
+		}
+	}
+	if signal == nil {
+		return nil, &failure{code: codeUnimplemented, message: "this server has only the methods Export of OTLP's TraceService and LogsService"}
+	}
+	name := r.Header.Get(LedgerHeader)
+	if name == "" {
+		name = ledger.Default
+	}
+	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		return nil, &failure{code: codeInvalidArgument, message: "the metadata colophon-ledger is not the name of a ledger"}
+	}
+	// The server of a test might not support deadlines.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.Patience))
+	var prefix [prefixBytes]byte
+	if _, err := io.ReadFull(r.Body, prefix[:]); err != nil {
+		return nil, &failure{code: codeInvalidArgument, message: "the call has no message"}
+	}
+	size := int64(binary.BigEndian.Uint32(prefix[1:]))
+	out := r.Clone(r.Context())
+	out.URL.Path, out.URL.RawPath, out.URL.RawQuery = "/v1/ledgers/"+name+signal.path, "", ""
+	out.RequestURI = out.URL.Path
+	out.Header.Set(echo.HeaderContentType, Protobuf)
+	out.Header.Del(echo.HeaderContentEncoding)
+	for header := range out.Header {
+		if strings.HasPrefix(header, "Grpc-") || header == "Te" || header == LedgerHeader {
+			out.Header.Del(header)
+		}
+	}
+	switch encoding := r.Header.Get("Grpc-Encoding"); {
+	case prefix[0] == 0:
+	case prefix[0] == 1 && encoding == "gzip":
+		out.Header.Set(echo.HeaderContentEncoding, encoding)
+	default:
+		return nil, &failure{code: codeUnimplemented, message: fmt.Sprintf("a message can be compressed with gzip, not with %.100q", encoding)}
+	}
+	out.ContentLength, out.TransferEncoding = size, nil
+	out.Body = &message{ReadCloser: r.Body, left: size}
+	return out, nil
+}
+
+// message is the only message of a call.
+type message struct {
+	io.ReadCloser
+	left int64 // bytes that were not read yet
+}
+
+// Read implements io.Reader. A body that ends before the message is not a shorter message.
+func (m *message) Read(b []byte) (int, error) {
+	if m.left == 0 {
+		return 0, io.EOF
+	}
+	n, err := m.ReadCloser.Read(b[:min(int64(len(b)), m.left)])
+	if m.left -= int64(n); err == io.EOF && m.left > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// recorder keeps an answer. The controller of deadlines reaches the connection through Unwrap.
+type recorder struct {
+	http.ResponseWriter
+	header http.Header
+	status int
+	body   []byte
+}
+
+// maxAnswer limits the answer that is kept, in bytes. Answers of OTLP are far shorter.
+const maxAnswer = 64 << 10
+
+var errLongAnswer = errors.New("the answer is too long for a call by gRPC")
+
+// Header implements http.ResponseWriter.
+func (a *recorder) Header() http.Header { return a.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *recorder) WriteHeader(status int) {
+	if a.status == 0 && status >= http.StatusOK {
+		a.status = status
+	}
+}
+
+// Write implements io.Writer.
+func (a *recorder) Write(b []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	if len(a.body)+len(b) > maxAnswer {
+		return 0, errLongAnswer
+	}
+	a.body = append(a.body, b...)
+	return len(b), nil
+}
+
+// FlushError keeps the connection from sending the answer early.
+func (a *recorder) FlushError() error { return nil }
+
+// Unwrap serves http.ResponseController.
+func (a *recorder) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// sendMessage sends the answer to a call that succeeded.
+func sendMessage(w http.ResponseWriter, body []byte) {
+	h := w.Header()
+	h.Set(echo.HeaderContentType, "application/grpc")
+	w.WriteHeader(http.StatusOK)
+	frame := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(body)))
+	_, _ = w.Write(append(frame, body...)) // an error means that the client is gone
+	h.Set(http.TrailerPrefix+"Grpc-Status", "0")
+}
+
+// failure is the answer to a call that failed.
+type failure struct {
+	code    int
+	message string
+	details []byte // a google.rpc.Status, or nil
+}
+
+// failureOf returns the failure that an answer by HTTP states.
+func failureOf(a *recorder) *failure {
+	if code, message, ok := readStatus(a.body); ok && a.header.Get(echo.HeaderContentType) == Protobuf {
+		return &failure{code, message, a.body}
+	}
+	return &failure{code: codeOf(a.status), message: fmt.Sprintf("the server answered with the status %d of HTTP", a.status)}
+}
+
+func (f *failure) send(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set(echo.HeaderContentType, "application/grpc")
+	w.WriteHeader(http.StatusOK)
+	h.Set(http.TrailerPrefix+"Grpc-Status", strconv.Itoa(f.code))
+	h.Set(http.TrailerPrefix+"Grpc-Message", percentEncoded(f.message))
+	if f.details != nil {
+		h.Set(http.TrailerPrefix+"Grpc-Status-Details-Bin", base64.RawStdEncoding.EncodeToString(f.details))
+	}
+}
+
+// percentEncoded encodes a message for a header, as gRPC does: all bytes except printable ASCII.
+func percentEncoded(text string) string {
+	var b strings.Builder
+	for i := range len(text) {
+		if c := text[i]; c >= ' ' && c <= '~' && c != '%' {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}

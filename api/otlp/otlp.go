@@ -1,0 +1,175 @@
+// Package otlp accepts generations as OpenTelemetry's exporters send them: spans and log records,
+// by HTTP and gRPC (docs/otlp.md). Each generation becomes an IPC record; everything else that an
+// exporter sends is accepted and left out.
+package otlp
+
+import (
+	"mime"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	collectlogs "go.opentelemetry.io/proto/slim/otlp/collector/logs/v1"
+	collecttraces "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
+
+	"colophon/api/call"
+	"colophon/api/limits"
+	"colophon/api/problem"
+	"colophon/internal/genai"
+	"colophon/ledger"
+)
+
+// Handlers serves the routes of OTLP.
+type Handlers struct {
+	*call.Shared
+	Counts Metrics
+}
+
+// The media types of requests and answers.
+const (
+	Protobuf = "application/x-protobuf"
+	JSON     = echo.MIMEApplicationJSON
+)
+
+// MaxItems limits the spans or log records of one request.
+const MaxItems = 50_000
+
+// Signal is a kind of telemetry: what a request has, and how it is answered.
+type Signal struct {
+	path    string // the end of its route
+	service string // the path of its gRPC method
+	// jsonNames are the names, in JSON, of the list of what belongs to one resource, of the list
+	// of what belongs to one scope, and of the items.
+	jsonNames [3][]string
+	shape     shape // of an item
+	newReader func(*reading) itemReader
+	partial   func(rejected int, message string) proto.Message
+}
+
+// The signals that are served.
+var (
+	Traces = &Signal{
+		path: "/otlp/v1/traces", service: "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+		jsonNames: [3][]string{{"resourceSpans", "resource_spans"}, {"scopeSpans", "scope_spans"}, {"spans"}},
+		shape:     spanShape,
+		newReader: func(r *reading) itemReader { return &spanReader{reading: r} },
+		partial: func(rejected int, message string) proto.Message {
+			answer := new(collecttraces.ExportTraceServiceResponse)
+			if rejected > 0 {
+				answer.PartialSuccess = &collecttraces.ExportTracePartialSuccess{RejectedSpans: int64(rejected), ErrorMessage: message}
+			}
+			return answer
+		},
+	}
+	Logs = &Signal{
+		path: "/otlp/v1/logs", service: "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
+		jsonNames: [3][]string{{"resourceLogs", "resource_logs"}, {"scopeLogs", "scope_logs"}, {"logRecords", "log_records"}},
+		shape:     logShape,
+		newReader: func(r *reading) itemReader { return &logReader{reading: r} },
+		partial: func(rejected int, message string) proto.Message {
+			answer := new(collectlogs.ExportLogsServiceResponse)
+			if rejected > 0 {
+				answer.PartialSuccess = &collectlogs.ExportLogsPartialSuccess{RejectedLogRecords: int64(rejected), ErrorMessage: message}
+			}
+			return answer
+		},
+	}
+	signals = []*Signal{Traces, Logs}
+)
+
+// Path returns the part of the route behind that of the ledger.
+func (s *Signal) Path() string { return s.path }
+
+// mediaOf returns the media type of a request, and of its answer: Protobuf, JSON, or "" for any
+// other.
+func mediaOf(r *http.Request) string {
+	media, _, err := mime.ParseMediaType(r.Header.Get(echo.HeaderContentType))
+	if err != nil || media != Protobuf && media != JSON {
+		return ""
+	}
+	return media
+}
+
+// Export returns the handler that records the generations of a request.
+func (h *Handlers) Export(signal *Signal) call.Handler {
+	return func(c *call.Call) error {
+		l, err := c.Ledger()
+		if err != nil {
+			return err
+		}
+		if err := c.Query(); err != nil {
+			return err
+		}
+		media := mediaOf(c.Request())
+		if media == "" {
+			return problem.New(http.StatusUnsupportedMediaType, "Content-Type must be %s or %s", Protobuf, JSON)
+		}
+		open, err := limits.Decompressor(c.Request().Header.Get(echo.HeaderContentEncoding), c.HoldWriting)
+		if err != nil {
+			return err
+		}
+		who := c.Caller()
+		if err := h.Limits.Rates.CheckLines(who); err != nil {
+			return err
+		}
+		if !h.Limits.Batches.TakeShare(who) {
+			return limits.Refuse(limits.RefusedBatches, http.StatusServiceUnavailable, time.Second,
+				"too many batches are open, from this caller or in total (limit %d); try again later", h.Limits.Load.Batches)
+		}
+		defer h.Limits.Batches.Release(who)
+		body, err := c.ReadEncoded(open)
+		if err != nil {
+			return err
+		}
+		defer body.Release()
+		result, err := h.record(c, l, signal, media, body)
+		if result != nil {
+			h.Counts.count(result)
+			h.Limits.Rates.OweLines(who, result.recorded)
+		}
+		if err != nil {
+			return err
+		}
+		c.MarkCommitted()
+		return answer(c, media, signal.partial(result.rejected, result.message()))
+	}
+}
+
+// record records the generations of a body. If it returns an error, a client that repeats the
+// request adds only what is missing.
+func (h *Handlers) record(c *call.Call, l *ledger.Ledger, signal *Signal, media string, body *call.Body) (*result, error) {
+	// The items are decoded from the body, and the records are written from them.
+	if err := body.Hold(c.Request().Context(), int64(2*body.Len())); err != nil {
+		return nil, err
+	}
+	items, err := split(signal, media, body.Bytes(), h.Values.Values)
+	if err != nil {
+		return nil, err
+	}
+	defer items.release()
+	values := h.Values.For(l.MemberSecret())
+	e := &export{
+		Handlers: h, ledger: l, signal: signal, items: items, actor: c.Actor(), holder: c.Holder(), hashes: l.HashesTelemetry(), values: values,
+		labels: genai.Limits{Labels: values.Labels, LabelBytes: values.LabelBytes},
+	}
+	return e.run(c.Request().Context())
+}
+
+// answer sends the answer to a request that was read to its end.
+func answer(c *call.Call, media string, message proto.Message) error {
+	reply := call.NewReply()
+	defer reply.Release()
+	var err error
+	if media == JSON {
+		reply.Text, err = protojson.MarshalOptions{}.MarshalAppend(reply.Text, message)
+	} else {
+		reply.Text, err = proto.MarshalOptions{}.MarshalAppend(reply.Text, message)
+	}
+	if err != nil {
+		return err
+	}
+	return reply.Send(c, http.StatusOK, media)
+}

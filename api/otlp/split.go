@@ -1,0 +1,170 @@
+package otlp
+
+import (
+	"net/http"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"colophon/api/limits"
+	"colophon/api/problem"
+	"colophon/ledger/record/pyjson"
+)
+
+// item is a span or a log record, as it was sent.
+type item struct {
+	raw      []byte
+	resource int // index of what it comes from; -1 if that was not sent
+}
+
+// items are the spans or log records of a request, in the order in which they were sent. They refer
+// to its body.
+type items struct {
+	json      bool
+	list      []item
+	resources [][]byte
+	document  *pyjson.Document // of a body in JSON
+}
+
+// release ends the use of the items.
+func (s *items) release() {
+	if s.document != nil {
+		s.document.Reset()
+	}
+}
+
+// split finds the items of a body. It decodes nothing else, so that each item can be decoded apart
+// from the others. most limits the values of a body in JSON.
+func split(signal *Signal, media string, body []byte, most int) (*items, error) {
+	s := &items{json: media == JSON}
+	if s.json {
+		s.document = new(pyjson.Document)
+		if err := s.document.ParseWithin(body, most); err != nil {
+			return nil, problem.New(http.StatusBadRequest, "the body is not OTLP in JSON: %v", err)
+		}
+		return s, s.splitJSON(signal, s.document.Root())
+	}
+	err := s.splitProtobuf(body)
+	return s, err
+}
+
+// Numbers of the fields of ExportTraceServiceRequest, ExportLogsServiceRequest, and what they
+// contain, which are the same for both.
+const (
+	ofResource protowire.Number = 1 // in the request: what belongs to one resource
+	resourceIs protowire.Number = 1 // there: the resource
+	ofScope    protowire.Number = 2 // there: what belongs to one scope
+	oneItem    protowire.Number = 2 // there: a span or log record
+)
+
+var errProtobuf = problem.New(http.StatusBadRequest, "the body is not OTLP in Protobuf; check its Content-Type and its encoding")
+
+func (s *items) splitProtobuf(body []byte) error {
+	return fields(body, ofResource, func(group []byte) error {
+		resource := -1
+		if err := fields(group, resourceIs, func(b []byte) error {
+			if resource < 0 {
+				resource = len(s.resources)
+				s.resources = append(s.resources, nil)
+			}
+			s.resources[resource] = b
+			return nil
+		}); err != nil {
+			return err
+		}
+		before := len(s.list)
+		err := fields(group, ofScope, func(scope []byte) error {
+			return fields(scope, oneItem, func(b []byte) error { return s.add(b, resource) })
+		})
+		if len(s.list) == before && resource >= 0 {
+			s.resources = s.resources[:resource] // empty groups cost no memory
+		}
+		return err
+	})
+}
+
+// fields calls f for each field of a message that has this number and a length.
+func fields(message []byte, number protowire.Number, f func([]byte) error) error {
+	for len(message) > 0 {
+		n, kind, size := protowire.ConsumeTag(message)
+		if size < 0 {
+			return errProtobuf
+		}
+		message = message[size:]
+		if kind != protowire.BytesType {
+			if size = protowire.ConsumeFieldValue(n, kind, message); size < 0 {
+				return errProtobuf
+			}
+			message = message[size:]
+			continue
+		}
+		value, size := protowire.ConsumeBytes(message)
+		if size < 0 {
+			return errProtobuf
+		}
+		message = message[size:]
+		if n == number {
+			if err := f(value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// add adds an item.
+func (s *items) add(raw []byte, resource int) error {
+	if len(s.list) == MaxItems {
+		return limits.Refuse(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0,
+			"the request has more than %d spans or log records; send fewer at once", MaxItems)
+	}
+	s.list = append(s.list, item{raw, resource})
+	return nil
+}
+
+func (s *items) splitJSON(signal *Signal, root pyjson.Value) error {
+	if root.Kind() != pyjson.Object {
+		return problem.At(http.StatusBadRequest, "", "must be an object with "+signal.jsonNames[0][0])
+	}
+	groups, err := listIn(root, signal.jsonNames[0])
+	if err != nil {
+		return err
+	}
+	for group := range groups.Elements() {
+		resource := -1
+		if given := group.Member("resource"); given.Given() {
+			resource = len(s.resources)
+			s.resources = append(s.resources, given.Raw())
+		}
+		scopes, err := listIn(group, signal.jsonNames[1])
+		if err != nil {
+			return err
+		}
+		for scope := range scopes.Elements() {
+			list, err := listIn(scope, signal.jsonNames[2])
+			if err != nil {
+				return err
+			}
+			for e := range list.Elements() {
+				if err := s.add(e.Raw(), resource); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// listIn returns the member that is a list, by the first of its names that is given.
+func listIn(v pyjson.Value, names []string) (list pyjson.Value, err error) {
+	for _, name := range names {
+		list = v.Member(name)
+		if !list.Given() {
+			continue
+		}
+		if list.Kind() != pyjson.Array {
+			return list, problem.At(http.StatusBadRequest, "/"+name, "must be an array")
+		}
+		return list, nil
+	}
+	return list, nil
+}

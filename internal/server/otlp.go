@@ -1,0 +1,45 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+
+	"colophon/api"
+)
+
+// checkOTLP checks the address for OTLP by gRPC.
+func (c Config) checkOTLP() error {
+	if c.OTLPGRPCListen == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(c.OTLPGRPCListen)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil {
+		return fmt.Errorf("otlp-grpc-listen: %w; write host:port, like 127.0.0.1:4317", err)
+	}
+	return nil
+}
+
+// serveGRPC serves OTLP by gRPC, until the returned function shuts it down. underWay is locked by
+// every call, as by every request.
+func (n *Node) serveGRPC(service *api.Server, g gate, listener net.Listener, underWay sync.Locker) (shutdown func(context.Context) error) {
+	server := service.GRPC()
+	server.Handler = Locked(server.Handler, underWay)
+	go func() {
+		if err := g.serve(server, service.Listen(listener)); !errors.Is(err, http.ErrServerClosed) {
+			n.log.Error("OTLP by gRPC is no longer served", "error", err)
+		}
+	}()
+	return func(ctx context.Context) error {
+		if err := server.Shutdown(ctx); err != nil {
+			return server.Close()
+		}
+		return nil
+	}
+}
