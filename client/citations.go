@@ -22,10 +22,11 @@ func (s *CitationsService) Conflicts(o *QueryOptions) *List[wire.Conflict] {
 	return list[wire.Conflict](s.ledger, "/citation-sets/conflicts", o.values())
 }
 
-// Stale lists the sets that cite a superseded chunk of a source: GET /citation-sets/stale.
+// Stale lists the sets that cite a superseded chunk of a source or, if sourceID is empty, of any source: GET
+// /citation-sets/stale.
 func (s *CitationsService) Stale(sourceID string, o *QueryOptions) *List[wire.StaleRow] {
 	q := o.values()
-	q.Set("source_id", sourceID)
+	setText(q, "source_id", sourceID)
 	return list[wire.StaleRow](s.ledger, "/citation-sets/stale", q)
 }
 

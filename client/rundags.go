@@ -93,9 +93,25 @@ func (s *RunDAGsService) StageProof(ctx context.Context, seq uint64, stage strin
 }
 
 // FailureFilter selects run-DAGs by the time of recording. A nil pointer selects all live ones.
-type FailureFilter = RunGroupFilter
+type FailureFilter struct {
+	StateOptions
+	Since, Until time.Time // zero means no limit
+	// Periods counts in consecutive periods too. A Step of 0 means a length that fits.
+	Periods bool
+	Step    time.Duration
+}
 
 // Failures counts run-DAGs by failure stage, audit mode and shape: GET /run-dags/failures.
 func (s *RunDAGsService) Failures(ctx context.Context, f *FailureFilter) (*wire.FailureCounts, error) {
-	return answer[wire.FailureCounts](ctx, s.ledger.client, get(s.ledger.path+"/run-dags/failures", f.values()))
+	q := make(url.Values)
+	if f != nil {
+		q = f.StateOptions.values()
+		setTime(q, "since", f.Since)
+		setTime(q, "until", f.Until)
+		if f.Periods {
+			q.Set("periods", "true")
+			setCount(q, "step", uint64(f.Step/time.Second))
+		}
+	}
+	return answer[wire.FailureCounts](ctx, s.ledger.client, get(s.ledger.path+"/run-dags/failures", q))
 }

@@ -34,6 +34,7 @@ type StaleRow struct {
 	Row
 	RunID        *string `json:"run_id"`
 	Subject      string  `json:"subject"`
+	SourceID     string  `json:"source_id"`
 	ChunkHash    string  `json:"chunk_hash"`
 	SupersededBy uint64  `json:"superseded_by"` // the seq of the event that superseded it
 	How          string  `json:"how"`           // recited, registered or not_listed

@@ -154,6 +154,17 @@ type FailureCounts struct {
 	View
 	Total uint64         `json:"total"`
 	Rows  []FailureCount `json:"rows"`
+	// Step is the length of a period in seconds. Step and Periods are absent unless periods were asked for.
+	Step    uint64          `json:"step,omitempty"`
+	Periods []FailurePeriod `json:"periods,omitempty"`
+}
+
+// FailurePeriod counts the run-DAGs that were recorded from Since up to but not including Until.
+type FailurePeriod struct {
+	Since Time           `json:"since"`
+	Until Time           `json:"until"`
+	Total uint64         `json:"total"`
+	Rows  []FailureCount `json:"rows"`
 }
 
 // FailureCount is the number of run-DAGs with one outcome.

@@ -14,7 +14,7 @@ import (
 var citationQuestions = []Question{
 	{Path: "/citation-sets/drift", Takes: Pages | Proofs, Names: []string{"subject"}, Ask: asking(required("subject", "the subject of citation sets"), CitationDrift)},
 	{Path: "/citation-sets/conflicts", Takes: Pages | Proofs, Ask: plain(Conflicts)},
-	{Path: "/citation-sets/stale", Takes: Pages | Proofs, Names: []string{"source_id"}, Ask: asking(required("source_id", "a source that sets cite"), Stale)},
+	{Path: "/citation-sets/stale", Takes: Pages | Proofs, Names: []string{"source_id"}, Ask: asking(parseStale, Stale)},
 	{Path: "/citation-sets/by-chunk/:hash", Takes: Pages | Proofs, Ask: asking(parseChunk, CitationsOfChunk)},
 	{Path: "/citation-sets/by-source/:source_id", Takes: Pages | Proofs, Ask: asking(parseSource, CitationsOfSource)},
 }
@@ -71,9 +71,20 @@ func sourceUses(found []citations.ChunkSource) []wire.SourceUse {
 	return uses
 }
 
-// Stale lists the citations of chunks that a source no longer has.
+func parseStale(p Parameters) (string, error) { return p["source_id"], nil }
+
+// Stale lists the citations of chunks that a source no longer has, or that any source no longer
+// has if source is empty.
 func Stale(v *View, source string) (*wire.Page[wire.StaleRow], error) {
-	found, next, err := citations.Stale(v.Context, v.View, source, v.Page)
+	list := func() ([]citations.StaleCitation, []byte, error) {
+		return citations.Stale(v.Context, v.View, source, v.Page)
+	}
+	if source == "" {
+		list = func() ([]citations.StaleCitation, []byte, error) {
+			return citations.StaleOfAll(v.Context, v.View, v.Page)
+		}
+	}
+	found, next, err := list()
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +92,7 @@ func Stale(v *View, source string) (*wire.Page[wire.StaleRow], error) {
 }
 
 func staleRow(v *View, s *citations.StaleCitation) wire.StaleRow {
-	return wire.StaleRow{Row: v.row(s.Seq), RunID: s.RunID, Subject: s.Subject, ChunkHash: s.ChunkHash,
+	return wire.StaleRow{Row: v.row(s.Seq), RunID: s.RunID, Subject: s.Subject, SourceID: s.SourceID, ChunkHash: s.ChunkHash,
 		SupersededBy: s.SupersededBy, How: s.How}
 }
 

@@ -58,15 +58,20 @@ func parseRates(p Parameters) (q rates.Query, err error) {
 // Rates counts records by outcome, in consecutive periods of one length.
 func Rates(v *View, q rates.Query) (*wire.Rates, error) {
 	found, step, err := rates.List(v.View, q)
-	if errors.Is(err, rates.ErrTooMany) {
-		return nil, invalid("step", "the time range has more than %d periods of that length; give a longer step, or a later since", rates.MaxPeriods)
-	}
 	if err != nil {
-		return nil, err
+		return nil, tooManyPeriods(err)
 	}
 	answer := &wire.Rates{Step: uint64(step / time.Second), Rows: rowsOf(v, found, rateRow)}
 	answer.View, err = v.tree()
 	return answer, err
+}
+
+// tooManyPeriods returns the refusal of a request whose periods are too many, or another error as it is.
+func tooManyPeriods(err error) error {
+	if errors.Is(err, rates.ErrTooMany) {
+		return invalid("step", "the time range has more than %d periods of that length; give a longer step, or a later since", rates.MaxPeriods)
+	}
+	return err
 }
 
 func rateRow(_ *View, r *rates.Rate) wire.Rate {

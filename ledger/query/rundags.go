@@ -5,11 +5,13 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"colophon/client/wire"
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
 	"colophon/ledger/index"
+	"colophon/ledger/index/rates"
 	"colophon/ledger/index/records"
 	"colophon/ledger/index/rundags"
 	"colophon/ledger/record"
@@ -23,7 +25,7 @@ var runDAGQuestions = []Question{
 	{Path: "/run-dags/groups", Takes: Pages | States | Proofs | Named, Names: []string{"by", "since", "until"}, AtHead: recentRuns, Ask: asking(parseRunGroups, RunGroups)},
 	{Path: "/run-dags/compare", Takes: Proofs, Names: []string{"a", "b"}, Seqs: []string{"a", "b"}, Ask: asking(parsePair("a run-DAG"), RunComparison)},
 	{Path: "/run-dags/divergence", Takes: Pages | States | Proofs, Names: []string{"question_hash"}, Ask: asking(hash("question_hash"), Divergence)},
-	{Path: "/run-dags/failures", Takes: States, Names: []string{"since", "until"}, Ask: asking(Parameters.bounds, Failures)},
+	{Path: "/run-dags/failures", Takes: States, Names: []string{"since", "until", "periods", "step"}, Ask: asking(parseFailures, Failures)},
 	{Path: "/run-dags/by-cache-key/:key", Takes: Proofs, Ask: asking(hash("key"), RunByCacheKey)},
 }
 
@@ -206,19 +208,57 @@ func LookUp(v *View, modes []record.Question) (*wire.Lookup, error) {
 	return nil, missing("no live run-DAG has these dimensions and that question in either mode")
 }
 
-// Failures counts the run-DAGs of a period by their outcome.
-func Failures(v *View, period index.Bounds) (*wire.FailureCounts, error) {
-	found, err := rundags.CountFailures(v.Context, v.View, period, v.Any)
+// FailuresQuery selects run-DAGs to count.
+type FailuresQuery struct {
+	rates.Query
+	Periods bool // counts in consecutive periods too
+}
+
+func parseFailures(p Parameters) (q FailuresQuery, err error) {
+	if q.Query, err = parseRates(p); err != nil {
+		return q, err
+	}
+	q.Periods, err = p.Choice("periods", "false", "true")
+	if err == nil && !q.Periods && p.Has("step") {
+		err = invalid("step", "is the length of a period; add periods=true, or leave it out")
+	}
+	return q, err
+}
+
+// Failures counts the run-DAGs of a range of time by their outcome.
+func Failures(v *View, q FailuresQuery) (*wire.FailureCounts, error) {
+	found, err := rundags.CountFailures(v.Context, v.View, q.Bounds, v.Any)
 	if err != nil {
 		return nil, err
 	}
-	answer := &wire.FailureCounts{Rows: make([]wire.FailureCount, len(found))}
-	for i, f := range found {
-		answer.Rows[i] = wire.FailureCount{FailureStage: nullable(f.FailureStage), AuditMode: nullable(f.AuditMode), Shape: nullable(f.Shape), Count: f.Count}
-		answer.Total += f.Count
+	answer := &wire.FailureCounts{}
+	answer.Total, answer.Rows = failureRows(found)
+	if q.Periods {
+		times, step, err := rates.Periods(v.View, q.Query)
+		if err != nil {
+			return nil, tooManyPeriods(err)
+		}
+		counted, err := rundags.CountFailuresOver(v.Context, v.View, times, v.Any)
+		if err != nil {
+			return nil, err
+		}
+		answer.Step, answer.Periods = uint64(step/time.Second), make([]wire.FailurePeriod, len(counted))
+		for i, found := range counted {
+			total, rows := failureRows(found)
+			answer.Periods[i] = wire.FailurePeriod{Since: timeOf(times[i]), Until: timeOf(times[i+1]), Total: total, Rows: rows}
+		}
 	}
 	answer.View, err = v.tree()
 	return answer, err
+}
+
+func failureRows(found []rundags.Failures) (total uint64, rows []wire.FailureCount) {
+	rows = make([]wire.FailureCount, len(found))
+	for i, f := range found {
+		rows[i] = wire.FailureCount{FailureStage: nullable(f.FailureStage), AuditMode: nullable(f.AuditMode), Shape: nullable(f.Shape), Count: f.Count}
+		total += f.Count
+	}
+	return total, rows
 }
 
 // ProveStage proves that a run-DAG has a stage (spec: Run tree). The result lacks the receipt.

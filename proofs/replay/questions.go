@@ -479,6 +479,7 @@ func (b *questionBuilder) citations() {
 		}
 	}
 	b.askAll("/citation-sets/conflicts")
+	b.askAll("/citation-sets/stale")
 	b.askAll("/sources")
 	for _, subject := range b.values.of(findable("subject")) {
 		b.ask("/citation-sets/drift", rowsList, "subject", subject)

@@ -59,7 +59,7 @@ func New(c *cli.Console) *cobra.Command {
 	flags.BoolVar(&d.json, "json", false, "print the server's answers as JSON, one document per line")
 	flags.Uint64("as-of", 0, "tree `size` for which to answer; the default is the size of the index")
 	command.AddCommand(d.newGroups(), d.newShow(), d.newCompare(), d.newCompareRuns(), d.newTimeline(), d.newEffects(), d.newGate(), d.newPaths(),
-		newUnstable(d), newMismatches(d), newStale(d), newConflicts(d), newDivergence(d), newRunGroups(d), newProducers(d), newSearch(d), newValues(d), newRates(d))
+		newUnstable(d), newMismatches(d), newStale(d), newConflicts(d), newDivergence(d), newRunGroups(d), newProducers(d), newSearch(d), newValues(d), newRates(d), newFailures(d))
 	return command
 }
 

@@ -19,6 +19,7 @@ import (
 
 // newStale returns the command for citations of superseded chunks.
 func newStale(d *commands) *cobra.Command {
+	var every bool
 	command := &cobra.Command{
 		Use:   "stale [SOURCE]",
 		Short: "Show citation sets that cite a chunk that the source no longer has",
@@ -35,17 +36,21 @@ RUN is the run_id of the set, which often identifies the answer.
 
 Without SOURCE, stale lists the sources with the number of stale citations of each: the
 registered sources, and those that the latest 1000 citation sets cite or, with --all,
-that any set cites.`,
+that any set cites. With --every-source or --json, it shows the stale citations of all
+sources instead, one source after the other.`,
 		Example: `  colophon drift stale
+  colophon drift stale --every-source
   colophon drift stale handbook
   colophon drift stale handbook --all --full`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			switch {
+			case len(args) == 1 && every:
+				return cli.Exitf(cli.ExitUsage, "--every-source shows all sources; leave out SOURCE or the flag")
 			case len(args) == 1:
 				return stale(d, command, args[0])
-			case d.json:
-				return cli.Exitf(cli.ExitUsage, "--json needs SOURCE; GET /sources and GET /citation-sets/stale?source_id=SOURCE of the API have the answers")
+			case every || d.json:
+				return staleOfAll(d, command)
 			}
 			return staleSources(d, command)
 		},
@@ -61,10 +66,21 @@ that any set cites.`,
 		}
 		return ids, cobra.ShellCompDirectiveNoFileComp
 	})
+	command.Flags().BoolVar(&every, "every-source", false, "show the stale citations of every source")
 	d.pageFlags(command.Flags())
 	d.fullFlag(command.Flags())
 	return command
 }
+
+// staleOfAll prints the stale citations of every source.
+func staleOfAll(d *commands, command *cobra.Command) error {
+	t := cli.NewTable(d.Out, cli.TextColumn("source"), cli.NumberColumn("event"), cli.TextColumn("subject"), cli.TextColumn("chunk"), cli.NumberColumn("superseded by"), cli.TextColumn("how"), cli.TextColumn("run"))
+	return list(d, command, "/citation-sets/stale", d.query(command), t, nothingStale, func(r wire.StaleRow) []string {
+		return []string{cli.Plain(r.SourceID), cli.Decimal(r.Seq), cli.Plain(r.Subject), chunk(d, r.ChunkHash), cli.Decimal(r.SupersededBy), cli.Plain(r.How), cli.PlainOr(r.RunID)}
+	})
+}
+
+const nothingStale = "no citation is stale: no later set cites other chunks of a source for the same section or subject, and no registered source lacks a cited chunk in its chunk_hashes"
 
 // stale prints the stale citations of one source.
 func stale(d *commands, command *cobra.Command, source string) error {
@@ -211,7 +227,7 @@ func staleSources(d *commands, command *cobra.Command) error {
 	case some:
 		d.Say("colophon drift stale SOURCE shows the stale citations of a source")
 	default:
-		d.Say("no citation is stale: no later set cites other chunks of a source for the same section or subject, and no registered source lacks a cited chunk in its chunk_hashes")
+		d.Say(nothingStale)
 	}
 	return nil
 }

@@ -623,7 +623,8 @@ export interface paths {
         /**
          * List the sets that cite chunks that a source no longer has
          * @description Each row is a chunk of the source that a set cites and that was superseded; the chunk that was superseded last
-         *     comes first. There are three reasons: a later set cites the source at the same place (the section or, without
+         *     comes first. Without `source_id`, the rows are those of all sources, one source after the other in a fixed order;
+         *     then a page can have fewer rows than `limit`, even none, and still have a `next`. There are three reasons: a later set cites the source at the same place (the section or, without
          *     one, the subject) without the chunk (`recited`); the source was registered with a list that lacks it
          *     (`registered`); or the set cited it although the current list lacks it (`not_listed`). A set that cites the
          *     chunk again later is not stale until the chunk is superseded again.
@@ -2477,7 +2478,8 @@ export interface paths {
          * Count runs by how they ended
          * @description The numbers of run-DAGs that were recorded in a period, by failure stage, audit mode and shape. A value is null
          *     if the run has none, and `other` if this server does not know it. By default only live run-DAGs count; with
-         *     `state=any`, all do.
+         *     `state=any`, all do. With `periods=true`, the answer has these numbers for consecutive periods of one
+         *     length too. A period begins at a multiple of its length after 1970, in UTC.
          *
          *     Needs the scope `read` on the ledger.
          */
@@ -3548,10 +3550,24 @@ export interface components {
         FailureCounts: {
             as_of: components["schemas"]["AsOf"];
             checkpoint?: components["schemas"]["Checkpoint"];
+            /** @description The periods, the oldest first; only with `periods=true`. */
+            periods?: components["schemas"]["FailurePeriod"][];
             /** @description The numbers by shape, audit mode and failure stage. */
             rows: components["schemas"]["FailureCount"][];
+            /** @description Length of a period in seconds; only with `periods=true`. */
+            step?: number;
             /** @description Number of all run-DAGs that were counted. */
             total: components["schemas"]["Count"];
+        };
+        /** @description Numbers of the run-DAGs of one period by how they ended. */
+        FailurePeriod: {
+            /** @description The numbers by shape, audit mode and failure stage. */
+            rows: components["schemas"]["FailureCount"][];
+            since: components["schemas"]["Time"];
+            /** @description Number of all run-DAGs that were counted. */
+            total: components["schemas"]["Count"];
+            /** @description The end, which is not part of the period. */
+            until: components["schemas"]["Time"];
         };
         /**
          * @description Where the run of a run-DAG failed; null if it did not fail, or if its inputs are not known.
@@ -5622,6 +5638,7 @@ export interface components {
             run_id: string | null;
             /** @description The set. */
             seq: components["schemas"]["Count"];
+            source_id: string;
             subject: string;
             /** @description The event that superseded the chunk. */
             superseded_by: components["schemas"]["Count"];
@@ -7356,7 +7373,7 @@ export interface operations {
     };
     listStale: {
         parameters: {
-            query: {
+            query?: {
                 /**
                  * @description Wait until the index has this event, by `seq`. A client that has the event's receipt then finds the event in the
                  *     answer. If the index lags far behind, the answer is 503 after a few seconds.
@@ -7380,10 +7397,10 @@ export interface operations {
                  */
                 proofs?: components["parameters"]["Proofs"];
                 /**
-                 * @description The source.
+                 * @description The source; by default all sources.
                  * @example records
                  */
-                source_id: string;
+                source_id?: string;
             };
             header?: never;
             path: {
@@ -10730,10 +10747,17 @@ export interface operations {
                  *     same answer. Not beyond the head. The default is the size of the index or, with a cursor, that of the cursor.
                  */
                 as_of?: components["parameters"]["AsOf"];
+                /** @description With `true`, the answer also has the counts of consecutive periods. */
+                periods?: "false" | "true";
                 /** @description Recorded at this time or later, RFC 3339. */
                 since?: string;
                 /** @description `live` leaves out records that are failed, stale or quarantined at the size `as_of`; `any` includes all. */
                 state?: components["parameters"]["LiveOrAny"];
+                /**
+                 * @description Length of a period in seconds, only with `periods=true`; by default the shortest of some usual lengths that
+                 *     gives at most 60 periods. An answer has at most 500 periods.
+                 */
+                step?: number;
                 /** @description Recorded before this time, RFC 3339. */
                 until?: string;
             };

@@ -1,25 +1,114 @@
+import type { Schemas } from "../api/client.ts";
 import { usePages } from "../api/load.ts";
-import { RecordLink } from "../parts/name.tsx";
+import { asOf, useLink, usePlace, withQuery } from "../router.ts";
+import { RunQuestion, StaleSet } from "../parts/cited.tsx";
+import { grouped } from "../parts/passages.ts";
+import { CitationSet } from "../parts/citationset.tsx";
+import { Passage } from "../parts/sources.tsx";
 import { Empty } from "../parts/states.tsx";
 import { Listed, Table } from "../parts/table.tsx";
 import { Line } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
-import { asOf, useLink, usePlace } from "../router.ts";
+import { count, number } from "../words.ts";
 
-/** CitationsPage lists the newest citation sets. */
+const views = [
+  { name: "", title: "Changed passages" },
+  { name: "answers", title: "All answers" },
+  { name: "conflicts", title: "Conflicts" },
+  { name: "sources", title: "Sources" },
+] as const;
+
+/** CitationsPage shows what answers rest on, and which of them rest on something that changed. */
 export function CitationsPage() {
-  const place = usePlace(), link = useLink();
-  const pages = usePages("/v1/ledgers/{ledger}/records", { ledger: place.ledger }, { kind: "citation_set", state: "any", names: true, as_of: asOf(place), limit: 50 });
+  const place = usePlace();
+  const seq = place.rest[0];
+  if (seq !== undefined) return /^\d{1,15}$/.test(seq) ? <CitationSet key={seq} seq={Number(seq)} /> : <Empty title="This is not the number of an event">Use the search above to find an answer.</Empty>;
+  const view = place.query.get("view") ?? "";
   return (
     <>
       <h1>Citations</h1>
-      <Listed of={pages} empty={<Empty title="There are no citations yet">A service records them as citation sets.</Empty>}>
-        {(rows) => <Table label="Citation sets" rows={rows} keyOf={(row) => row.seq} columns={[
-          { title: "Answer", class: "wide", cell: (row) => <RecordLink seq={row.seq} kind={row.kind} name={row.name} /> },
-          { title: "Run", cell: (row) => row.run_id && <a href={link("run", [row.run_id])}><Line text={row.run_id} most={40} /></a> },
-          { title: "Recorded", cell: (row) => <Time at={row.time} /> },
-        ]} />}
+      <ul class="tabs" aria-label="Views of citations">{views.map((one) => <li key={one.name}><a href={withQuery(place, { view: one.name })} aria-current={one.name === view ? "page" : undefined}>{one.title}</a></li>)}</ul>
+      {view === "answers" ? <Answers /> : view === "conflicts" ? <Conflicts /> : view === "sources" ? <Sources /> : <Stale />}
+    </>
+  );
+}
+
+function Stale() {
+  const place = usePlace();
+  const pages = usePages("/v1/ledgers/{ledger}/citation-sets/stale", { ledger: place.ledger }, { as_of: asOf(place), limit: 30 });
+  return (
+    <>
+      <p>These answers cite a passage that its source no longer has. Read them again: what they rest on has changed.</p>
+      <Listed of={pages} empty={<Empty title="No answer rests on a changed passage">An answer appears here when a later one cites another passage at the same place of a source, or when the source is registered again without the passage.</Empty>}>
+        {(rows, first) => {
+          const sets = grouped<Schemas["StaleRow"]>(rows, (row) => row.seq);
+          return (
+            <>
+              <p class="sentence">{count(sets.length, "answer rests", "answers rest")} on {count(rows.length, "changed passage")}{first.next ? ", and there are more below" : ""}.</p>
+              <ol class="stale plain-list">{sets.map((one) => <StaleSet key={one[0]?.seq} ledger={place.ledger} rows={one} />)}</ol>
+            </>
+          );
+        }}
       </Listed>
     </>
+  );
+}
+
+function Answers() {
+  const place = usePlace(), link = useLink();
+  const pages = usePages("/v1/ledgers/{ledger}/records", { ledger: place.ledger }, { kind: "citation_set", events: true, as_of: asOf(place), limit: 20 });
+  return (
+    <Listed of={pages} empty={<Empty title="No answer cites anything yet">This page shows citation sets. Post some to <code>/citation-sets</code>, or import a file of them with <code>colophon import</code>.</Empty>}>
+      {(rows) => <Table label="Answers with citations" rows={rows} keyOf={(row) => row.seq} columns={[
+        { title: "Answer", class: "wide", cell: (row) => <a href={link("citations", [row.seq])}><RunQuestion ledger={place.ledger} run={row.run_id ?? undefined} otherwise={subjectOf(row)} /></a> },
+        { title: "Subject", cell: (row) => <a href={link("subject", [subjectOf(row)])}><Line text={subjectOf(row)} most={40} /></a> },
+        { title: "Passages", class: "number", cell: (row) => number(citationsOf(row).length) },
+        { title: "Sources", class: "number", cell: (row) => number(new Set(citationsOf(row).map((one) => one.source_id)).size) },
+        { title: "Recorded", cell: (row) => <Time at={row.time} /> },
+      ]} />}
+    </Listed>
+  );
+}
+
+type Listing = Schemas["ListedRecord"];
+
+function subjectOf(row: Listing): string {
+  return (row.event?.record as { subject?: string } | undefined)?.subject ?? "";
+}
+
+function citationsOf(row: Listing): { source_id: string }[] {
+  return (row.event?.record as { citations?: { source_id: string }[] } | undefined)?.citations ?? [];
+}
+
+function Conflicts() {
+  const place = usePlace(), link = useLink();
+  const pages = usePages("/v1/ledgers/{ledger}/citation-sets/conflicts", { ledger: place.ledger }, { as_of: asOf(place), limit: 20 });
+  return (
+    <>
+      <p>The same passage was cited under several sources. Either one source copies another, or an answer names the wrong one.</p>
+      <Listed of={pages} empty={<Empty title="No passage was cited under two sources">A passage appears here as soon as a second source is cited with the same words.</Empty>}>
+        {(rows) => <ol class="plain-list conflicts">{rows.map((row) => (
+          <li key={row.chunk_hash}>
+            <p><Passage ledger={place.ledger} hash={row.chunk_hash} /></p>
+            <p class="small">cited under {number(row.source_count)} sources: {row.sources.map((source, i) => <span key={source.source_id}>{i > 0 && ", "}<a href={link("source", [source.source_id])}><Line text={source.source_id} most={60} /></a> (<a href={link("citations", [source.seq])}>first in event {number(source.seq)}</a>)</span>)}{row.source_count > row.sources.length && `, and ${number(row.source_count - row.sources.length)} more`}</p>
+          </li>
+        ))}</ol>}
+      </Listed>
+    </>
+  );
+}
+
+function Sources() {
+  const place = usePlace(), link = useLink();
+  const pages = usePages("/v1/ledgers/{ledger}/sources", { ledger: place.ledger }, { as_of: asOf(place), limit: 50 });
+  return (
+    <Listed of={pages} empty={<Empty title="No source is registered">Answers can cite sources that are not registered; a search for the name of a source finds them. A registered source can list its passages, and then the ledger notices when an answer cites one that it does not have.</Empty>}>
+      {(rows) => <Table label="Registered sources" rows={rows} keyOf={(row) => row.source_id} columns={[
+        { title: "Source", class: "wide", cell: (row) => <a href={link("source", [row.source_id])}><Line text={row.title ?? row.source_id} /></a> },
+        { title: "State", cell: (row) => (row.registered ? "registered" : <strong>revoked</strong>) },
+        { title: "Passages", class: "number", cell: (row) => (row.chunk_count === null ? <span class="quiet">not listed</span> : number(row.chunk_count)) },
+        { title: "Changed", cell: (row) => <Time at={row.time} /> },
+      ]} />}
+    </Listed>
   );
 }

@@ -1,26 +1,171 @@
-import { usePages } from "../api/load.ts";
-import { RecordLink } from "../parts/name.tsx";
-import { Empty } from "../parts/states.tsx";
+import { useMemo } from "preact/hooks";
+import type { Schemas } from "../api/client.ts";
+import { useGet, useLoad, usePages } from "../api/load.ts";
+import { content } from "../api/client.ts";
+import { asOf, useLink, usePlace, withQuery } from "../router.ts";
+import { TimeChart } from "../parts/chart.tsx";
+import { AsOf, StateChip } from "../parts/marks.tsx";
+import { Named } from "../parts/name.tsx";
+import { RunsBeside } from "../parts/runs.tsx";
+import { dimensionName, runCause, stageWords, verdict } from "../parts/stages.ts";
+import { Empty, Loads } from "../parts/states.tsx";
 import { Listed, Table } from "../parts/table.tsx";
-import { Line } from "../parts/text.tsx";
+import { Line, Text } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
-import { asOf, useLink, usePlace } from "../router.ts";
+import { count, number, percent } from "../words.ts";
 
-/** RunsPage lists the newest answer runs. */
+/** RunsPage lists the questions that runs answered, or shows the runs of one. */
 export function RunsPage() {
+  const question = usePlace().rest[0];
+  return question === undefined ? <Questions /> : <Question key={question} hash={question} />;
+}
+
+type Group = Schemas["RunGroup"];
+
+/** outcomes counts how the runs of a group ended, in words. */
+function outcomes(group: Group): string {
+  const counts = new Map<string, number>();
+  for (const one of group.verdicts) counts.set(verdict(one), (counts.get(verdict(one)) ?? 0) + one.runs);
+  if (counts.size === 1) return [...counts.keys()][0] ?? "";
+  return [...counts].map(([words, n]) => `${number(n)} ${words}`).join("; ");
+}
+
+function Questions() {
   const place = usePlace(), link = useLink();
-  const pages = usePages("/v1/ledgers/{ledger}/records", { ledger: place.ledger }, { kind: "run_dag", state: "any", names: true, as_of: asOf(place), limit: 50 });
+  const pages = usePages("/v1/ledgers/{ledger}/run-dags/groups", { ledger: place.ledger }, { by: "question_hash", names: true, as_of: asOf(place), limit: 30 });
   return (
     <>
-      <h1>Runs</h1>
-      <Listed of={pages} empty={<Empty title="There are no answer runs yet">A service records them as run-DAGs.</Empty>}>
-        {(rows) => <Table label="Answer runs" rows={rows} keyOf={(row) => row.seq} columns={[
-          { title: "Question", class: "wide", cell: (row) => <RecordLink seq={row.seq} kind={row.kind} name={row.name} /> },
-          { title: "Run", cell: (row) => row.run_id && <a href={link("run", [row.run_id])}><Line text={row.run_id} most={40} /></a> },
-          { title: "Recorded", cell: (row) => <Time at={row.time} /> },
-          { title: "State", cell: (row) => row.state ?? "" },
-        ]} />}
-      </Listed>
+      <h1>Answers</h1>
+      <p>Each question was answered in stages: passages were found, a prompt was made, a model answered, and the answer was checked. Open a question to see where its runs went different ways.</p>
+      <section>
+        <h2>Questions</h2>
+        <Listed of={pages} empty={<Empty title="No question was answered yet">This page shows run-DAGs. Post some to <code>/run-dags</code>, or import a file of them with <code>colophon import</code>.</Empty>}>
+          {(rows) => <Table label="Questions" rows={rows} keyOf={(row) => row.value} columns={[
+            { title: "Question", class: "wide", cell: (row) => <a class="words" href={link("runs", [row.value])}><Named name={row.name} hash={row.value} most={140} /></a> },
+            { title: "Runs", class: "number", cell: (row) => number(row.runs) },
+            { title: "Different answers", class: "number", cell: (row) => (row.distinct_answers > 1 ? <strong>{number(row.distinct_answers)}</strong> : number(row.distinct_answers)) },
+            { title: "How they ended", cell: (row) => outcomes(row) },
+            { title: "Last run", cell: (row) => <Time at={row.last_time} /> },
+          ]} />}
+        </Listed>
+      </section>
+      <Failures />
     </>
   );
 }
+
+const failureColours: Record<string, string> = { retrieval: "--stage-retrieval", context: "--stage-context", answer: "--stage-answer", rejected: "--stage-rejected", unknown: "--stage-unknown", other: "--stage-other" };
+
+type Count = Schemas["FailureCount"];
+
+/** endOf is the name under which the chart counts a run, or undefined if it was answered. */
+function endOf(one: Count): string | undefined {
+  return one.shape === "reject" ? "rejected" : one.failure_stage ?? undefined;
+}
+
+function endName(end: string): string {
+  return end === "rejected" ? "rejected before an answer" : end === "unknown" ? "not said" : end === "other" ? "another stage" : `failed at ${stageWords(end).title.toLowerCase()}`;
+}
+
+/** Failures shows at which stages runs fail, over time. */
+function Failures() {
+  const place = usePlace();
+  const loading = useGet("/v1/ledgers/{ledger}/run-dags/failures", { ledger: place.ledger }, { periods: true, as_of: asOf(place) });
+  return (
+    <section>
+      <h2>Runs without an answer, by stage</h2>
+      <Loads of={loading} lines={4}>{(counts) => <FailureChart counts={counts} />}</Loads>
+    </section>
+  );
+}
+
+function FailureChart({ counts }: { counts: Schemas["FailureCounts"] }) {
+  const ends = useMemo(() => Object.keys(failureColours).filter((end) => counts.rows.some((one) => endOf(one) === end)), [counts]);
+  const times = useMemo(() => (counts.periods ?? []).map((period) => Date.parse(period.since) / 1000), [counts]);
+  const series = useMemo(() => ends.map((end) => ({
+    name: endName(end), colour: failureColours[end] ?? "--stage-other",
+    values: (counts.periods ?? []).map((period) => period.rows.reduce((n, one) => n + (endOf(one) === end ? one.count : 0), 0)),
+  })), [counts, ends]);
+  const failed = counts.rows.reduce((n, one) => n + (endOf(one) === undefined ? 0 : one.count), 0);
+  const ungrounded = counts.rows.reduce((n, one) => n + (one.shape !== "reject" && one.audit_mode === "UNGROUNDED" ? one.count : 0), 0);
+  if (counts.total === 0) return <Empty title="No run was recorded yet" />;
+  return (
+    <>
+      <p class="sentence">
+        {failed === 0 ? `All ${count(counts.total, "run")} have an answer. ` : `Of ${count(counts.total, "run")}, ${number(failed)} ended without an answer (${percent(failed / counts.total)}): ${ends.map((end) => `${number(counts.rows.reduce((n, one) => n + (endOf(one) === end ? one.count : 0), 0))} ${endName(end)}`).join(", ")}. `}
+        {ungrounded > 0 && `${number(ungrounded)} answers (${percent(ungrounded / counts.total)}) rest on no verified claim.`}
+      </p>
+      {series.length > 0 && times.length > 0 && <TimeChart label="Runs without an answer over time, by stage" times={times} series={series} stacked />}
+      <AsOf size={counts.as_of} />
+    </>
+  );
+}
+
+type Row = Schemas["DivergenceRow"];
+
+function Question({ hash }: { hash: string }) {
+  const place = usePlace(), link = useLink();
+  const pages = usePages("/v1/ledgers/{ledger}/run-dags/divergence", { ledger: place.ledger }, { question_hash: hash, state: "any", as_of: asOf(place), limit: 50 });
+  const a = chosen(place.query.get("a")), b = chosen(place.query.get("b"));
+  return (
+    <Listed of={pages} empty={<Empty title="No run has this question"><a href={link("runs")}>All questions</a></Empty>}>
+      {(rows) => {
+        const diverging = [...rows].reverse().find((row) => row.against !== null && row.first_diverging_stage !== null) ?? [...rows].reverse().find((row) => row.against !== null);
+        const right = b ?? diverging?.seq, left = a ?? diverging?.against ?? undefined;
+        return (
+          <>
+            <QuestionHead rows={rows} />
+            {left !== undefined && right !== undefined && left !== right
+              ? <RunsBeside ledger={place.ledger} a={left} b={right} />
+              : <p>There is one run of this question, so there is nothing to compare it with. <a href={link("run-dag", [rows[0]?.seq ?? 0])}>See its stages</a></p>}
+            {rows.length > 1 && <RunsOf rows={rows} left={left} right={right} />}
+          </>
+        );
+      }}
+    </Listed>
+  );
+}
+
+function chosen(text: string | null): number | undefined {
+  return text !== null && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
+}
+
+function QuestionHead({ rows }: { rows: readonly Row[] }) {
+  const place = usePlace();
+  const seq = rows[0]?.seq ?? 0;
+  const loading = useLoad(`${place.ledger} ${seq} question`, (signal) => content(place.ledger, seq, "question", signal));
+  return (
+    <header class="page-head">
+      <p class="eyebrow">question · {count(rows.length, "run")}</p>
+      {loading.state === "ready" ? (
+        <>
+          <h1><Line text={loading.value.text} most={160} /></h1>
+          {loading.value.text.length > 160 && <Text text={loading.value.text} valid={loading.value.valid} label="The question" />}
+        </>
+      ) : loading.state === "loading" ? <h1 class="quiet">…</h1> : <h1>A question whose text you cannot read</h1>}
+    </header>
+  );
+}
+
+/** RunsOf lists the runs of a question, and lets a person choose the two that are compared. */
+function RunsOf({ rows, left, right }: { rows: readonly Row[]; left: number | undefined; right: number | undefined }) {
+  const place = usePlace(), link = useLink();
+  return (
+    <section>
+      <h2>All runs of this question</h2>
+      <Table label="Runs of this question" rows={rows} keyOf={(row) => row.seq} columns={[
+        { title: "Run", cell: (row) => <><a href={link("run-dag", [row.seq])}>{row.run_id === null ? `answer run ${number(row.seq)}` : <Line text={row.run_id} most={50} />}</a> <StateChip state={row.state} /></> },
+        { title: "Recorded", cell: (row) => <Time at={row.time} /> },
+        { title: "Against the run before", class: "wide", cell: (row) => <Change row={row} /> },
+        { title: "Compare", cell: (row) => (row.against === null ? <span class="quiet">the first run</span> : row.seq === right && row.against === left ? <strong>shown above</strong> : <a href={withQuery(place, { a: row.against, b: row.seq })}>with the run before</a>) },
+      ]} />
+    </section>
+  );
+}
+
+function Change({ row }: { row: Row }) {
+  if (row.against === null) return null;
+  if (row.first_diverging_stage === null) return <span class="quiet">the same at every stage</span>;
+  return <>diverges at <strong>{stageWords(row.first_diverging_stage).title.toLowerCase()}</strong>{row.cause && row.cause !== "identical" && <span class="quiet">: {row.cause === "confounded" ? `${(row.differing_dimensions ?? []).map(dimensionName).join(", ")} differ` : runCause(row.cause, row.differing_dimensions ?? []).replace(/\.$/, "")}</span>}</>;
+}
+

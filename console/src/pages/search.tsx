@@ -1,53 +1,112 @@
-import { useState } from "preact/hooks";
-import type { OpenQuery } from "../api/client.ts";
-import { usePages } from "../api/load.ts";
-import { asOf, go, usePlace, withQuery } from "../router.ts";
-import { RecordLink } from "../parts/name.tsx";
-import { Empty } from "../parts/states.tsx";
-import { Listed, Table } from "../parts/table.tsx";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { useGet } from "../api/load.ts";
+import { asOf, go, useLink, usePlace, withQuery } from "../router.ts";
+import { AsOf } from "../parts/marks.tsx";
+import { groupOf, groupOrder, isHash, target, titleOf } from "../parts/hits.ts";
+import { Named, type Name } from "../parts/name.tsx";
+import { Empty, Loads } from "../parts/states.tsx";
 import { Line } from "../parts/text.tsx";
-import { Time } from "../parts/time.tsx";
-import { kindName } from "../words.ts";
+import { count, number, shortHash } from "../words.ts";
 
-/** Fields by which records are found, with what a person enters. */
-const fields: { name: string; title: string; example: string }[] = [
-  { name: "run_id", title: "run", example: "eval-7/42" },
-  { name: "output_hash", title: "output hash", example: "8 or more digits" },
-  { name: "subject", title: "subject", example: "question/0" },
-];
-
+/** SearchPage says what a text can mean in the ledger. */
 export function SearchPage() {
   const place = usePlace();
-  const field = fields.find((one) => one.name === place.query.get("by")) ?? fields[0];
-  const [text, setText] = useState(place.query.get("q") ?? "");
-  const asked = place.query.get("q") ?? "";
-  if (!field) return null;
+  const asked = (place.query.get("q") ?? "").trim();
+  const [text, setText] = useState(asked);
+  useEffect(() => setText(asked), [asked]);
   return (
     <>
       <h1>Search</h1>
-      <form class="row" onSubmit={(event) => {
+      <form class="row" role="search" aria-label="Search again" onSubmit={(event) => {
         event.preventDefault();
-        go(withQuery(place, { q: text.trim() }));
+        if (text.trim()) go(withQuery(place, { q: text.trim() }));
       }}>
-        <label>By<select value={field.name} onChange={(event) => go(withQuery(place, { by: event.currentTarget.value }))}>{fields.map((one) => <option key={one.name} value={one.name}>{one.title}</option>)}</select></label>
-        <label>Value<input value={text} placeholder={field.example} onInput={(event) => setText(event.currentTarget.value)} /></label>
+        <label class="search-again">A hash or its first digits, a run, a name, or words<input value={text} maxLength={256} spellcheck={false} autocapitalize="off" onInput={(event) => setText(event.currentTarget.value)} /></label>
         <button type="submit" class="primary">Search</button>
       </form>
-      {asked && <Found query={{ [field.name]: asked }} />}
+      {asked === "" ? <Help /> : <Found text={asked} />}
     </>
   );
 }
 
-function Found({ query }: { query: OpenQuery }) {
-  const place = usePlace();
-  const pages = usePages("/v1/ledgers/{ledger}/records", { ledger: place.ledger }, { ...query, as_of: asOf(place), limit: 50 });
+function Help() {
   return (
-    <Listed of={pages} empty={<Empty title="Nothing was found">Check the spelling, or search for something else.</Empty>}>
-      {(rows) => <Table label="Records" rows={rows} keyOf={(row) => row.seq} columns={[
-        { title: "Run", class: "wide", cell: (row) => <RecordLink seq={row.seq}><Line text={row.run_id ?? `${kindName(row.kind)} ${row.seq}`} /></RecordLink> },
-        { title: "Kind", cell: (row) => kindName(row.kind) },
-        { title: "Recorded", cell: (row) => <Time at={row.time} /> },
-      ]} />}
-    </Listed>
+    <section>
+      <h2>What you can search for</h2>
+      <dl class="ways">
+        <div><dt>Words</dt><dd>the beginning of a prompt, an input, or a question, or any word in their first lines</dd></div>
+        <div><dt>Names</dt><dd>a run, a model, a label (<code>config=verbose</code>, or the value alone), a story, a source, a subject, a producer</dd></div>
+        <div><dt>Numbers</dt><dd>an event by its number in the log</dd></div>
+        <div><dt>Hashes</dt><dd>any hash that a record has, whole or by its first 8 digits</dd></div>
+      </dl>
+      <p class="quiet">Press <kbd>/</kbd> anywhere to search, <kbd>↓</kbd> and <kbd>↑</kbd> to move through what was found, and <kbd>Enter</kbd> to open it.</p>
+    </section>
+  );
+}
+
+/** useArrows moves the focus through the links of a list with the arrow keys. */
+function useArrows() {
+  const list = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const move = (event: KeyboardEvent) => {
+      const down = event.key === "ArrowDown";
+      if ((!down && event.key !== "ArrowUp") || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+      const links = [...(list.current?.querySelectorAll<HTMLElement>("a.hit") ?? [])];
+      const at = links.findIndex((link) => link === document.activeElement);
+      if (at < 0 && event.target instanceof HTMLElement && /^(TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
+      const to = at < 0 ? (down ? links[0] : undefined) : at === 0 && !down ? document.getElementById("search") : links[at + (down ? 1 : -1)];
+      if (!to) return;
+      event.preventDefault();
+      to.focus();
+    };
+    addEventListener("keydown", move);
+    return () => removeEventListener("keydown", move);
+  }, []);
+  return list;
+}
+
+function Found({ text }: { text: string }) {
+  const place = usePlace();
+  const loading = useGet("/v1/ledgers/{ledger}/search", { ledger: place.ledger }, { q: text, as_of: asOf(place) });
+  const list = useArrows();
+  return (
+    <Loads of={loading} lines={6}>
+      {(answer) => (
+        <>
+          <p class="quiet" role="status">{answer.rows.length === 0 ? "Nothing was found." : `${count(answer.rows.length, "match", "matches")}.`}</p>
+          {answer.rows.length === 0 && <Empty title="Nothing in this ledger has that name or hash, or begins with these words">
+            Check the spelling. A hash needs at least 8 digits, and words are looked for at the beginning of texts. {!answer.complete && "A longer beginning, or the whole name, can find more."}
+          </Empty>}
+          <div class="hits" ref={list}>
+            {groupOrder.map((title) => {
+              const hits = answer.rows.filter((hit) => groupOf(hit.type) === title);
+              return hits.length === 0 ? null : (
+                <section key={title}>
+                  <h2>{title}</h2>
+                  <ul class="plain-list">{hits.map((hit) => <HitRow key={`${hit.type} ${hit.value}`} hit={hit} />)}</ul>
+                </section>
+              );
+            })}
+          </div>
+          {!answer.complete && answer.rows.length > 0 && <p class="note">There can be more: of long lists, the search looks only at the newest. The whole name or hash finds everything.</p>}
+          <AsOf size={answer.as_of} />
+        </>
+      )}
+    </Loads>
+  );
+}
+
+function HitRow({ hit }: { hit: { type: string; value: string; seq: number; name?: Name } }) {
+  const link = useLink();
+  const named = hit.name?.words !== undefined || hit.name?.label !== undefined;
+  const numbered = hit.type === "event" || hit.type === "event_hash";
+  return (
+    <li>
+      <a class="hit" href={target(link, hit)}>
+        <span class="hit-kind">{titleOf(hit.type)}{numbered && ` ${number(hit.seq)}`}</span>
+        <span class="hit-name">{isHash(hit.type) || numbered ? <Named name={hit.name} hash={hit.value} /> : <><strong><Line text={hit.value} /></strong>{named && <> <span class="words"><Named name={hit.name} /></span></>}</>}</span>
+        {isHash(hit.type) && named && <code class="hit-hash" title={hit.value}>{shortHash(hit.value)}</code>}
+      </a>
+    </li>
   );
 }

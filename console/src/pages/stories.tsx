@@ -1,24 +1,30 @@
 import { usePages } from "../api/load.ts";
-import { RecordLink } from "../parts/name.tsx";
+import { asOf, useLink, usePlace } from "../router.ts";
+import { PathHistory, Story } from "../parts/story.tsx";
 import { Empty } from "../parts/states.tsx";
 import { Listed, Table } from "../parts/table.tsx";
-import { Line } from "../parts/text.tsx";
-import { asOf, usePlace } from "../router.ts";
+import { Raw } from "../parts/text.tsx";
 import { number } from "../words.ts";
 
-/** StoriesPage lists the projects that have story paths. */
+/** StoriesPage lists the stories, or shows one, or one path of it. */
 export function StoriesPage() {
-  const place = usePlace();
+  const [project, path] = usePlace().rest;
+  if (project === undefined) return <Stories />;
+  return path === undefined ? <Story project={project} /> : <PathHistory project={project} path={path} />;
+}
+
+function Stories() {
+  const place = usePlace(), link = useLink();
   const pages = usePages("/v1/ledgers/{ledger}/paths", { ledger: place.ledger }, { as_of: asOf(place), limit: 50 });
   return (
     <>
       <h1>Stories</h1>
-      <Listed of={pages} empty={<Empty title="There are no stories yet">A service records them as fingerprints of paths.</Empty>}>
+      <p>A story with choices has many paths. Each build records the text along every path, so that you see which passages an edit changed.</p>
+      <Listed of={pages} empty={<Empty title="No story is recorded yet">This page shows path fingerprints. Post some to <code>/path-fingerprints</code>, or import a file of them with <code>colophon import</code>.</Empty>}>
         {(rows) => <Table label="Stories" rows={rows} keyOf={(row) => row.project} columns={[
-          { title: "Story", class: "wide", cell: (row) => <Line text={row.project} /> },
-          { title: "Builds", class: "number", cell: (row) => number(row.builds) },
+          { title: "Story", class: "wide", cell: (row) => <a class="words" href={link("stories", [row.project])}><Raw text={row.project} /></a> },
           { title: "Paths", class: "number", cell: (row) => number(row.paths) },
-          { title: "First path", cell: (row) => <RecordLink seq={row.seq} kind="path_fingerprint" /> },
+          { title: "Builds", class: "number", cell: (row) => number(row.builds) },
         ]} />}
       </Listed>
     </>

@@ -3,10 +3,12 @@ package citations
 import (
 	"bytes"
 	"context"
+	"fmt"
 
 	"colophon/ledger/index"
 	"colophon/ledger/index/records"
 	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record"
 )
 
 // StaleCitation is a chunk that a set cites and that was superseded later.
@@ -14,6 +16,7 @@ type StaleCitation struct {
 	Seq       uint64 // seq of the set
 	RunID     *string
 	Subject   string
+	SourceID  string
 	ChunkHash string
 	// SupersededBy is the event that superseded the chunk. How is recited, registered, or
 	// not_listed.
@@ -24,40 +27,106 @@ type StaleCitation struct {
 // Stale returns the stale citations of a source: the latest superseded chunk first, and for
 // each chunk the newest set first. A set appears once for each of its superseded chunks.
 func Stale(ctx context.Context, v *index.View, source string, page index.Page) (rows []StaleCitation, next []byte, err error) {
-	if v.Size() == 0 {
+	l := staleList{View: v, ctx: ctx, page: page, source: source}
+	id := rowstore.Identify([]byte(source))
+	return l.read(append(v.Keys.Key(nil, supersessions), id[:]...), tailBytes)
+}
+
+// StaleOfAll returns the stale citations of every source: one source after the other, each as
+// Stale returns it. The order of the sources does not depend on the log.
+func StaleOfAll(ctx context.Context, v *index.View, page index.Page) (rows []StaleCitation, next []byte, err error) {
+	l := staleList{View: v, ctx: ctx, page: page}
+	return l.read(v.Keys.Key(nil, supersessions), len(rowstore.Identity{})+tailBytes)
+}
+
+// staleList reads a list of stale citations.
+type staleList struct {
+	*index.View
+	ctx    context.Context
+	page   index.Page
+	source string            // the source of the citations that are being read
+	id     rowstore.Identity // its identity, or zero if it is not known
+}
+
+// read reads the supersessions below a prefix. The keys of supersessions have suffix bytes after it.
+func (l *staleList) read(prefix []byte, suffix int) (rows []StaleCitation, next []byte, err error) {
+	if l.Size() == 0 {
 		return nil, nil, nil
 	}
-	id := rowstore.Identify([]byte(source))
-	keys := v.Keys
-	prefix := append(keys.Key(nil, supersessions), id[:]...)
-	from, below := rowstore.AppendVersion(bytes.Clone(prefix), v.Size()-1), v.Size()
-	if page.After != nil {
-		if len(page.After) != tailBytes+rowstore.SeqBytes || rowstore.VersionOf(page.After[:rowstore.SeqBytes]) >= v.Size() {
+	from, below := bytes.Clone(prefix), l.Size()
+	if after := l.page.After; after != nil {
+		if len(after) != suffix+rowstore.SeqBytes || rowstore.VersionOf(after[suffix-tailBytes:suffix-4]) >= l.Size() {
 			return nil, nil, index.ErrPosition
 		}
-		from = append(bytes.Clone(prefix), page.After[:tailBytes]...)
-		below, _ = rowstore.DecodeSeq(page.After[tailBytes:])
+		from = append(from, after[:suffix]...)
+		below, _ = rowstore.DecodeSeq(after[suffix:])
+	} else if suffix == tailBytes {
+		from = rowstore.AppendVersion(from, l.Size()-1)
 	}
-	b := v.Budget(page)
-	for kv, err := range v.Scan(from, append(bytes.Clone(prefix), bytes.Repeat([]byte{0xff}, tailBytes+1)...)) {
-		if err != nil {
-			return nil, nil, err
+	var b *rowstore.Budget
+	for from != nil {
+		start := from
+		from = nil
+		for kv, err := range l.Scan(start, append(bytes.Clone(prefix), bytes.Repeat([]byte{0xff}, suffix+1)...)) {
+			if err != nil {
+				return nil, nil, err
+			}
+			head, position := kv.Key[:len(kv.Key)-tailBytes], kv.Key
+			by := rowstore.VersionOf(kv.Key[:len(head)+rowstore.SeqBytes])
+			if by >= l.Size() { // continue with the supersessions that the view sees
+				from = append(rowstore.AppendVersion(bytes.Clone(head), l.Size()-1), 0, 0, 0, 0)
+				position = from
+			}
+			if b != nil && b.Spent(len(rows)) {
+				return rows, rowstore.AppendSeq(bytes.Clone(position[len(prefix):]), below), nil
+			}
+			if from != nil {
+				break
+			}
+			one, err := decodeSupersession(kv.Value)
+			if err == nil && suffix > tailBytes {
+				err = l.nameSource(rowstore.Identity(head[len(prefix):]), by)
+			}
+			if err != nil {
+				return nil, nil, err
+			}
+			if b == nil { // only now: an event that names the source can be as large as a page
+				b = new(l.Budget(l.page))
+			}
+			rows, below, err = appendStale(l.ctx, l.View, rows, l.source, by, &one, min(below, one.to), b)
+			if err != nil {
+				return nil, nil, err
+			}
+			if below > 0 {
+				return rows, rowstore.AppendSeq(bytes.Clone(kv.Key[len(prefix):]), below), nil
+			}
+			below = l.Size()
 		}
-		one, err := decodeSupersession(kv.Value)
-		if err != nil {
-			return nil, nil, err
-		}
-		tail := kv.Key[len(prefix):]
-		rows, below, err = appendStale(ctx, v, rows, source, rowstore.VersionOf(tail[:rowstore.SeqBytes]), &one, min(below, one.to), &b)
-		if err != nil {
-			return nil, nil, err
-		}
-		if below > 0 {
-			return rows, rowstore.AppendSeq(bytes.Clone(tail), below), nil
-		}
-		below = v.Size()
 	}
 	return rows, nil, nil
+}
+
+// nameSource finds the id of a source in an event that superseded a chunk of it.
+func (l *staleList) nameSource(id rowstore.Identity, by uint64) error {
+	if id == l.id {
+		return nil
+	}
+	e, err := l.Event(l.ctx, by)
+	if err != nil {
+		return err
+	}
+	if e.Kind == record.CitationSet {
+		for _, c := range e.CitationSet().Citations {
+			if rowstore.Identify(c.SourceID) == id {
+				l.source, l.id = string(c.SourceID), id
+				return nil
+			}
+		}
+	} else if source := e.Source(); rowstore.Identify(source.ID) == id {
+		l.source, l.id = string(source.ID), id
+		return nil
+	}
+	return fmt.Errorf("%w: event %d supersedes a chunk of a source that it does not name", rowstore.ErrDamaged, by)
 }
 
 // appendStale appends the citations before event below that one supersession made stale, until
@@ -80,7 +149,7 @@ func appendStale(ctx context.Context, v *index.View, rows []StaleCitation, sourc
 			return nil, 0, err
 		}
 		rows = append(rows, StaleCitation{
-			Seq: r.Seq, RunID: index.TextOf(e.RunID()), Subject: string(e.CitationSet().Subject), ChunkHash: string(one.chunk),
+			Seq: r.Seq, RunID: index.TextOf(e.RunID()), Subject: string(e.CitationSet().Subject), SourceID: source, ChunkHash: string(one.chunk),
 			SupersededBy: by, How: supersededHow[one.how],
 		})
 	}

@@ -295,7 +295,7 @@ func (n *naiveStaleness) supersede(p naivePair, how string, by, below uint64) {
 			cites = cites || p == naivePair{c.SourceID, c.ChunkHash}
 		}
 		if cites && e.seq >= n.from[p] {
-			found = append(found, citations.StaleCitation{Seq: e.seq, RunID: e.Record.RunID, Subject: e.Record.Subject, ChunkHash: p.chunk, SupersededBy: by, How: how})
+			found = append(found, citations.StaleCitation{Seq: e.seq, RunID: e.Record.RunID, Subject: e.Record.Subject, SourceID: p.source, ChunkHash: p.chunk, SupersededBy: by, How: how})
 		}
 	}
 	if len(found) > 0 {

@@ -118,6 +118,20 @@ func requireCitations(t *rapid.T, v *index.View, events []citationEvent, limit i
 			return citations.Stale(background, v, source, p)
 		}))
 	}
+	all := pages(t, limit, func(p index.Page) ([]citations.StaleCitation, []byte, error) {
+		return citations.StaleOfAll(background, v, p)
+	})
+	bySource := make(map[string][]citations.StaleCitation)
+	for i, row := range all {
+		if _, met := bySource[row.SourceID]; met {
+			require.Equal(t, all[i-1].SourceID, row.SourceID, "the rows of a source stand together")
+		}
+		bySource[row.SourceID] = append(bySource[row.SourceID], row)
+	}
+	require.Len(t, bySource, len(stale.stale))
+	for source, rows := range bySource {
+		requireStale(t, stale.stale[source], rows)
+	}
 	for i := range listed {
 		listed[i].ChunkHashes = nil
 	}
@@ -202,7 +216,7 @@ func TestRecitedChunksAreStale(t *testing.T) {
 	}
 	run := "r"
 	row := func(seq uint64, subject, chunk string, by uint64) citations.StaleCitation {
-		return citations.StaleCitation{Seq: seq, RunID: &run, Subject: subject, ChunkHash: chunk, SupersededBy: by, How: "recited"}
+		return citations.StaleCitation{Seq: seq, RunID: &run, Subject: subject, SourceID: "s", ChunkHash: chunk, SupersededBy: by, How: "recited"}
 	}
 	require.Equal(t, inOrder([]citations.StaleCitation{
 		row(5, "z", one, 6), row(4, "y", two, 6), row(2, "y", one, 4), row(1, "x", one, 4),
@@ -232,7 +246,7 @@ func TestUnlistedChunksAreStale(t *testing.T) {
 		citationSet("y", citation("s", one, noSection)), // event 7: fresh
 	)
 	run := "r"
-	require.Equal(t, []citations.StaleCitation{{Seq: 4, RunID: &run, Subject: "y", ChunkHash: one, SupersededBy: 4, How: "not_listed"}, {Seq: 1, RunID: &run, Subject: "x", ChunkHash: one, SupersededBy: 3, How: "registered"}},
+	require.Equal(t, []citations.StaleCitation{{Seq: 4, RunID: &run, Subject: "y", SourceID: "s", ChunkHash: one, SupersededBy: 4, How: "not_listed"}, {Seq: 1, RunID: &run, Subject: "x", SourceID: "s", ChunkHash: one, SupersededBy: 3, How: "registered"}},
 		pages(t, 1, func(p index.Page) ([]citations.StaleCitation, []byte, error) {
 			return citations.Stale(t.Context(), viewOf(t, f, 8), "s", p)
 		}))

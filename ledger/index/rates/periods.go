@@ -26,9 +26,10 @@ var ErrTooMany = errors.New("too many periods")
 // steps are the lengths of periods that List chooses from, in seconds.
 var steps = [...]time.Duration{1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400, 28 * 86400, 364 * 86400}
 
-// List counts records in consecutive periods of one length. It also returns that length. A period
-// begins at a multiple of its length after 1970, in UTC.
-func List(v *index.View, q Query) (found []Rate, step time.Duration, err error) {
+// Periods returns the ends of consecutive periods of one length, and that length: the n-th period
+// begins at the n-th time and ends before the next one. A period begins at a multiple of its length
+// after 1970, in UTC.
+func Periods(v *index.View, q Query) (times []time.Time, step time.Duration, err error) {
 	since, until, err := q.ends(v)
 	if err != nil {
 		return nil, 0, err
@@ -40,12 +41,21 @@ func List(v *index.View, q Query) (found []Rate, step time.Duration, err error) 
 		}
 	}
 	last := floor(since, step)
-	times := []time.Time{last}
+	times = []time.Time{last}
 	for last.Before(until) {
 		last = last.Add(step)
 		if times = append(times, last); len(times) > MaxPeriods+1 {
 			return nil, 0, ErrTooMany
 		}
+	}
+	return times, step, nil
+}
+
+// List counts records in consecutive periods of one length, which it returns too.
+func List(v *index.View, q Query) (found []Rate, step time.Duration, err error) {
+	times, step, err := Periods(v, q)
+	if err != nil {
+		return nil, 0, err
 	}
 	found, err = Between(v, times)
 	return found, step, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"colophon/ledger/index"
 	"colophon/ledger/index/rowstore"
@@ -24,8 +25,36 @@ type Failures struct {
 // live.
 func CountFailures(ctx context.Context, v *index.View, b index.Bounds, any bool) ([]Failures, error) {
 	from, below, err := v.SeqsIn(b)
-	if err != nil || from >= below {
+	if err != nil {
 		return nil, err
+	}
+	return countBetween(ctx, v, from, below, any)
+}
+
+// CountFailuresOver counts the run-DAGs of consecutive periods, each as CountFailures does. The n-th
+// period begins at the n-th time and ends before the next one. A period without events costs nothing.
+func CountFailuresOver(ctx context.Context, v *index.View, times []time.Time, any bool) ([][]Failures, error) {
+	var periods [][]Failures
+	from, _, err := v.SeqsIn(index.Bounds{Since: &times[0]})
+	for _, until := range times[1:] {
+		if err != nil {
+			return nil, err
+		}
+		var below uint64
+		if below, _, err = v.SeqsIn(index.Bounds{Since: &until}); err != nil {
+			return nil, err
+		}
+		var found []Failures
+		found, err = countBetween(ctx, v, from, below, any)
+		periods, from = append(periods, found), below
+	}
+	return periods, err
+}
+
+// countBetween counts the run-DAGs at from..below-1.
+func countBetween(ctx context.Context, v *index.View, from, below uint64, any bool) ([]Failures, error) {
+	if from >= below {
+		return nil, nil
 	}
 	counts := make(map[outcome]uint64)
 	first, last := outcome{}, outcome{0xff, 0xff, 0xff}

@@ -1,0 +1,61 @@
+package drift
+
+import (
+	"github.com/spf13/cobra"
+
+	"colophon/client/wire"
+	"colophon/internal/cli"
+)
+
+// newFailures returns the command that counts run-DAGs by how they ended.
+func newFailures(d *commands) *cobra.Command {
+	var periods bool
+	command := &cobra.Command{
+		Use:   "failures",
+		Short: "Show at which stage run-DAGs failed, also over time",
+		Long: `Show how many run-DAGs failed at which stage, by audit mode and shape. A run that was
+posted as stages without inputs counts as unknown. With --periods or --step, show the
+same for consecutive periods.`,
+		Example: `  colophon drift failures
+  colophon drift failures --periods --since 7d
+  colophon drift failures --step 86400`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			query := d.query(command)
+			if periods = periods || query.Has("step"); periods {
+				query.Set("periods", "true")
+			}
+			return printAnswer(d, command, "/run-dags/failures", query, func(counted *wire.FailureCounts) error {
+				if counted.Total == 0 {
+					d.Say("no run-DAG was recorded in that time")
+					return nil
+				}
+				if !periods {
+					return cli.NewTable(d.Out, failureColumns()...).Write(failureRows(nil, counted.Rows))
+				}
+				var rows [][]string
+				for _, period := range counted.Periods {
+					rows = append(rows, failureRows([]string{cli.Plain(string(period.Since))}, period.Rows)...)
+				}
+				return cli.NewTable(d.Out, append([]cli.Column{cli.TextColumn("since")}, failureColumns()...)...).Write(rows)
+			})
+		},
+	}
+	bindPeriod(command.Flags())
+	d.stateFlag(command.Flags())
+	command.Flags().BoolVar(&periods, "periods", false, "count in consecutive periods")
+	command.Flags().Uint64("step", 0, "length of a period in `seconds`; by default one that gives at most 60 periods")
+	return command
+}
+
+func failureColumns() []cli.Column {
+	return []cli.Column{cli.TextColumn("failed at"), cli.TextColumn("audit mode"), cli.TextColumn("shape"), cli.NumberColumn("runs")}
+}
+
+// failureRows returns the rows of a table, which all begin with the same cells.
+func failureRows(begin []string, counts []wire.FailureCount) (rows [][]string) {
+	for _, c := range counts {
+		rows = append(rows, append(begin[:len(begin):len(begin)], cli.PlainOr(c.FailureStage), cli.PlainOr(c.AuditMode), cli.PlainOr(c.Shape), cli.Decimal(c.Count)))
+	}
+	return rows
+}

@@ -1,0 +1,126 @@
+// One answer with its sources and passages, and what changed since.
+import { get, type Schemas } from "../api/client.ts";
+import { useGet, useLoad, usePages } from "../api/load.ts";
+import { asOf, useLink, usePlace } from "../router.ts";
+import { count, listed, number, percent } from "../words.ts";
+import { ChangedPassage, RunQuestion, useAnswerRun, useDocument } from "./cited.tsx";
+import { AsOf } from "./marks.tsx";
+import { grouped, type Cited } from "./passages.ts";
+import { RecordText } from "./sidebyside.tsx";
+import { Empty, Loads } from "./states.tsx";
+import { Listed, Table } from "./table.tsx";
+import { Line, Text } from "./text.tsx";
+import { Time } from "./time.tsx";
+
+interface SetEvent {
+  subject: string;
+  run_id?: string;
+  citations: { chunk_hash: string; source_id: string; section: string | null; weight: number }[];
+}
+
+export function CitationSet({ seq }: { seq: number }) {
+  const place = usePlace(), link = useLink();
+  const loading = useGet("/v1/ledgers/{ledger}/records/{seq}", { ledger: place.ledger, seq }, { as_of: asOf(place) });
+  return (
+    <Loads of={loading} lines={10}>
+      {(row) => {
+        if (row.kind !== "citation_set") return <Empty title="This event is no citation set"><a href={link("record", [seq])}>See what it is</a></Empty>;
+        const set = row.event.record as unknown as SetEvent;
+        return (
+          <>
+            <header class="page-head">
+              <p class="eyebrow">an answer and what it rests on</p>
+              <h1><RunQuestion ledger={place.ledger} run={set.run_id} otherwise={set.subject} /></h1>
+              <p class="quiet">{set.run_id !== undefined && <><a href={link("run", [set.run_id])}><Line text={set.run_id} most={60} /></a> · </>}about <a href={link("subject", [set.subject])}><Line text={set.subject} most={60} /></a> · recorded <Time at={row.time} exact /></p>
+            </header>
+            {set.run_id !== undefined && <Answer ledger={place.ledger} run={set.run_id} />}
+            <Cites ledger={place.ledger} seq={seq} set={set} />
+            <section><h2>Other answers about this subject</h2><SubjectDrift subject={set.subject} seq={seq} /></section>
+            <p><a href={link("record", [seq])}>The record of these citations, its checks, and its proof</a></p>
+            <AsOf size={row.as_of} />
+          </>
+        );
+      }}
+    </Loads>
+  );
+}
+
+function Answer({ ledger, run }: { ledger: string; run: string }) {
+  const link = useLink();
+  const found = useAnswerRun(ledger, run);
+  if (found.state !== "ready" || !found.value) return null;
+  return (
+    <section>
+      <h2>The answer</h2>
+      <RecordText ledger={ledger} seq={found.value.seq} name="answer_text" label="Answer" />
+      <p class="small"><a href={link("run-dag", [found.value.seq])}>How this answer came about</a></p>
+    </section>
+  );
+}
+
+/** Cites lists the passages by source. Those that their source no longer has come with what it has now. */
+function Cites({ ledger, seq, set }: { ledger: string; seq: number; set: SetEvent }) {
+  const place = usePlace(), link = useLink();
+  const document = useDocument(ledger, seq);
+  const sources = [...new Set(set.citations.map((one) => one.source_id))].slice(0, 40);
+  const stale = useLoad(`${ledger} stale ${seq} ${asOf(place) ?? ""}`, async (signal) => {
+    const found: Schemas["StaleRow"][] = [];
+    for (const source of sources) {
+      const list = await get("/v1/ledgers/{ledger}/citation-sets/stale", { ledger }, { source_id: source, as_of: asOf(place), limit: 200 }, signal);
+      found.push(...list.rows.filter((row) => row.seq === seq));
+    }
+    return found;
+  });
+  const changed = stale.state === "ready" ? stale.value : [];
+  const texts: readonly Cited[] = document.state === "ready" ? document.value : [];
+  return (
+    <>
+      <section>
+        <h2>What changed since</h2>
+        <Loads of={stale} lines={2}>
+          {(rows) => rows.length === 0 ? <p>Nothing: its sources still have every passage that this answer cites, as far as the ledger knows.</p> : (
+            <>
+              <p class="sentence says-bad">{count(rows.length, "passage")} of {number(set.citations.length)} {rows.length === 1 ? "is" : "are"} no longer what the source says.</p>
+              {rows.map((row) => <ChangedPassage key={`${row.source_id} ${row.chunk_hash}`} ledger={ledger} row={row} earlier={texts} loading={document.state === "loading"} />)}
+            </>
+          )}
+        </Loads>
+      </section>
+      <section>
+        <h2>What it rests on</h2>
+        <p class="quiet">{count(set.citations.length, "passage")} of {count(sources.length, "source")}; the heaviest first.</p>
+        {grouped(set.citations.map((citation, i) => ({ ...citation, i })), (one) => one.source_id).map((group) => (
+          <div key={group[0]?.source_id} class="source">
+            <h3><a href={link("source", [group[0]?.source_id ?? ""])}><Line text={group[0]?.source_id ?? ""} most={90} /></a></h3>
+            <ol class="citations">{[...group].sort((a, b) => b.weight - a.weight).map((one) => {
+              const text = texts[one.i]?.text ?? texts.find((other) => other.chunk_hash === one.chunk_hash)?.text;
+              return (
+                <li key={one.i}>
+                  {text !== null && text !== undefined ? <Text text={text} label={`Passage ${one.i + 1}`} /> : <p class="note">{document.state === "loading" ? "Loading…" : "The text of this passage is not in the ledger, or you may not read it."}</p>}
+                  <p class="quiet small">weight {one.weight}{one.section && <> · <Line text={one.section} most={60} /></>} · <a href={link("passage", [one.chunk_hash])}>where else it is cited</a>{changed.some((row) => row.chunk_hash === one.chunk_hash && row.source_id === one.source_id) && <> · <strong class="says-bad">changed since</strong></>}</p>
+                </li>
+              );
+            })}</ol>
+          </div>
+        ))}
+      </section>
+    </>
+  );
+}
+
+/** SubjectDrift lists the answers about a subject, each compared with the one before. */
+export function SubjectDrift({ subject, seq }: { subject: string; seq?: number }) {
+  const place = usePlace(), link = useLink();
+  const pages = usePages("/v1/ledgers/{ledger}/citation-sets/drift", { ledger: place.ledger }, { subject, as_of: asOf(place), limit: 30 });
+  if (seq !== undefined && pages.first.state === "ready" && pages.rows.length === 1) return <p class="quiet">This is the only answer about it, so far.</p>;
+  return (
+    <Listed of={pages} empty={<Empty title="No answer is about this subject">Check the name, or search for its beginning.</Empty>}>
+      {(rows) => <Table label="Answers about this subject" rows={rows} keyOf={(row) => row.seq} columns={[
+        { title: "Answer", class: "wide", cell: (row) => (row.seq === seq ? <strong>this answer</strong> : <a href={link("citations", [row.seq])}><RunQuestion ledger={place.ledger} run={row.run_id ?? undefined} otherwise={row.run_id ?? `event ${number(row.seq)}`} /></a>) },
+        { title: "Recorded", cell: (row) => <Time at={row.time} exact /> },
+        { title: "Evidence", cell: (row) => (row.against === null ? "the first answer" : row.added.length + row.removed.length === 0 ? <span class="quiet">the same passages</span> : listed([...(row.added.length > 0 ? [`${number(row.added.length)} new`] : []), ...(row.removed.length > 0 ? [`${number(row.removed.length)} gone`] : []), `${number(row.kept.length)} kept`])) },
+        { title: "Kept", class: "number", cell: (row) => (row.jaccard === null ? "" : percent(row.jaccard)) },
+      ]} />}
+    </Listed>
+  );
+}

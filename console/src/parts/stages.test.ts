@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { dimensionName, firstDiverging, pairs, runCause, stageWords, verdict } from "./stages.ts";
+
+const run = (...stages: [string, string][]) => stages.map(([stage, hash]) => ({ stage, hash }));
+const shown = (list: ReturnType<typeof pairs>) => list.map((one) => `${one.stage}${one.nth > 1 ? `#${one.nth}` : ""} ${one.state}`);
+
+test("stages with the same name stand beside each other", () => {
+  const list = pairs(run(["question", "1"], ["retrieval", "2"], ["answer", "3"]), run(["question", "1"], ["retrieval", "4"], ["answer", "3"]));
+  assert.deepEqual(shown(list), ["question same", "retrieval differs", "answer same"]);
+  assert.equal(firstDiverging(list), 1);
+  assert.equal(firstDiverging(pairs(run(["a", "1"]), run(["a", "1"]))), -1);
+});
+
+test("a stage that only one run has keeps its place", () => {
+  const rejected = run(["question", "1"], ["preflight", "2"], ["reject", "3"]);
+  const answered = run(["question", "1"], ["preflight", "2"], ["retrieval", "4"], ["answer", "5"]);
+  assert.deepEqual(shown(pairs(rejected, answered)), ["question same", "preflight same", "reject only-a", "retrieval only-b", "answer only-b"]);
+  assert.deepEqual(shown(pairs(run(["q", "1"], ["z", "2"]), run(["q", "1"], ["x", "3"], ["z", "2"]))), ["q same", "x only-b", "z same"]);
+  assert.deepEqual(shown(pairs([], run(["q", "1"]))), ["q only-b"]);
+});
+
+test("every stage appears once, in whatever order the runs have them", () => {
+  assert.deepEqual(shown(pairs(run(["a", "1"], ["b", "2"]), run(["b", "2"], ["a", "1"]))).sort(), ["a same", "b same"]);
+  assert.deepEqual(shown(pairs(run(["a", "1"], ["a", "2"]), run(["a", "1"], ["a", "3"]))), ["a same", "a#2 differs"]);
+});
+
+test("names are those of people, and unknown ones are shown as they are", () => {
+  assert.equal(stageWords("parsed_claim_lattice").title, "Claims");
+  assert.equal(stageWords("my_stage").title, "my stage");
+  assert.equal(dimensionName("model_profile_hash"), "the model");
+  assert.equal(runCause("model_profile_hash", ["model_profile_hash"]), "Only the model was different.");
+  assert.match(runCause("confounded", ["source_root", "model_profile_hash"]), /: the sources, the model\.$/);
+  assert.match(runCause("unknown", []), /not known/);
+});
+
+test("a verdict says how a run ended", () => {
+  assert.equal(verdict({ shape: "reject", audit_mode: "UNGROUNDED" }), "rejected before it was answered");
+  assert.equal(verdict({ shape: "pointer", failure_stage: null, audit_mode: "STRICT" }), "answered; every claim was verified");
+  assert.equal(verdict({ shape: "pointer", failure_stage: "context", audit_mode: "HYBRID" }), "failed at context; some claims were verified");
+  assert.equal(verdict({ failure_stage: "unknown" }), "the record does not say how it ended");
+});

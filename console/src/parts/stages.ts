@@ -1,0 +1,116 @@
+// The stages of run-DAGs: their names for people, and the stages of two runs side by side.
+
+/** Stage is one stage of a run. */
+export interface Stage {
+  stage: string;
+  hash: string;
+}
+
+interface Words {
+  title: string;
+  means: string;
+}
+
+const words: Record<string, Words> = {
+  question: { title: "Question", means: "the question as it was asked" },
+  preflight: { title: "Preflight", means: "what the service found out about the question before it answered" },
+  retrieval: { title: "Retrieval", means: "the passages that were found, with their scores" },
+  context: { title: "Context", means: "the passages that the model was given" },
+  evidence_map: { title: "Evidence", means: "the passages that the model was given, as numbered evidence" },
+  prompt: { title: "Prompt", means: "everything that was sent to the model" },
+  answer: { title: "Answer", means: "what the model wrote" },
+  raw_answer: { title: "Raw answer", means: "what the model wrote, before it was parsed" },
+  parsed_claim_lattice: { title: "Claims", means: "the claims of the answer, each with its evidence" },
+  verify: { title: "Verification", means: "whether the quotes and claims hold" },
+  render: { title: "Rendering", means: "the answer as it was shown" },
+  final_label: { title: "Final label", means: "the label that the answer got" },
+  reject: { title: "Rejection", means: "why the service did not answer" },
+  rejection: { title: "Rejection", means: "why the service did not answer" },
+  outcome: { title: "Outcome", means: "one run was rejected, and the other one was answered" },
+};
+
+/** stageWords names a stage. A service can have stages of its own. */
+export function stageWords(stage: string): Words {
+  return words[stage] ?? { title: stage.replaceAll("_", " "), means: "" };
+}
+
+const dimensions: Record<string, string> = {
+  source_root: "the sources", question_hash: "the question", model_profile_hash: "the model", conversation_hash: "the conversation", governance_policy_hash: "the policy",
+  verifier_policy_hash: "the policy of the verifier", schema_version: "the version of the schema", canonicalization_version: "the version of the canonical form", chunking_version: "how sources are cut into chunks",
+};
+
+/** dimensionName names a dimension of the cache key. */
+export function dimensionName(dimension: string): string {
+  return dimensions[dimension] ?? dimension.replaceAll("_", " ");
+}
+
+/** Pair is a stage of two runs, either of which can lack it. */
+export interface Pair {
+  stage: string;
+  nth: number; // 1 for the first stage of its name in a run
+  a: string | undefined; // its hash in the first run
+  b: string | undefined;
+  state: "same" | "differs" | "only-a" | "only-b";
+}
+
+function numbered(stages: readonly Stage[]): { stage: string; nth: number; hash: string; key: string }[] {
+  const met = new Map<string, number>();
+  return stages.map(({ stage, hash }) => {
+    const nth = (met.get(stage) ?? 0) + 1;
+    met.set(stage, nth);
+    return { stage, nth, hash, key: JSON.stringify([stage, nth]) };
+  });
+}
+
+/** pairs puts the stages of two runs beside each other, in the order of the runs. Stages belong together if they have the same name and the same number among the stages of that name. */
+export function pairs(a: readonly Stage[], b: readonly Stage[]): Pair[] {
+  const left = numbered(a), right = numbered(b);
+  const inA = new Set(left.map((one) => one.key)), inB = new Map(right.map((one) => [one.key, one.hash]));
+  const list: Pair[] = [];
+  let j = 0;
+  const onlyB = (before: string | undefined) => {
+    for (; j < right.length && right[j]?.key !== before; j++) {
+      const one = right[j];
+      if (!one || inA.has(one.key)) break;
+      list.push({ stage: one.stage, nth: one.nth, a: undefined, b: one.hash, state: "only-b" });
+    }
+  };
+  for (const one of left) {
+    const other = inB.get(one.key);
+    if (other !== undefined) onlyB(one.key);
+    list.push({ stage: one.stage, nth: one.nth, a: one.hash, b: other, state: other === undefined ? "only-a" : other === one.hash ? "same" : "differs" });
+    if (other !== undefined && right[j]?.key === one.key) j++;
+  }
+  const shown = new Set(list.map((one) => JSON.stringify([one.stage, one.nth])));
+  for (const one of right) if (!shown.has(one.key)) list.push({ stage: one.stage, nth: one.nth, a: undefined, b: one.hash, state: "only-b" });
+  return list;
+}
+
+/** firstDiverging returns the index of the first stage that is not the same, or -1. */
+export function firstDiverging(list: readonly Pair[]): number {
+  return list.findIndex((one) => one.state !== "same");
+}
+
+const causes: Record<string, string> = {
+  identical: "The two runs are the same.",
+  confounded: "Several things were different, so no single one is the cause:",
+  no_dimension: "Nothing that the service recorded about the runs was different. What differs is chance, or was not recorded.",
+  unknown: "At least one of the runs does not say with which model, sources, and policies it was made, so the cause is not known.",
+};
+
+/** runCause says why two runs diverge. `differing` are dimensions of the cache key. */
+export function runCause(cause: string, differing: readonly string[]): string {
+  const known = causes[cause];
+  if (known === undefined) return `Only ${dimensionName(cause)} was different.`;
+  return cause === "confounded" && differing.length > 0 ? `${known} ${differing.map(dimensionName).join(", ")}.` : known;
+}
+
+/** verdict says how a run ended. */
+export function verdict(run: { shape?: string | null | undefined; failure_stage?: string | null | undefined; audit_mode?: string | null | undefined }): string {
+  if (run.shape === "reject") return "rejected before it was answered";
+  const mode: Record<string, string> = { STRICT: "every claim was verified", HYBRID: "some claims were verified", UNGROUNDED: "no claim was verified" };
+  const audit = run.audit_mode ? mode[run.audit_mode] ?? `verified as ${run.audit_mode}` : "";
+  if (run.failure_stage === "unknown") return audit || "the record does not say how it ended";
+  if (run.failure_stage) return `failed at ${stageWords(run.failure_stage).title.toLowerCase()}${audit && `; ${audit}`}`;
+  return audit ? `answered; ${audit}` : "answered";
+}
