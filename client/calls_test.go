@@ -290,7 +290,7 @@ func TestEveryCall(t *testing.T) {
 	runs, err := l.Records.CompareRuns(ctx, "run/1", "dag", &client.StateOptions{QueryOptions: *point, AnyState: true})
 	call("compareRuns", runs, err)
 	do("listDivergence")(first(t, l.RunDAGs.Divergence(w.q, state)))
-	do("listRunGroups")(first(t, l.RunDAGs.Groups("question_hash", &client.RunGroupFilter{StateOptions: *state})))
+	do("listRunGroups")(first(t, l.RunDAGs.Groups("question_hash", &client.RunGroupFilter{StateOptions: *state, MinRuns: 1})))
 	cached, err := l.RunDAGs.ByCacheKey(ctx, w.dag, point)
 	call("getByCacheKey", cached, err)
 	do("listRunDAGs")(first(t, l.RunDAGs.List(&client.RunDAGFilter{StateOptions: *state, Where: map[string]string{"verifier_method": "v"}})))

@@ -39,6 +39,7 @@ func (s *RunDAGsService) List(f *RunDAGFilter) *List[wire.ListedRun] {
 type RunGroupFilter struct {
 	StateOptions
 	Since, Until time.Time // limits for the time of a group's last run-DAG; zero means no limit
+	MinRuns      uint64    // only groups of at least so many run-DAGs
 }
 
 func (f *RunGroupFilter) values() url.Values {
@@ -48,6 +49,7 @@ func (f *RunGroupFilter) values() url.Values {
 	q := f.StateOptions.values()
 	setTime(q, "since", f.Since)
 	setTime(q, "until", f.Until)
+	setCount(q, "min_runs", f.MinRuns)
 	return q
 }
 

@@ -230,12 +230,12 @@ type nameKey struct {
 	object bool
 }
 
-// ContainsWords reports whether words occur in a name at the beginning of a word, ignoring case. words must
-// be in lower case.
+// ContainsWords reports whether words occur in a name at the beginning of a word, or anywhere in its
+// label, ignoring case. words must be in lower case.
 func ContainsWords(name *wire.Name, words string) bool {
 	if name == nil {
 		return false
 	}
 	text := strings.ToLower(name.Words)
-	return strings.HasPrefix(text, words) || strings.Contains(text, " "+words) || strings.HasPrefix(strings.ToLower(name.Label), words)
+	return strings.HasPrefix(text, words) || strings.Contains(text, " "+words) || strings.Contains(strings.ToLower(name.Label), words)
 }

@@ -22,7 +22,7 @@ import (
 // counts; Groups of run-DAGs).
 var runDAGQuestions = []Question{
 	{Path: "/run-dags", Takes: Pages | States | Proofs | Named, Names: []string{"since", "until"}, Values: runValues, Ask: asking(parseRuns, Runs)},
-	{Path: "/run-dags/groups", Takes: Pages | States | Proofs | Named, Names: []string{"by", "since", "until"}, AtHead: recentRuns, Ask: asking(parseRunGroups, RunGroups)},
+	{Path: "/run-dags/groups", Takes: Pages | States | Proofs | Named, Names: []string{"by", "since", "until", "min_runs"}, AtHead: recentRuns, Ask: asking(parseRunGroups, RunGroups)},
 	{Path: "/run-dags/compare", Takes: Proofs, Names: []string{"a", "b"}, Seqs: []string{"a", "b"}, Ask: asking(parsePair("a run-DAG"), RunComparison)},
 	{Path: "/run-dags/divergence", Takes: Pages | States | Proofs, Names: []string{"question_hash"}, Ask: asking(hash("question_hash"), Divergence)},
 	{Path: "/run-dags/failures", Takes: States, Names: []string{"since", "until", "periods", "step"}, Ask: asking(parseFailures, Failures)},
@@ -88,6 +88,9 @@ func parseRunGroups(p Parameters) (q RunGroupsQuery, err error) {
 		return q, invalid("by", "must be one of %s", strings.Join(rundags.GroupedBy[:], ", "))
 	}
 	q.Recent = recentRuns(p)
+	if q.MinRuns, _, err = p.Count("min_runs"); err != nil {
+		return q, err
+	}
 	q.Bounds, err = p.bounds()
 	return q, err
 }

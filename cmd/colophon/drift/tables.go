@@ -127,6 +127,7 @@ each verdict (audit mode, failure stage, and shape), and the first and last even
 	}
 	command.Flags().StringVar(&by, "by", rundags.GroupedBy[0], "`hash` that the run-DAGs have in common: "+strings.Join(rundags.GroupedBy[:], ", "))
 	completion.Flag(command, "by", completion.Fixed(rundags.GroupedBy[:]))
+	command.Flags().Uint64("min-runs", 0, "only groups with at least this `number` of run-DAGs")
 	bindPeriod(command.Flags())
 	d.pageFlags(command.Flags())
 	d.stateFlag(command.Flags())

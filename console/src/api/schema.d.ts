@@ -10817,6 +10817,8 @@ export interface operations {
                  *     that a filter rejects. `next` leads to the next page.
                  */
                 limit?: components["parameters"]["PageLimit"];
+                /** @description Only groups of at least this number of run-DAGs. */
+                min_runs?: components["schemas"]["Count"];
                 /**
                  * @description With `true`, the answer has readable names: the first words of texts, and labels. Words of content are there
                  *     if the caller has the scope `content` and the record is not redacted. Like figures of texts, names follow from

@@ -90,12 +90,18 @@ function Conflicts() {
         {(rows) => <ol class="plain-list conflicts">{rows.map((row) => (
           <li key={row.chunk_hash}>
             <p><Passage ledger={place.ledger} hash={row.chunk_hash} /></p>
-            <p class="small">cited under {number(row.source_count)} sources: {row.sources.map((source, i) => <span key={source.source_id}>{i > 0 && ", "}<a href={link("source", [source.source_id])}><Line text={source.source_id} most={60} /></a> (<a href={link("citations", [source.seq])}>first in event {number(source.seq)}</a>)</span>)}{row.source_count > row.sources.length && `, and ${number(row.source_count - row.sources.length)} more`}</p>
+            <p class="small">{sameSet(row) ? <>cited under {number(row.source_count)} sources by <a href={link("citations", [row.sources[0]?.seq ?? row.seq])}>one answer</a>: </> : <>cited under {number(row.source_count)} sources: </>}
+              {row.sources.map((source, i) => <span key={source.source_id}>{i > 0 && ", "}<a href={link("source", [source.source_id])}><Line text={source.source_id} most={60} /></a>{!sameSet(row) && <> (<a href={link("citations", [source.seq])}>first in event {number(source.seq)}</a>)</>}</span>)}{row.source_count > row.sources.length && `, and ${number(row.source_count - row.sources.length)} more`}</p>
           </li>
         ))}</ol>}
       </Listed>
     </>
   );
+}
+
+/** sameSet reports whether one answer alone cites a passage under several sources. */
+function sameSet(row: Schemas["ConflictRow"]): boolean {
+  return row.sources.every((source) => source.seq === row.sources[0]?.seq);
 }
 
 function Sources() {

@@ -6,13 +6,13 @@ import { asOf, useLink, usePlace, withQuery } from "../router.ts";
 import { TimeChart } from "../parts/chart.tsx";
 import { AsOf, StateChip } from "../parts/marks.tsx";
 import { Named } from "../parts/name.tsx";
-import { RunsBeside } from "../parts/runs.tsx";
-import { dimensionName, runCause, stageWords, verdict } from "../parts/stages.ts";
+import { AnswerText, RunsBeside, RunStages, useRun } from "../parts/runs.tsx";
+import { dimensionName, outcome, shortCause, stageWords, verdict } from "../parts/stages.ts";
 import { Empty, Loads } from "../parts/states.tsx";
 import { Listed, Table } from "../parts/table.tsx";
 import { Line, Text } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
-import { count, number, percent } from "../words.ts";
+import { count, listed, number, percent } from "../words.ts";
 
 /** RunsPage lists the questions that runs answered, or shows the runs of one. */
 export function RunsPage() {
@@ -25,46 +25,49 @@ type Group = Schemas["RunGroup"];
 /** outcomes counts how the runs of a group ended, in words. */
 function outcomes(group: Group): string {
   const counts = new Map<string, number>();
-  for (const one of group.verdicts) counts.set(verdict(one), (counts.get(verdict(one)) ?? 0) + one.runs);
+  for (const one of group.verdicts) counts.set(outcome(one), (counts.get(outcome(one)) ?? 0) + one.runs);
   if (counts.size === 1) return [...counts.keys()][0] ?? "";
-  return [...counts].map(([words, n]) => `${number(n)} ${words}`).join("; ");
+  return listed([...counts].map(([words, n]) => `${number(n)} ${words}`));
 }
 
 function Questions() {
   const place = usePlace(), link = useLink();
-  const pages = usePages("/v1/ledgers/{ledger}/run-dags/groups", { ledger: place.ledger }, { by: "question_hash", names: true, as_of: asOf(place), limit: 30 });
+  const every = place.query.get("every") === "true";
+  const pages = usePages("/v1/ledgers/{ledger}/run-dags/groups", { ledger: place.ledger }, { by: "question_hash", names: true, min_runs: every ? 1 : 2, as_of: asOf(place), limit: 25 });
   return (
     <>
-      <h1>Answers</h1>
-      <p>Each question was answered in stages: passages were found, a prompt was made, a model answered, and the answer was checked. Open a question to see where its runs went different ways.</p>
-      <section>
-        <h2>Questions</h2>
-        <Listed of={pages} empty={<Empty title="No question was answered yet">This page shows run-DAGs. Post some to <code>/run-dags</code>, or import a file of them with <code>colophon import</code>.</Empty>}>
-          {(rows) => <Table label="Questions" rows={rows} keyOf={(row) => row.value} columns={[
-            { title: "Question", class: "wide", cell: (row) => <a class="words" href={link("runs", [row.value])}><Named name={row.name} hash={row.value} most={140} /></a> },
-            { title: "Runs", class: "number", cell: (row) => number(row.runs) },
-            { title: "Different answers", class: "number", cell: (row) => (row.distinct_answers > 1 ? <strong>{number(row.distinct_answers)}</strong> : number(row.distinct_answers)) },
-            { title: "How they ended", cell: (row) => outcomes(row) },
-            { title: "Last run", cell: (row) => <Time at={row.last_time} /> },
-          ]} />}
-        </Listed>
-      </section>
+      <h1>Runs</h1>
+      <p>A run answers a question in stages: it finds passages, makes a prompt, asks a model, and checks the answer. Open a question to see at which stage its runs part, and why.</p>
+      <ul class="tabs" aria-label="Which questions">
+        <li><a href={withQuery(place, { every: undefined })} aria-current={every ? undefined : "page"}>Questions with several runs</a></li>
+        <li><a href={withQuery(place, { every: "true" })} aria-current={every ? "page" : undefined}>All questions</a></li>
+      </ul>
+      <Listed of={pages} empty={every ? <Empty title="No question was answered yet">This page shows run-DAGs. Post some to <code>/run-dags</code>, or import a file of them with <code>colophon import</code>.</Empty>
+        : <Empty title="No question has two runs"><a href={withQuery(place, { every: "true" })}>See all questions</a></Empty>}>
+        {(rows) => <Table label="Questions" rows={rows} keyOf={(row) => row.value} columns={[
+          { title: "Question", class: "wide", cell: (row) => <a class="words" href={link("runs", [row.value])}><Named name={row.name} hash={row.value} most={140} /></a> },
+          { title: "Runs", class: "number", cell: (row) => number(row.runs) },
+          { title: "Answers", class: "number", cell: (row) => (row.distinct_answers > 1 ? <strong title="The runs gave different answers.">{number(row.distinct_answers)}</strong> : number(row.distinct_answers)) },
+          { title: "How they ended", cell: (row) => outcomes(row) },
+          { title: "Last run", cell: (row) => <Time at={row.last_time} /> },
+        ]} />}
+      </Listed>
       <Failures />
     </>
   );
 }
 
-const failureColours: Record<string, string> = { retrieval: "--stage-retrieval", context: "--stage-context", answer: "--stage-answer", rejected: "--stage-rejected", unknown: "--stage-unknown", other: "--stage-other" };
+const failureColours: Record<string, string> = { retrieval: "--stage-retrieval", context: "--stage-context", answer: "--stage-answer", rejected: "--stage-rejected", other: "--stage-other" };
 
 type Count = Schemas["FailureCount"];
 
-/** endOf is the name under which the chart counts a run, or undefined if it was answered. */
+/** endOf is the name under which the chart counts a run, or undefined if it did not fail. */
 function endOf(one: Count): string | undefined {
-  return one.shape === "reject" ? "rejected" : one.failure_stage ?? undefined;
+  return one.shape === "reject" ? "rejected" : one.failure_stage === "unknown" ? undefined : one.failure_stage ?? undefined;
 }
 
 function endName(end: string): string {
-  return end === "rejected" ? "rejected before an answer" : end === "unknown" ? "not said" : end === "other" ? "another stage" : `failed at ${stageWords(end).title.toLowerCase()}`;
+  return end === "rejected" ? "were rejected before an answer" : end === "other" ? "another stage" : `failed at ${stageWords(end).title.toLowerCase()}`;
 }
 
 /** Failures shows at which stages runs fail, over time. */
@@ -73,7 +76,7 @@ function Failures() {
   const loading = useGet("/v1/ledgers/{ledger}/run-dags/failures", { ledger: place.ledger }, { periods: true, as_of: asOf(place) });
   return (
     <section>
-      <h2>Runs without an answer, by stage</h2>
+      <h2>Failures by stage</h2>
       <Loads of={loading} lines={4}>{(counts) => <FailureChart counts={counts} />}</Loads>
     </section>
   );
@@ -92,10 +95,10 @@ function FailureChart({ counts }: { counts: Schemas["FailureCounts"] }) {
   return (
     <>
       <p class="sentence">
-        {failed === 0 ? `All ${count(counts.total, "run")} have an answer. ` : `Of ${count(counts.total, "run")}, ${number(failed)} ended without an answer (${percent(failed / counts.total)}): ${ends.map((end) => `${number(counts.rows.reduce((n, one) => n + (endOf(one) === end ? one.count : 0), 0))} ${endName(end)}`).join(", ")}. `}
-        {ungrounded > 0 && `${number(ungrounded)} answers (${percent(ungrounded / counts.total)}) rest on no verified claim.`}
+        {failed === 0 ? `None of ${count(counts.total, "run")} failed. ` : `Of ${count(counts.total, "run")}, ${number(failed)} failed (${percent(failed / counts.total)}): ${listed(ends.map((end) => `${number(counts.rows.reduce((n, one) => n + (endOf(one) === end ? one.count : 0), 0))} ${endName(end)}`))}. `}
+        {ungrounded > 0 && `${count(ungrounded, "answer rests", "answers rest")} on no verified claim (${percent(ungrounded / counts.total)}).`}
       </p>
-      {series.length > 0 && times.length > 0 && <TimeChart label="Runs without an answer over time, by stage" times={times} series={series} stacked />}
+      {series.length > 0 && times.length > 0 && <TimeChart label="Runs that failed over time, by stage" times={times} series={series} stacked />}
       <AsOf size={counts.as_of} />
     </>
   );
@@ -117,13 +120,26 @@ function Question({ hash }: { hash: string }) {
             <QuestionHead rows={rows} />
             {left !== undefined && right !== undefined && left !== right
               ? <RunsBeside ledger={place.ledger} a={left} b={right} />
-              : <p>There is one run of this question, so there is nothing to compare it with. <a href={link("run-dag", [rows[0]?.seq ?? 0])}>See its stages</a></p>}
+              : <OnlyRun seq={rows[0]?.seq ?? 0} />}
             {rows.length > 1 && <RunsOf rows={rows} left={left} right={right} />}
           </>
         );
       }}
     </Listed>
   );
+}
+
+/** OnlyRun shows the run of a question that has no other one. */
+function OnlyRun({ seq }: { seq: number }) {
+  const place = usePlace();
+  const loading = useRun(place.ledger, seq);
+  return <Loads of={loading} lines={8}>{(run) => run && (
+    <>
+      <p>This question has one run, {verdict(run)}.</p>
+      <section><h2>The answer</h2><AnswerText run={run} /></section>
+      <section><h2>How it came about</h2><RunStages ledger={place.ledger} run={run} /></section>
+    </>
+  )}</Loads>;
 }
 
 function chosen(text: string | null): number | undefined {
@@ -166,6 +182,6 @@ function RunsOf({ rows, left, right }: { rows: readonly Row[]; left: number | un
 function Change({ row }: { row: Row }) {
   if (row.against === null) return null;
   if (row.first_diverging_stage === null) return <span class="quiet">the same at every stage</span>;
-  return <>diverges at <strong>{stageWords(row.first_diverging_stage).title.toLowerCase()}</strong>{row.cause && row.cause !== "identical" && <span class="quiet">: {row.cause === "confounded" ? `${(row.differing_dimensions ?? []).map(dimensionName).join(", ")} differ` : runCause(row.cause, row.differing_dimensions ?? []).replace(/\.$/, "")}</span>}</>;
+  return <>diverges at <strong>{stageWords(row.first_diverging_stage).title.toLowerCase()}</strong>{row.cause && row.cause !== "identical" && <span class="quiet">: {row.cause === "confounded" ? `${(row.differing_dimensions ?? []).map(dimensionName).join(", ")} differ` : shortCause(row.cause)}</span>}</>;
 }
 

@@ -1,8 +1,8 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { useGet } from "../api/load.ts";
-import { asOf, go, useLink, usePlace, withQuery } from "../router.ts";
+import { asOf, useLink, usePlace } from "../router.ts";
 import { AsOf } from "../parts/marks.tsx";
-import { groupOf, groupOrder, isHash, target, titleOf } from "../parts/hits.ts";
+import { groupOf, groupOrder, isHash, namesItself, target, titleOf } from "../parts/hits.ts";
 import { Named, type Name } from "../parts/name.tsx";
 import { Empty, Loads } from "../parts/states.tsx";
 import { Line } from "../parts/text.tsx";
@@ -12,26 +12,19 @@ import { count, number, shortHash } from "../words.ts";
 export function SearchPage() {
   const place = usePlace();
   const asked = (place.query.get("q") ?? "").trim();
-  const [text, setText] = useState(asked);
-  useEffect(() => setText(asked), [asked]);
+  if (asked === "") return <><h1>Search</h1><Help /></>;
   return (
     <>
-      <h1>Search</h1>
-      <form class="row" role="search" aria-label="Search again" onSubmit={(event) => {
-        event.preventDefault();
-        if (text.trim()) go(withQuery(place, { q: text.trim() }));
-      }}>
-        <label class="search-again">A hash or its first digits, a run, a name, or words<input value={text} maxLength={256} spellcheck={false} autocapitalize="off" onInput={(event) => setText(event.currentTarget.value)} /></label>
-        <button type="submit" class="primary">Search</button>
-      </form>
-      {asked === "" ? <Help /> : <Found text={asked} />}
+      <p class="eyebrow">search</p>
+      <h1>“<Line text={asked} most={120} />”</h1>
+      <Found text={asked} />
     </>
   );
 }
 
 function Help() {
   return (
-    <section>
+    <section class="why">
       <h2>What you can search for</h2>
       <dl class="ways">
         <div><dt>Words</dt><dd>the beginning of a prompt, an input, or a question, or any word in their first lines</dd></div>
@@ -75,7 +68,7 @@ function Found({ text }: { text: string }) {
         <>
           <p class="quiet" role="status">{answer.rows.length === 0 ? "Nothing was found." : `${count(answer.rows.length, "match", "matches")}.`}</p>
           {answer.rows.length === 0 && <Empty title="Nothing in this ledger has that name or hash, or begins with these words">
-            Check the spelling. A hash needs at least 8 digits, and words are looked for at the beginning of texts. {!answer.complete && "A longer beginning, or the whole name, can find more."}
+            Check the spelling. A hash needs at least 8 digits, and words are found at the beginning of texts. {!answer.complete && "This ledger has more texts than a search reads: it reads the newest 250 prompts, inputs, and questions. The whole name of a run, a label, or a hash finds any record."}
           </Empty>}
           <div class="hits" ref={list}>
             {groupOrder.map((title) => {
@@ -104,7 +97,7 @@ function HitRow({ hit }: { hit: { type: string; value: string; seq: number; name
     <li>
       <a class="hit" href={target(link, hit)}>
         <span class="hit-kind">{titleOf(hit.type)}{numbered && ` ${number(hit.seq)}`}</span>
-        <span class="hit-name">{isHash(hit.type) || numbered ? <Named name={hit.name} hash={hit.value} /> : <><strong><Line text={hit.value} /></strong>{named && <> <span class="words"><Named name={hit.name} /></span></>}</>}</span>
+        <span class="hit-name">{isHash(hit.type) || numbered ? <Named name={hit.name} hash={hit.value} /> : <><strong><Line text={hit.value} /></strong>{named && !namesItself(hit.type) && <span class="quiet small"> as in <Named name={hit.name} /></span>}</>}</span>
         {isHash(hit.type) && named && <code class="hit-hash" title={hit.value}>{shortHash(hit.value)}</code>}
       </a>
     </li>

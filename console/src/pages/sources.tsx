@@ -1,3 +1,4 @@
+import type { Schemas } from "../api/client.ts";
 import { useGet, usePages } from "../api/load.ts";
 import { asOf, useLink, usePlace } from "../router.ts";
 import { RunQuestion, StaleSet } from "../parts/cited.tsx";
@@ -35,9 +36,9 @@ export function SourcePage() {
       <Registration source={source} />
       <section>
         <h2>Answers that rest on a changed passage</h2>
-        <Listed of={stale} empty={<p>None: no passage of this source changed after an answer cited it.</p>}>
+        <div class="once"><Listed of={stale} empty={<p>None: no passage of this source changed after an answer cited it.</p>}>
           {(rows) => <ol class="stale plain-list">{grouped(rows, (row) => row.seq).map((one) => <StaleSet key={one[0]?.seq} ledger={place.ledger} rows={one} />)}</ol>}
-        </Listed>
+        </Listed></div>
       </section>
       <CitedBy path="/v1/ledgers/{ledger}/citation-sets/by-source/{source_id}" values={{ source_id: source }} empty="No answer cites this source" />
     </>
@@ -64,8 +65,9 @@ export function PassagePage() {
   return (
     <>
       <p class="eyebrow">passage</p>
-      <h1 class="passage-head"><Passage ledger={place.ledger} hash={hash} /></h1>
-      <p class="quiet small"><code>{hash}</code></p>
+      <h1>A passage, and the answers that cite it</h1>
+      <div class="passage-head"><Passage ledger={place.ledger} hash={hash} /></div>
+      <p class="quiet small"><code><Line text={hash} /></code></p>
       <CitedBy path="/v1/ledgers/{ledger}/citation-sets/by-chunk/{hash}" values={{ hash }} empty="No answer cites this passage" />
     </>
   );
@@ -82,7 +84,7 @@ function CitedBy({ path, values, empty }: { path: "/v1/ledgers/{ledger}/citation
           { title: "Answer", class: "wide", cell: (row) => <a href={link("citations", [row.seq])}><RunQuestion ledger={place.ledger} run={row.run_id ?? undefined} otherwise={row.subject} /></a> },
           { title: "Subject", cell: (row) => <a href={link("subject", [row.subject])}><Line text={row.subject} most={40} /></a> },
           { title: "Passages", class: "number", cell: (row) => number(row.citations.length) },
-          { title: "Under", cell: (row) => <Line text={[...new Set(row.citations.map((one) => one.source_id))].join(", ")} most={60} /> },
+          ...(values.hash === undefined ? [] : [{ title: "Under", cell: (row: Schemas["CitedRow"]) => <Line text={[...new Set(row.citations.map((one) => one.source_id))].join(", ")} most={60} /> }]),
           { title: "Recorded", cell: (row) => <Time at={row.time} /> },
         ]} />}
       </Listed>

@@ -35,7 +35,7 @@ export function CitationSet({ seq }: { seq: number }) {
             </header>
             {set.run_id !== undefined && <Answer ledger={place.ledger} run={set.run_id} />}
             <Cites ledger={place.ledger} seq={seq} set={set} />
-            <section><h2>Other answers about this subject</h2><SubjectDrift subject={set.subject} seq={seq} /></section>
+            <section><h2>Other answers about this subject</h2><div class="once"><SubjectDrift subject={set.subject} seq={seq} /></div></section>
             <p><a href={link("record", [seq])}>The record of these citations, its checks, and its proof</a></p>
             <AsOf size={row.as_of} />
           </>

@@ -10,7 +10,7 @@ test("a hit leads to the page that shows it", () => {
   assert.equal(target(link, { type: "run_id", value: "answer/1", seq: 7 }), "#/default/run/answer%2F1");
   assert.equal(target(link, { type: "source_id", value: "handbook", seq: 7 }), "#/default/source/handbook");
   assert.equal(target(link, { type: "project", value: "a b", seq: 7 }), "#/default/stories/a%20b");
-  assert.equal(target(link, { type: "label:config", value: "x=y", seq: 7 }), "#/default/records?by=label%3Aconfig&value=x%3Dy");
+  assert.equal(target(link, { type: "label:config", value: "x=y", seq: 7 }), "#/default/records?label%3Aconfig=x%3Dy");
 });
 
 test("every hit has a title and a heading that is shown", () => {

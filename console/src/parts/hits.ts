@@ -45,6 +45,11 @@ export function isHash(type: string): boolean {
   return /_hash$|_root$|^root$|_key$|^ipc_id|^input$|^stage:/.test(type);
 }
 
+/** namesItself reports whether a value needs no example of a record that has it. */
+export function namesItself(type: string): boolean {
+  return type === "source_id" || type === "subject" || type === "project";
+}
+
 /** target is the address of the page that shows a hit. */
 export function target(link: Link, hit: Hit): string {
   switch (hit.type) {
@@ -70,5 +75,5 @@ export function target(link: Link, hit: Hit): string {
     case "root":
       return link("record", [hit.seq]);
   }
-  return link("records", [], { by: hit.type, value: hit.value });
+  return link("records", [], { [hit.type]: hit.value });
 }

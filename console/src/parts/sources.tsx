@@ -3,6 +3,7 @@ import { content, get } from "../api/client.ts";
 import { lanes, useLoad } from "../api/load.ts";
 import { asOf, useLink, usePlace } from "../router.ts";
 import { number, shortHash } from "../words.ts";
+import type { Scored } from "./stages.ts";
 import { Loads } from "./states.tsx";
 import { Line } from "./text.tsx";
 
@@ -34,23 +35,41 @@ export function Passage({ ledger, hash }: { ledger: string; hash: string }) {
   );
 }
 
-/** Sources compares the documents of two runs. Their order is not that of the runs. */
-export function Sources({ ledger, a = [], b = [] }: { ledger: string; a?: readonly string[] | undefined; b?: readonly string[] | undefined }) {
-  const inA = new Set(a), inB = new Set(b);
-  const lists: [string, string, string[]][] = [
-    ["Only the first run has", "gone", a.filter((one) => !inB.has(one))], ["Only the second run has", "new", b.filter((one) => !inA.has(one))], [a === b ? "It rests on" : "Both have", "", a.filter((one) => inB.has(one))],
-  ];
-  if (inA.size + inB.size === 0) return <p class="note">The record names no documents.</p>;
+/** Sources compares the documents of two runs, in the order of each run. */
+export function Sources({ ledger, a, b }: { ledger: string; a: readonly Scored[] | undefined; b: readonly Scored[] | undefined }) {
+  const left = new Map((a ?? []).map((one, i) => [one.root, { ...one, place: i + 1 }])), right = new Map((b ?? []).map((one, i) => [one.root, { ...one, place: i + 1 }]));
+  if (left.size + right.size === 0) return <p class="note">The ledger has only the hash of this stage: the record names no documents.</p>;
+  const alone = a === undefined || b === undefined || a === b;
+  const gone = [...left.values()].filter((one) => !right.has(one.root)), added = [...right.values()].filter((one) => !left.has(one.root)), kept = [...left.values()].filter((one) => right.has(one.root));
+  const moved = kept.filter((one) => right.get(one.root)?.place !== one.place || right.get(one.root)?.score !== one.score);
+  if (alone) return <Documents ledger={ledger} title="It rests on" list={[...left.values(), ...(a === b ? [] : right.values())]} />;
   return (
     <>
-      {inA.size === inB.size && a.every((one) => inB.has(one)) && a !== b && <p>Both runs have the same passages; their order or their scores differ.</p>}
-      {lists.map(([title, mark, list]) => list.length === 0 ? null : (
-        <div key={title} class={`sources ${mark}`}>
-          <p class="small quiet">{title} {number(list.length)}:</p>
-          <ul class="plain-list">{list.slice(0, shown).map((hash) => <li key={hash}><Passage ledger={ledger} hash={hash} /></li>)}</ul>
-          {list.length > shown && <p class="note">and {number(list.length - shown)} more</p>}
-        </div>
-      ))}
+      {gone.length + added.length === 0 && <p>{moved.length === 0 ? "Both runs have the same passages, with the same scores." : `Both runs have the same passages, but ${number(moved.length)} have another place or score.`}</p>}
+      <Documents ledger={ledger} title="Only the first run has" mark="gone" list={gone} />
+      <Documents ledger={ledger} title="Only the second run has" mark="new" list={added} />
+      <Documents ledger={ledger} title="Both have" list={kept} other={right} />
     </>
+  );
+}
+
+type Placed = Scored & { place: number };
+
+function Documents({ ledger, title, mark = "", list, other }: { ledger: string; title: string; mark?: string; list: readonly Placed[]; other?: ReadonlyMap<string, Placed> }) {
+  if (list.length === 0) return null;
+  return (
+    <div class={`sources ${mark}`}>
+      <p class="small quiet">{title} {number(list.length)}:</p>
+      <ul class="plain-list">{list.slice(0, shown).map((one) => {
+        const then = other?.get(one.root);
+        return (
+          <li key={one.root}><Passage ledger={ledger} hash={one.root} />
+            {one.score !== undefined && <span class="quiet small"> · score {one.score}{then && then.score !== undefined && then.score !== one.score && `, then ${then.score}`}</span>}
+            {then && then.place !== one.place && <span class="quiet small"> · place {one.place}, then {then.place}</span>}
+          </li>
+        );
+      })}</ul>
+      {list.length > shown && <p class="note">and {number(list.length - shown)} more</p>}
+    </div>
   );
 }

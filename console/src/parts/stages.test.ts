@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { dimensionName, firstDiverging, pairs, runCause, stageWords, verdict } from "./stages.ts";
+import { dimensionName, firstDiverging, inputsOf, outcome, pairs, rejection, runCause, scoredIn, stageText, stageWords, verdict } from "./stages.ts";
 
 const run = (...stages: [string, string][]) => stages.map(([stage, hash]) => ({ stage, hash }));
 const shown = (list: ReturnType<typeof pairs>) => list.map((one) => `${one.stage}${one.nth > 1 ? `#${one.nth}` : ""} ${one.state}`);
@@ -38,5 +38,23 @@ test("a verdict says how a run ended", () => {
   assert.equal(verdict({ shape: "reject", audit_mode: "UNGROUNDED" }), "rejected before it was answered");
   assert.equal(verdict({ shape: "pointer", failure_stage: null, audit_mode: "STRICT" }), "answered; every claim was verified");
   assert.equal(verdict({ shape: "pointer", failure_stage: "context", audit_mode: "HYBRID" }), "failed at context; some claims were verified");
+  assert.deepEqual([{ shape: "reject" }, { failure_stage: "context" }, { failure_stage: null }, {}].map(outcome), ["rejected", "failed at context", "answered", "answered"]);
   assert.equal(verdict({ failure_stage: "unknown" }), "the record does not say how it ended");
+});
+
+test("inputs are shown as far as they have the right form", () => {
+  const inputs = inputsOf('{"answer_text":"Yes.","parsed_lattice":[{"claim_text":"It is so.","evidence_ids":["E1","E2"]},7,{}],"n_quotes":2,"audit_mode":"HYBRID","sources":[{"document_root":"ab","score":0.5},{"document_root":"cd"},{"score":1},null]}');
+  assert.equal(stageText("answer", inputs), "Yes.");
+  assert.equal(stageText("parsed_claim_lattice", inputs), "It is so.  [E1, E2]\n(no text)  []");
+  assert.equal(stageText("verify", inputs), "audit mode: HYBRID\nn quotes: 2");
+  assert.equal(stageText("render", inputs), undefined);
+  assert.equal(stageText("anything", inputs), undefined);
+  assert.deepEqual(scoredIn(inputs), [{ root: "ab", score: 0.5 }, { root: "cd", score: undefined }]);
+  for (const text of ["", "[]", "null", "7", '{"sources":7,"answer_text":{},"parsed_lattice":{}}']) {
+    assert.deepEqual(scoredIn(inputsOf(text)), []);
+    assert.equal(stageText("answer", inputsOf(text)), undefined);
+    assert.equal(stageText("parsed_claim_lattice", inputsOf(text)), undefined);
+    assert.equal(rejection(inputsOf(text)), undefined);
+  }
+  assert.equal(rejection(inputsOf('{"rejection_reason":"no source"}')), "no source");
 });

@@ -105,7 +105,19 @@ export function runCause(cause: string, differing: readonly string[]): string {
   return cause === "confounded" && differing.length > 0 ? `${known} ${differing.map(dimensionName).join(", ")}.` : known;
 }
 
-/** verdict says how a run ended. */
+/** shortCause is runCause in a few words, for a table. */
+export function shortCause(cause: string): string {
+  const known: Record<string, string> = { no_dimension: "chance, or something that was not recorded", unknown: "the cause is not known", identical: "nothing" };
+  return known[cause] ?? `only ${dimensionName(cause)} was different`;
+}
+
+/** outcome says in a few words how a run ended. */
+export function outcome(run: { shape?: string | null | undefined; failure_stage?: string | null | undefined }): string {
+  if (run.shape === "reject") return "rejected";
+  return run.failure_stage && run.failure_stage !== "unknown" ? `failed at ${stageWords(run.failure_stage).title.toLowerCase()}` : "answered";
+}
+
+/** verdict says how a run ended, and how well its answer is verified. */
 export function verdict(run: { shape?: string | null | undefined; failure_stage?: string | null | undefined; audit_mode?: string | null | undefined }): string {
   if (run.shape === "reject") return "rejected before it was answered";
   const mode: Record<string, string> = { STRICT: "every claim was verified", HYBRID: "some claims were verified", UNGROUNDED: "no claim was verified" };
@@ -113,4 +125,81 @@ export function verdict(run: { shape?: string | null | undefined; failure_stage?
   if (run.failure_stage === "unknown") return audit || "the record does not say how it ended";
   if (run.failure_stage) return `failed at ${stageWords(run.failure_stage).title.toLowerCase()}${audit && `; ${audit}`}`;
   return audit ? `answered; ${audit}` : "answered";
+}
+
+/** Inputs are what a run was hashed from, as its service posted them. Nothing in them is sure to have the right form. */
+export type Inputs = Record<string, unknown>;
+
+/** inputsOf reads inputs, or returns none if they are no JSON object. */
+export function inputsOf(text: string): Inputs {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Inputs) : {};
+  } catch {
+    return {};
+  }
+}
+
+function textIn(inputs: Inputs, ...names: string[]): string | undefined {
+  for (const name of names) {
+    const value = inputs[name];
+    if (typeof value === "string") return value;
+  }
+  return undefined;
+}
+
+function pretty(value: unknown): string | undefined {
+  return value === undefined || value === null ? undefined : JSON.stringify(value, null, 2);
+}
+
+function listIn(value: unknown): Inputs[] {
+  return Array.isArray(value) ? value.filter((one): one is Inputs => typeof one === "object" && one !== null) : [];
+}
+
+/** stageText returns what a stage was hashed from as a text for people, if the inputs have it. Passages are shown elsewhere. */
+export function stageText(stage: string, inputs: Inputs): string | undefined {
+  switch (stage) {
+    case "preflight":
+      return pretty(inputs.preflight_payload);
+    case "prompt":
+      return pretty(inputs.messages);
+    case "answer":
+      return textIn(inputs, "answer_text");
+    case "raw_answer":
+      return textIn(inputs, "raw_answer_text");
+    case "render":
+      return textIn(inputs, "rendered_text");
+    case "parsed_claim_lattice": {
+      const claims = listIn(inputs.parsed_lattice).map((claim) => `${typeof claim.claim_text === "string" ? claim.claim_text : "(no text)"}  [${Array.isArray(claim.evidence_ids) ? claim.evidence_ids.map(String).join(", ") : ""}]`);
+      return claims.length === 0 ? undefined : claims.join("\n");
+    }
+    case "verify": {
+      const lines = ["audit_mode", "verifier_method", "n_quotes", "n_verified", "claim_statuses", "violations"].filter((name) => inputs[name] !== undefined).map((name) => `${name.replaceAll("_", " ")}: ${typeof inputs[name] === "string" ? inputs[name] : JSON.stringify(inputs[name])}`);
+      return lines.length === 0 ? undefined : lines.join("\n");
+    }
+    case "final_label":
+      return textIn(inputs, "final_label", "answer_mode", "audit_mode");
+  }
+  return undefined;
+}
+
+/** restsOnSources reports whether a stage has the passages of a run. */
+export function restsOnSources(stage: string): boolean {
+  return stage === "retrieval" || stage === "context" || stage === "evidence_map";
+}
+
+/** Scored is a document of a run with its score, in the order of the run. */
+export interface Scored {
+  root: string;
+  score: number | undefined;
+}
+
+/** scoredIn returns the documents that a run rests on, the best first as its service found them. */
+export function scoredIn(inputs: Inputs): Scored[] {
+  return listIn(inputs.sources).flatMap((one) => (typeof one.document_root === "string" ? [{ root: one.document_root, score: typeof one.score === "number" ? one.score : undefined }] : []));
+}
+
+/** rejection is the reason for which a run was rejected, if its inputs say it. */
+export function rejection(inputs: Inputs): string | undefined {
+  return textIn(inputs, "rejection_reason");
 }

@@ -1,5 +1,5 @@
 // A story: its builds, what became of each path between two builds, and the paths that are not validated yet.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { type Schemas } from "../api/client.ts";
 import { usePages } from "../api/load.ts";
 import { asOf, go, useLink, usePlace, withQuery } from "../router.ts";
@@ -15,6 +15,8 @@ import { Validate } from "./validate.tsx";
 
 type Build = Schemas["PathBuild"];
 type Difference = Schemas["PathDifference"];
+
+const onePage = 300; // rows of a comparison
 
 const statuses = ["new", "modified", "unchanged", "gone"] as const;
 const statusWords: Record<string, string> = { new: "new", modified: "modified", unchanged: "unchanged", gone: "gone", incomparable: "not comparable" };
@@ -101,19 +103,24 @@ function FirstBuild({ project, build }: { project: string; build: Build }) {
 function Between({ project, a, b }: { project: string; a: string; b: Build }) {
   const place = usePlace();
   const status = place.query.get("status") ?? "";
-  const pages = usePages("/v1/ledgers/{ledger}/paths/{project}/compare", { ledger: place.ledger, project }, { a, b: b.build, status: status || undefined, as_of: asOf(place), limit: 300 });
+  const pages = usePages("/v1/ledgers/{ledger}/paths/{project}/compare", { ledger: place.ledger, project }, { a, b: b.build, status: status || undefined, as_of: asOf(place), limit: onePage });
+  // A page can end early, for example after the paths of the second build. The rest of one page of rows follows by itself.
+  const { more, busy, problem } = pages;
+  useEffect(() => {
+    if (more && !busy && !problem && pages.rows.length < onePage) more();
+  }, [pages.rows.length, busy]);
   const counted = new Map<string, number>();
   for (const row of pages.rows) counted.set(row.status, (counted.get(row.status) ?? 0) + 1);
   const whole = status === "" && pages.first.state === "ready" && pages.more === undefined;
-  const said = a === b.base ? statuses.filter((one) => b[one] > 0).map((one) => `${number(b[one])} ${one === "gone" ? "gone" : `are ${one}`}`)
-    : [...counted].map(([one, n]) => `${number(n)} ${one === "gone" ? "gone" : `are ${statusWords[one] ?? one}`}`);
+  const said = a === b.base ? statuses.filter((one) => b[one] > 0).map((one) => `${number(b[one])} ${one}`)
+    : [...counted].map(([one, n]) => `${number(n)} ${statusWords[one] ?? one}`);
   return (
     <>
-      <p class="sentence">From <strong><Line text={a} most={40} /></strong> to <strong><Line text={b.build} most={40} /></strong>{whole || a === b.base ? said.length === 0 ? ", nothing changed." : `: of the paths, ${listed(said).replace(/ gone/, " are gone")}.` : ":"}</p>
+      <p class="sentence">From <strong><Line text={a} most={40} /></strong> to <strong><Line text={b.build} most={40} /></strong>{whole || a === b.base ? said.length === 0 ? ", nothing changed." : `: ${listed(said)}.` : ":"}</p>
       <ul class="tabs small" aria-label="Which paths">{["", ...statuses].map((one) => <li key={one}><a href={withQuery(place, { status: one })} aria-current={one === status ? "page" : undefined}>{one === "" ? "all" : statusWords[one]}</a></li>)}</ul>
-      <Listed of={pages} empty={<Empty title={`No path is ${statusWords[status] ?? "in both builds"}`}>Choose another state, or other builds.</Empty>}>
+      <div class="once"><Listed of={pages} empty={<Empty title={`No path is ${statusWords[status] ?? "in both builds"}`}>Choose another state, or other builds.</Empty>}>
         {(rows) => <Tree project={project} rows={rows} />}
-      </Listed>
+      </Listed></div>
     </>
   );
 }
@@ -155,8 +162,8 @@ function Unvalidated({ project, build }: { project: string; build: string }) {
     <section>
       <h2>Not validated</h2>
       <details open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
-        <summary>Paths of <Line text={build} most={40} /> whose text still has to be read and validated</summary>
-        {open && <UnvalidatedList project={project} build={build} />}
+        <summary>Show the paths of <Line text={build} most={40} /> that still have to be read and validated</summary>
+        {open && <div class="once"><UnvalidatedList project={project} build={build} /></div>}
       </details>
     </section>
   );

@@ -45,7 +45,7 @@ export function Validate(target: Target) {
       event.preventDefault();
       if (reason.trim() && state.at !== "sending") send();
     }}>
-      <label>Why is this text right? The reason is recorded with your name, for good.
+      <label>Why is this text right? The log keeps the reason for good.
         <input value={reason} maxLength={500} required autofocus onInput={(event) => setReason(event.currentTarget.value)} /></label>
       <p><button type="submit" class="primary" disabled={state.at === "sending"}>Validate this text</button> <button type="button" onClick={() => setState({ at: "closed" })}>Cancel</button></p>
       {state.at === "sending" && <p role="status" class="quiet">Recording…</p>}

@@ -163,7 +163,7 @@ func naiveRunGroups(events []dagEvent, q rundags.GroupQuery) (list []rundags.Gro
 	slices.Reverse(values)
 	for _, value := range values {
 		counted := slices.DeleteFunc(members[value], func(e *dagEvent) bool { return !q.Any && stateIn(states, e.seq) != "live" })
-		if len(counted) == 0 {
+		if len(counted) == 0 || uint64(len(counted)) < q.MinRuns {
 			continue
 		}
 		first, last := counted[0], counted[len(counted)-1]

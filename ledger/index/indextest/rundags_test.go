@@ -77,7 +77,7 @@ func requireRunGroups(t *rapid.T, f *index.Follower, log *journal) {
 	defer func() { require.NoError(t, v.Close()) }()
 	limit := rapid.IntRange(1, 5).Draw(t, "limit")
 	for _, by := range rundags.GroupedBy {
-		q := rundags.GroupQuery{By: by, Any: rapid.Bool().Draw(t, "any"), Bounds: index.Bounds{Since: drawMoment(t, log, "since"), Until: drawMoment(t, log, "until")}}
+		q := rundags.GroupQuery{By: by, Any: rapid.Bool().Draw(t, "any"), Bounds: index.Bounds{Since: drawMoment(t, log, "since"), Until: drawMoment(t, log, "until")}, MinRuns: rapid.Uint64Range(0, 3).Draw(t, "min_runs")}
 		want := naiveRunGroups(log.ranEvents(size), q)
 		got := pages(t, limit, func(p index.Page) ([]rundags.Group, []byte, error) { return rundags.ListGroups(background, v, q, p) })
 		require.Equal(t, want, inUTC(got))

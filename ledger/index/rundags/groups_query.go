@@ -25,6 +25,7 @@ type GroupQuery struct {
 	By           string // one of GroupedBy
 	Any          bool   // run-DAGs of any state, not only live ones
 	index.Bounds        // limits the time of a group's last run-DAG
+	MinRuns      uint64 // only groups of at least so many run-DAGs
 }
 
 // ErrNotLatest means that the view is not the latest, or the query counts run-DAGs that are
@@ -174,7 +175,7 @@ func (w *groupWalk) take(ctx context.Context, g *group) error {
 	if w.query.Any {
 		t = g.all
 	}
-	if t.runs == 0 || t.last < w.from || t.last >= w.below {
+	if t.runs == 0 || t.runs < w.query.MinRuns || t.last < w.from || t.last >= w.below {
 		return nil
 	}
 	last, err := Get(ctx, w.view, t.last)
