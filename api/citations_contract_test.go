@@ -73,8 +73,10 @@ func TestCitationsAreAnsweredAsTheContractSays(t *testing.T) {
 		"conflicts": {get(conflictsOf).asking("?as_of=5"), fmt.Sprintf(`[{"seq":2,"chunk_hash":%q,"source_count":2,`+
 			`"sources":[{"source_id":"register","seq":1},{"source_id":"letters","seq":2}]}]`, third)},
 		"stale": {get(staleOf).asking("?as_of=5&source_id=records/4%20%C3%BC"), fmt.Sprintf(
-			`[{"seq":4,"run_id":"answer/3","subject":"question/311","chunk_hash":%[1]q,"superseded_by":4,"how":"not_listed"},`+
-				`{"seq":1,"run_id":"answer/1","subject":"question/311","chunk_hash":%[1]q,"superseded_by":2,"how":"recited"}]`, first)},
+			`[{"seq":4,"run_id":"answer/3","subject":"question/311","source_id":%[2]q,"chunk_hash":%[1]q,"superseded_by":4,"how":"not_listed"},`+
+				`{"seq":1,"run_id":"answer/1","subject":"question/311","source_id":%[2]q,"chunk_hash":%[1]q,"superseded_by":2,"how":"recited"}]`, first, strangeSource)},
+		"stale of every source": {get(staleOf).asking("?as_of=3"), fmt.Sprintf(
+			`[{"seq":1,"run_id":"answer/1","subject":"question/311","source_id":%q,"chunk_hash":%q,"superseded_by":2,"how":"recited"}]`, strangeSource, first)},
 		"by chunk": {get(byChunkOf, "hash", third).asking("?as_of=5"), fmt.Sprintf(
 			`[{"seq":2,"run_id":"answer/2","subject":"question/311","time":TIME,"citations":[`+
 				`{"chunk_hash":%[1]q,"source_id":"letters","weight":1,"section":null},{"chunk_hash":%[1]q,"source_id":"register","weight":1,"section":null}]},`+
@@ -213,7 +215,8 @@ func TestProblemsOfCitationsAreAsTheContractSays(t *testing.T) {
 		names   string
 	}{
 		{"no subject", get(chunkDrift), 400, true, "/subject"},
-		{"no source", get(staleOf), 400, true, "/source_id"},
+		{"empty source", get(staleOf).asking("?source_id="), 400, true, "/source_id"},
+		{"cursor of one source for all", get(staleOf).asking("?cursor=" + page.Next), 400, false, "/cursor"},
 		{"no hash", get(byChunkOf, "hash", "x"), 400, true, "/hash"},
 		{"long id", get(bySourceOf, "source_id", strings.Repeat("x", 1025)), 400, true, "/source_id"},
 		{"cursor of another query", get(staleOf).asking("?source_id=x&cursor=" + page.Next), 400, false, "/cursor"},

@@ -179,6 +179,8 @@ func TestFailuresAreCountedAsTheContractSays(t *testing.T) {
 		"?as_of=6&state=any&since=2020-01-01T00:00:00Z": `{"as_of":6,"total":4,"rows":[` + strict(2) + `,` + hybrid + `,` + rejected + `]}`,
 		"?as_of=2":                            `{"as_of":2,"total":1,"rows":[` + strict(1) + `]}`,
 		"?as_of=6&until=2020-01-01T00:00:00Z": `{"as_of":6,"total":0,"rows":[]}`,
+		"?as_of=2&since=2020-01-01T12:00:00Z&until=2100-01-01T00:00:00Z&periods=true&step=6307200000": `{"as_of":2,"total":1,"rows":[` + strict(1) +
+			`],"step":6307200000,"periods":[{"since":"1970-01-01T00:00:00.000000Z","until":"2169-11-13T00:00:00.000000Z","total":1,"rows":[` + strict(1) + `]}]}`,
 	} {
 		a := s.do(t, get(failuresOf).asking(query), http.StatusOK)
 		require.Equal(t, want+"\n", string(a.body), query)
@@ -205,6 +207,9 @@ func TestProblemsOfRunsAreAsTheContractSays(t *testing.T) {
 		{"since", get(failuresOf).asking("?since=yesterday"), 400, true, "/since"},
 		{"until", get(failuresOf).asking("?until=tomorrow"), 400, true, "/until"},
 		{"page", get(failuresOf).asking("?colour=blue"), 400, true, "/colour"},
+		{"step without periods", get(failuresOf).asking("?step=60"), 400, false, "/step"},
+		{"step of nothing", get(failuresOf).asking("?periods=true&step=0"), 400, true, "/step"},
+		{"too many periods", get(failuresOf).asking("?periods=true&step=1&since=2000-01-01T00:00:00Z"), 400, false, "/step"},
 		{"no such ledger", get(failuresOf).of("nowhere"), 404, false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

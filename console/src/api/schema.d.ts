@@ -2644,7 +2644,8 @@ export interface paths {
          * @description Finds an event by its `seq` or its `event_hash`; a record by a hash, a `run_id`, subject, project, source, producer,
          *     model, id of a path, topic of a note, or label (`name=value`, or the value alone); models, projects, sources, producers,
          *     and names of labels that contain the text, in any case; and prompts, inputs, and questions that have the words
-         *     at the beginning of their text, if the caller has the scope `content`. The first 8 or more digits suffice for an `event_hash`
+         *     at the beginning of their text, or a prompt in its label, if the caller has the scope `content`. The first 8 or
+         *     more digits suffice for an `event_hash`
          *     and, in a ledger of at most 20,000 events, for any hash.
          *
          *     A search costs about the same in every ledger: it looks through the newest 250 prompts, inputs, and questions,
