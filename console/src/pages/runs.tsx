@@ -98,7 +98,7 @@ function FailureChart({ counts }: { counts: Schemas["FailureCounts"] }) {
         {failed === 0 ? `None of ${count(counts.total, "run")} failed. ` : `Of ${count(counts.total, "run")}, ${number(failed)} failed (${percent(failed / counts.total)}): ${listed(ends.map((end) => `${number(counts.rows.reduce((n, one) => n + (endOf(one) === end ? one.count : 0), 0))} ${endName(end)}`))}. `}
         {ungrounded > 0 && `${count(ungrounded, "answer rests", "answers rest")} on no verified claim (${percent(ungrounded / counts.total)}).`}
       </p>
-      {series.length > 0 && times.length > 0 && <TimeChart label="Runs that failed over time, by stage" times={times} series={series} stacked />}
+      {series.length > 0 && times.length > 0 && <TimeChart label="Runs that failed over time, by stage" times={times} series={series} stacked {...(counts.step === undefined ? {} : { step: counts.step })} />}
       <AsOf size={counts.as_of} />
     </>
   );
