@@ -443,6 +443,9 @@ func TestEveryCall(t *testing.T) {
 	description, err = notes.SetUnregisteredSources(ctx, "reject")
 	call("putUnregistered", description, err)
 	require.Equal(t, "reject", description.UnregisteredSources)
+	description, err = notes.SetOTLPContent(ctx, "hashes")
+	call("putOTLPContent", description, err)
+	require.Equal(t, "hashes", description.OTLPContent)
 	for _, step := range []string{"rotate", "retire"} {
 		receipt, err := notes.ChangeKeys(ctx, step)
 		call("changeKeys", receipt, err)
@@ -485,7 +488,8 @@ func TestEveryCall(t *testing.T) {
 
 	contract, err := openapi3.NewLoader().LoadFromData(colophon.OpenAPI)
 	require.NoError(t, err)
-	notCalled := []string{"home", "getDocs", "getDocsFile", "getExample"} // operations for people and their pages
+	notCalled := []string{"home", "getDocs", "getDocsFile", "getExample", "getConsoleFile", // operations for people and their pages
+		"postTraces", "postLogs"} // operations for exporters of OpenTelemetry
 	for _, item := range contract.Paths.Map() {
 		for _, operation := range item.Operations() {
 			require.True(t, called[operation.OperationID] != slices.Contains(notCalled, operation.OperationID), operation.OperationID)

@@ -25,8 +25,8 @@ type LedgerDescription struct {
 	// citation sets with sources that are not registered.
 	UnregisteredSources string `json:"unregistered_sources"`
 	// OTLPContent is keep or hashes. It determines what the ledger keeps of generations that
-	// arrive by OTLP. An earlier server does not send it.
-	OTLPContent string `json:"otlp_content,omitzero"`
+	// arrive by OTLP. It is empty if the server is too old to send it.
+	OTLPContent string `json:"otlp_content"`
 	TreeSize    uint64 `json:"tree_size"`
 	RootHash    string `json:"root_hash"`
 	Tip         string `json:"tip"` // event_hash of the last event
