@@ -114,13 +114,13 @@ func steps() ([]string, error) {
 }
 
 // Migrate converts the tables to this build's version. Several processes can do so at once:
-// every step can be repeated, and a step that fails because of another process is retried.
+// every statement can be repeated, and one that fails because of another process is repeated.
 func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	texts, err := steps()
 	if err != nil {
 		return err
 	}
-	for attempt := 1; ; attempt++ {
+	for {
 		stored, err := version(ctx, pool)
 		if err != nil {
 			return err
@@ -128,13 +128,25 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 		if err := stored.check(len(texts)); err != nil || stored.tables >= len(texts) {
 			return err
 		}
-		err = apply(ctx, pool, stored.tables, texts[stored.tables:])
-		if err == nil {
-			continue
-		}
-		// If two sessions create a table at the same time, PostgreSQL reports a duplicate.
-		if attempt == maxMigrations {
+		if err := apply(ctx, pool, stored.tables, texts[stored.tables:]); err != nil {
 			return fmt.Errorf("creating the tables: %w", err)
+		}
+	}
+}
+
+const (
+	attempts = 5                      // attempts at one statement
+	pause    = 100 * time.Millisecond // pause between two attempts
+)
+
+// execute executes a statement. If two sessions create a table at the same time, PostgreSQL
+// reports a duplicate to one of them, for which the statement does nothing the next time. Each
+// statement has its own attempts, because servers that start together meet at one after another.
+func execute(ctx context.Context, pool *pgxpool.Pool, statement string, arguments ...any) error {
+	for attempt := 1; ; attempt++ {
+		_, err := pool.Exec(ctx, statement, arguments...)
+		if err == nil || attempt == attempts {
+			return err
 		}
 		select {
 		case <-time.After(pause):
@@ -144,13 +156,8 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	}
 }
 
-const (
-	maxMigrations = 5                      // number of attempts to migrate
-	pause         = 100 * time.Millisecond // pause between two attempts
-)
-
 func apply(ctx context.Context, pool *pgxpool.Pool, from int, texts []string) error {
-	if _, err := pool.Exec(ctx, `CREATE TABLE IF NOT EXISTS colophon_schema (id bigint NOT NULL PRIMARY KEY, version bigint NOT NULL)`); err != nil {
+	if err := execute(ctx, pool, `CREATE TABLE IF NOT EXISTS colophon_schema (id bigint NOT NULL PRIMARY KEY, version bigint NOT NULL)`); err != nil {
 		return err
 	}
 	for i, text := range texts {
@@ -158,11 +165,11 @@ func apply(ctx context.Context, pool *pgxpool.Pool, from int, texts []string) er
 			if strings.TrimSpace(statement) == "" {
 				continue
 			}
-			if _, err := pool.Exec(ctx, statement); err != nil {
+			if err := execute(ctx, pool, statement); err != nil {
 				return fmt.Errorf("converting the tables to version %d: %w", from+i+1, err)
 			}
 		}
-		_, err := pool.Exec(ctx, `INSERT INTO colophon_schema (id, version) VALUES (1, $1) ON CONFLICT (id) DO UPDATE SET version = excluded.version`, from+i+1)
+		err := execute(ctx, pool, `INSERT INTO colophon_schema (id, version) VALUES (1, $1) ON CONFLICT (id) DO UPDATE SET version = excluded.version`, from+i+1)
 		if err != nil {
 			return fmt.Errorf("storing version %d of the tables: %w", from+i+1, err)
 		}
