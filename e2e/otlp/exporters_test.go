@@ -1,0 +1,163 @@
+// Package otlp_test sends generations with the exporters of OpenTelemetry's SDK for Go, as an
+// instrumented service does, to a server of its own.
+package otlp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/log"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+	"go.opentelemetry.io/otel/sdk/trace"
+
+	"colophon/api"
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/ledger/keystore"
+	"colophon/ledger/query"
+	"colophon/storage/memory"
+)
+
+// server is a server with the ledger "default", by HTTP and by gRPC.
+type server struct {
+	http, grpc *httptest.Server
+	ledger     *ledger.Ledger
+}
+
+func start(t *testing.T) *server {
+	t.Helper()
+	host, err := ledger.OpenHost(t.Context(), memory.New(), keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	require.NoError(t, err)
+	l, err := host.Create(t.Context(), ledger.New{Name: ledger.Default})
+	require.NoError(t, err)
+	derived, err := query.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	service, err := api.New(api.Config{Host: host, Index: derived, Version: "test"})
+	require.NoError(t, err)
+	s := &server{http: httptest.NewServer(service), grpc: httptest.NewUnstartedServer(nil), ledger: l}
+	s.grpc.Config = service.GRPC()
+	s.grpc.Start()
+	t.Cleanup(func() {
+		s.http.Close()
+		s.grpc.Close()
+		require.NoError(t, errors.Join(derived.Close(), host.Close()))
+	})
+	return s
+}
+
+const count = 300
+
+// generate makes count generations, and as many spans around them.
+func generate(t *testing.T, exporter trace.SpanExporter) []trace.ReadOnlySpan {
+	t.Helper()
+	var kept keeper
+	provider := trace.NewTracerProvider(trace.WithBatcher(exporter), trace.WithSyncer(&kept))
+	tracer := provider.Tracer("test")
+	for i := range count {
+		ctx, around := tracer.Start(t.Context(), "GET /chat")
+		_, span := tracer.Start(ctx, "chat gpt-4o")
+		span.SetAttributes(attribute.String("gen_ai.operation.name", "chat"), attribute.String("gen_ai.request.model", "gpt-4o"), attribute.Float64("gen_ai.request.temperature", 0.5),
+			attribute.String("gen_ai.input.messages", fmt.Sprintf(`[{"role":"user","parts":[{"type":"text","content":"question %d"}]}]`, i)),
+			attribute.String("gen_ai.output.messages", fmt.Sprintf(`[{"role":"assistant","parts":[{"type":"text","content":"answer %d"}]}]`, i)))
+		span.End()
+		around.End()
+	}
+	require.NoError(t, provider.ForceFlush(t.Context()))
+	return kept.spans
+}
+
+// keeper keeps spans, to export them again.
+type keeper struct{ spans []trace.ReadOnlySpan }
+
+func (k *keeper) ExportSpans(_ context.Context, spans []trace.ReadOnlySpan) error {
+	k.spans = append(k.spans, spans...)
+	return nil
+}
+
+func (k *keeper) Shutdown(context.Context) error { return nil }
+
+// Every exporter of spans records each generation once, and again nothing when it repeats them.
+func TestSpanExporters(t *testing.T) {
+	for name, make := range map[string]func(s *server) (*otlptrace.Exporter, error){
+		"HTTP": func(s *server) (*otlptrace.Exporter, error) {
+			return otlptracehttp.New(t.Context(), otlptracehttp.WithEndpointURL(s.http.URL+"/v1/ledgers/default/otlp/v1/traces"))
+		},
+		"HTTP, compressed": func(s *server) (*otlptrace.Exporter, error) {
+			return otlptracehttp.New(t.Context(), otlptracehttp.WithEndpointURL(s.http.URL+"/v1/ledgers/default/otlp/v1/traces"), otlptracehttp.WithCompression(otlptracehttp.GzipCompression))
+		},
+		"gRPC": func(s *server) (*otlptrace.Exporter, error) {
+			return otlptracegrpc.New(t.Context(), otlptracegrpc.WithEndpoint(strings.TrimPrefix(s.grpc.URL, "http://")), otlptracegrpc.WithInsecure(),
+				otlptracegrpc.WithHeaders(map[string]string{"colophon-ledger": "default"}))
+		},
+		"gRPC, compressed": func(s *server) (*otlptrace.Exporter, error) {
+			return otlptracegrpc.New(t.Context(), otlptracegrpc.WithEndpoint(strings.TrimPrefix(s.grpc.URL, "http://")), otlptracegrpc.WithInsecure(), otlptracegrpc.WithCompressor("gzip"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			exporter, err := make(s)
+			require.NoError(t, err)
+			spans := generate(t, exporter)
+			require.Len(t, spans, 2*count)
+			require.EqualValues(t, 1+count, s.ledger.Head().Size)
+			for range 2 {
+				require.NoError(t, exporter.ExportSpans(t.Context(), spans))
+				require.EqualValues(t, 1+count, s.ledger.Head().Size)
+			}
+			require.NoError(t, exporter.Shutdown(t.Context()))
+		})
+	}
+}
+
+// An exporter reports why a call by gRPC was refused.
+func TestRefusedExport(t *testing.T) {
+	s := start(t)
+	exporter, err := otlptracegrpc.New(t.Context(), otlptracegrpc.WithEndpoint(strings.TrimPrefix(s.grpc.URL, "http://")), otlptracegrpc.WithInsecure(),
+		otlptracegrpc.WithHeaders(map[string]string{"colophon-ledger": "nowhere"}))
+	require.NoError(t, err)
+	var kept keeper
+	provider := trace.NewTracerProvider(trace.WithSyncer(&kept))
+	_, span := provider.Tracer("test").Start(t.Context(), "chat")
+	span.End()
+	require.ErrorContains(t, exporter.ExportSpans(t.Context(), kept.spans), "no such ledger exists")
+	require.NoError(t, exporter.Shutdown(t.Context()))
+}
+
+// The exporter of log records records the events that report generations.
+func TestLogExporter(t *testing.T) {
+	s := start(t)
+	exporter, err := otlploghttp.New(t.Context(), otlploghttp.WithEndpointURL(s.http.URL+"/v1/ledgers/default/otlp/v1/logs"))
+	require.NoError(t, err)
+	provider := sdklog.NewLoggerProvider(sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter)))
+	logger := provider.Logger("test")
+	at := time.Unix(1764000000, 0)
+	for range 2 {
+		for i := range count {
+			var r log.Record
+			r.SetEventName("gen_ai.client.inference.operation.details")
+			r.SetTimestamp(at.Add(time.Duration(i)))
+			part := func(role, text string) log.Value {
+				return log.SliceValue(log.MapValue(log.String("role", role), log.Slice("parts", log.MapValue(log.String("type", "text"), log.String("content", text)))))
+			}
+			r.AddAttributes(log.String("gen_ai.operation.name", "chat"), log.String("gen_ai.request.model", "gpt-4o"),
+				log.KeyValue{Key: "gen_ai.input.messages", Value: part("user", fmt.Sprintf("question %d", i))},
+				log.KeyValue{Key: "gen_ai.output.messages", Value: part("assistant", fmt.Sprintf("answer %d", i))})
+			logger.Emit(t.Context(), r)
+		}
+		require.NoError(t, provider.ForceFlush(t.Context()))
+		require.EqualValues(t, 1+count, s.ledger.Head().Size)
+	}
+	require.NoError(t, provider.Shutdown(t.Context()))
+}
