@@ -25,12 +25,12 @@ GOSEC       := github.com/securego/gosec/v2/cmd/gosec@v2.22.4
 # below 2^63, and input is bounded where it is parsed), files named by variables (G304:
 # operators name their own files), and ignored errors (G104: vet and staticcheck check
 # them). Every other exception gives its reason in place.
-GOSECFLAGS  := -quiet -exclude=G115,G304,G104 -exclude-dir=deploy/release -exclude-dir=deploy/manifests -exclude-dir=bench -exclude-dir=e2e/interop -exclude-dir=e2e/ha
+GOSECFLAGS  := -quiet -exclude=G115,G304,G104 -exclude-dir=deploy/release -exclude-dir=deploy/manifests -exclude-dir=bench -exclude-dir=e2e/interop -exclude-dir=e2e/otlp -exclude-dir=e2e/ha
 
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race fuzz hostile faults ha drill gate manifests lint security bench growth e2e interop rapidoc console release
+.PHONY: help run build test race fuzz hostile faults ha drill gate manifests lint security bench growth e2e interop otlp rapidoc console release
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -103,6 +103,11 @@ interop: ## Mirror, check, and watch a server with other people's tools (Node 18
 	@if command -v npm >/dev/null; then cd e2e/interop/node && npm ci --silent --ignore-scripts --no-audit --no-fund; fi
 	$(GO) -C e2e/interop vet ./...
 	$(GO) -C e2e/interop test -count=1 -timeout 15m ./...
+
+otlp: ## Send generations with the exporters of OpenTelemetry's SDKs for Go and, if installed, JavaScript (Node 18)
+	@if command -v npm >/dev/null; then cd e2e/otlp/node && npm ci --silent --ignore-scripts --no-audit --no-fund; fi
+	$(GO) -C e2e/otlp vet ./...
+	$(GO) -C e2e/otlp test -count=1 -timeout 15m ./...
 
 .PHONY: clients
 clients: build ## Build, lint, and test the clients in clients/, and build the script of the audit pack's page (Node 20)

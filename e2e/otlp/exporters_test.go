@@ -4,6 +4,7 @@ package otlp_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/log"
 	sdklog "go.opentelemetry.io/otel/sdk/log"
+	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
 
 	"colophon/api"
@@ -63,7 +65,7 @@ const count = 300
 func generate(t *testing.T, exporter trace.SpanExporter) []trace.ReadOnlySpan {
 	t.Helper()
 	var kept keeper
-	provider := trace.NewTracerProvider(trace.WithBatcher(exporter), trace.WithSyncer(&kept))
+	provider := trace.NewTracerProvider(trace.WithBatcher(exporter), trace.WithSyncer(&kept), trace.WithResource(resource.NewSchemaless(attribute.String("service.name", "chat-go"))))
 	tracer := provider.Tracer("test")
 	for i := range count {
 		ctx, around := tracer.Start(t.Context(), "GET /chat")
@@ -116,6 +118,7 @@ func TestSpanExporters(t *testing.T) {
 				require.NoError(t, exporter.ExportSpans(t.Context(), spans))
 				require.EqualValues(t, 1+count, s.ledger.Head().Size)
 			}
+			s.recorded(t, "chat-go")
 			require.NoError(t, exporter.Shutdown(t.Context()))
 		})
 	}
@@ -140,7 +143,7 @@ func TestLogExporter(t *testing.T) {
 	s := start(t)
 	exporter, err := otlploghttp.New(t.Context(), otlploghttp.WithEndpointURL(s.http.URL+"/v1/ledgers/default/otlp/v1/logs"))
 	require.NoError(t, err)
-	provider := sdklog.NewLoggerProvider(sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter)))
+	provider := sdklog.NewLoggerProvider(sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter)), sdklog.WithResource(resource.NewSchemaless(attribute.String("service.name", "chat-go"))))
 	logger := provider.Logger("test")
 	at := time.Unix(1764000000, 0)
 	for range 2 {
@@ -148,16 +151,40 @@ func TestLogExporter(t *testing.T) {
 			var r log.Record
 			r.SetEventName("gen_ai.client.inference.operation.details")
 			r.SetTimestamp(at.Add(time.Duration(i)))
-			part := func(role, text string) log.Value {
-				return log.SliceValue(log.MapValue(log.String("role", role), log.Slice("parts", log.MapValue(log.String("type", "text"), log.String("content", text)))))
+			part := func(role, text string) attribute.Value {
+				return attribute.SliceValue(attribute.MapValue(attribute.String("role", role), attribute.Slice("parts", attribute.MapValue(attribute.String("type", "text"), attribute.String("content", text)))))
 			}
-			r.AddAttributes(log.String("gen_ai.operation.name", "chat"), log.String("gen_ai.request.model", "gpt-4o"),
-				log.KeyValue{Key: "gen_ai.input.messages", Value: part("user", fmt.Sprintf("question %d", i))},
-				log.KeyValue{Key: "gen_ai.output.messages", Value: part("assistant", fmt.Sprintf("answer %d", i))})
+			r.AddAttributes(attribute.String("gen_ai.operation.name", "chat"), attribute.String("gen_ai.request.model", "gpt-4o"),
+				attribute.KeyValue{Key: "gen_ai.input.messages", Value: part("user", fmt.Sprintf("question %d", i))},
+				attribute.KeyValue{Key: "gen_ai.output.messages", Value: part("assistant", fmt.Sprintf("answer %d", i))})
 			logger.Emit(t.Context(), r)
 		}
 		require.NoError(t, provider.ForceFlush(t.Context()))
 		require.EqualValues(t, 1+count, s.ledger.Head().Size)
 	}
+	s.recorded(t, "chat-go")
 	require.NoError(t, provider.Shutdown(t.Context()))
+}
+
+// recorded requires that the ledger has every generation, each of the named service.
+func (s *server) recorded(t *testing.T, service string) {
+	t.Helper()
+	outputs := make(map[string]bool)
+	for seq := uint64(1); seq <= count; seq++ {
+		entry, err := s.ledger.Store().Entry(t.Context(), seq)
+		require.NoError(t, err)
+		var event struct {
+			Record struct {
+				Hashes struct {
+					Output string `json:"output_hash"`
+				}
+				Labels map[string]string
+			}
+		}
+		require.NoError(t, json.Unmarshal(entry[32:], &event)) // after the hash of the event before it
+		require.Equal(t, service, event.Record.Labels["service"])
+		require.NotEmpty(t, event.Record.Hashes.Output)
+		outputs[event.Record.Hashes.Output] = true
+	}
+	require.Len(t, outputs, count, "every generation has an answer of its own")
 }

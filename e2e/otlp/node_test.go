@@ -1,0 +1,51 @@
+package otlp_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// wantNode skips a test if Node or the packages of node/ are missing, unless all tools are required.
+func wantNode(t *testing.T) {
+	t.Helper()
+	_, missing := exec.LookPath("node")
+	if missing == nil {
+		_, missing = os.Stat("node/node_modules")
+	}
+	if os.Getenv("COLOPHON_REQUIRE_INTEROP") != "" {
+		require.NoError(t, missing, "install Node 18 or later, and run npm ci in e2e/otlp/node")
+	}
+	if missing != nil {
+		t.Skipf("the exporters for JavaScript need Node and the packages of e2e/otlp/node (make otlp installs these): %v", missing)
+	}
+}
+
+// Every exporter of the SDK for JavaScript records each generation once, although send.mjs sends all twice.
+func TestNodeExporters(t *testing.T) {
+	wantNode(t)
+	for _, signal := range []string{"traces", "logs"} {
+		for _, how := range [][]string{{"proto"}, {"proto", "gzip"}, {"http"}, {"http", "gzip"}, {"grpc"}, {"grpc", "gzip"}} {
+			t.Run(fmt.Sprint(signal, " ", how), func(t *testing.T) {
+				s := start(t)
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+				defer cancel()
+				url := s.http.URL + "/v1/ledgers/default/otlp/v1/" + signal
+				if how[0] == "grpc" {
+					url = s.grpc.URL
+				}
+				arguments := append([]string{"node/send.mjs", signal, how[0], url, strconv.Itoa(count)}, how[1:]...)
+				out, err := exec.CommandContext(ctx, "node", arguments...).CombinedOutput()
+				require.NoError(t, err, "%s", out)
+				require.EqualValues(t, 1+count, s.ledger.Head().Size)
+				s.recorded(t, "chat-js")
+			})
+		}
+	}
+}
