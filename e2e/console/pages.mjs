@@ -4,20 +4,43 @@
 // picture: the name of its picture in docs/console, if it has one.
 export const pages = [
   { name: "overview", at: () => "/default", picture: "overview" },
-  { name: "what changed", at: () => "/default/changed", picture: "changed" },
-  { name: "runs", at: () => "/default/runs", picture: "runs" },
-  { name: "citations", at: () => "/default/citations", picture: "citations" },
-  { name: "stories", at: () => "/default/stories", picture: "stories" },
-  { name: "search", at: (of) => `/default/search?q=${encodeURIComponent(of.words)}`, picture: "search" },
-  { name: "search without an answer", at: () => "/default/search?q=zzzz-nothing-has-this" },
-  { name: "a generation", at: (of) => `/default/record/${of.ipc_record}`, shows: "Conditions", picture: "record" },
-  { name: "a run-DAG", at: (of) => `/default/record/${of.run_dag}`, shows: "Proof" },
+  { name: "overview at an earlier size", at: (of) => `/default?as_of=${of.size}`, shows: "Why outputs changed" },
+  { name: "what changed", at: () => "/default/changed", shows: "Changes that happened in this ledger" },
+  { name: "what another model changed", at: (of) => `/default/changed?${of.models}`, shows: "those that changed most first", picture: "changed" },
+  { name: "what another prompt changed", at: (of) => `/default/changed?${of.prompts}`, shows: "The two prompts" },
+  { name: "unstable inputs", at: () => "/default/unstable", shows: "different output", picture: "unstable" },
+  { name: "one input over time", at: (of) => `/default/timeline?input=${of.input}`, shows: "The first run", picture: "timeline" },
+  { name: "two records", at: (of) => `/default/compare?a=${of.before}&b=${of.after}`, shows: "What the two were made from", picture: "compare" },
+  { name: "two records that are not chosen yet", at: () => "/default/compare", shows: "Choose two generations" },
+  { name: "records", at: () => "/default/records", shows: "All records", picture: "records" },
+  { name: "records of a kind", at: () => "/default/records?kind=run_dag", shows: "Only records of the kind" },
+  { name: "runs", at: () => "/default/runs", shows: "Questions with several runs", picture: "runs" },
+  { name: "all questions", at: () => "/default/runs?every=true", shows: "Failures by stage" },
+  { name: "the runs of a question", at: (of) => `/default/runs/${of.question}`, shows: "All runs of this question" },
+  { name: "an answer run", at: (of) => `/default/run-dag/${of.run_dag}`, shows: "How it came about" },
+  { name: "two answer runs", at: (of) => `/default/run-dag/${of.left}?beside=${of.right}`, shows: "The answers", picture: "run-dag" },
+  { name: "changed passages", at: () => "/default/citations", shows: "Citations" },
+  { name: "all answers", at: () => "/default/citations?view=answers", shows: "Subject", picture: "citations" },
+  { name: "conflicts of citations", at: () => "/default/citations?view=conflicts", shows: "Citations" },
+  { name: "registered sources", at: () => "/default/citations?view=sources", shows: "Citations" },
+  { name: "the citations of an answer", at: (of) => `/default/citations/${of.citation_set}`, shows: "answer", picture: "citation-set" },
+  { name: "a source", at: (of) => `/default/source/${encodeURIComponent(of.source)}`, shows: "Answers that cite it", picture: "source" },
+  { name: "a subject", at: (of) => `/default/subject/${encodeURIComponent(of.subject)}`, shows: "Answers about this subject", picture: "subject" },
+  { name: "a passage", at: (of) => `/default/passage/${of.passage}`, shows: "Answers that cite it", picture: "passage" },
+  { name: "stories", at: () => "/default/stories", shows: "Paths", picture: "stories" },
+  { name: "a story", at: (of) => `/default/stories/${encodeURIComponent(of.project)}`, shows: "build", picture: "story" },
+  { name: "a path over time", at: (of) => `/default/stories/${encodeURIComponent(of.project)}/${of.path}`, shows: "path of", picture: "path" },
+  { name: "search", at: () => "/default/search", shows: "What you can search for" },
+  { name: "search with hits", at: (of) => `/default/search?q=${encodeURIComponent(of.words)}`, shows: "Words of texts", picture: "search" },
+  { name: "search without an answer", at: () => "/default/search?q=zzzz-nothing-has-this", shows: "Nothing was found" },
+  { name: "a generation", at: (of) => `/default/record/${of.after}`, shows: "Compare the two", picture: "record" },
+  { name: "a run-DAG", at: (of) => `/default/record/${of.run_dag}`, shows: "Its stages, one by one" },
   { name: "a citation set", at: (of) => `/default/record/${of.citation_set}`, shows: "What it rests on" },
   { name: "a path of a story", at: (of) => `/default/record/${of.path_fingerprint}`, shows: "Passage" },
   { name: "the first event", at: () => "/default/record/0", shows: "Proof" },
   { name: "a record at an earlier size", at: (of) => `/default/record/${of.ipc_record}?as_of=${of.size}`, shows: "Show the newest" },
   { name: "a record that does not exist", at: () => "/default/record/99999999", shows: "There is nothing here" },
-  { name: "a run", at: (of) => `/default/run/${encodeURIComponent(of.run)}`, shows: "run" },
+  { name: "a run", at: (of) => `/default/run/${encodeURIComponent(of.run)}`, shows: "Recorded", picture: "run" },
   { name: "a page that does not exist", at: () => "/default/nowhere", shows: "There is no such page" },
   { name: "sign in", at: () => "/-/sign-in", shows: "Sign in" },
 ];
@@ -33,5 +56,37 @@ export async function known(server) {
   }
   const payload = await (await fetch(`${server.ledger}/records/${of.ipc_record}/content/payload`)).json();
   of.words = String(payload.instruction).split(" ").slice(0, 3).join(" ");
+
+  // A run whose output another model or prompt alone changed, among the least stable inputs.
+  const inputs = (await server.get("/drift/groups?by=input&min_outputs=2&sort=stability&limit=20")).rows;
+  of.input = inputs[0]?.value;
+  for (const input of inputs) {
+    const runs = (await server.get(`/drift/timeline?input=${input.value}&limit=50`)).rows;
+    const single = (variable) => runs.find((run) => run.output_changed && run.differences.length === 1 && run.differences[0].variable === variable);
+    const model = single("model"), prompt = single("system_prompt");
+    if (model && !of.models) Object.assign(of, { models: effect("model", model), input: input.value, before: model.against, after: model.seq });
+    if (prompt && !of.prompts) of.prompts = effect("system_prompt_hash", prompt);
+    if (of.models && of.prompts) break;
+  }
+
+  const [question] = (await server.get("/run-dags/groups?by=question_hash&min_runs=2&limit=1")).rows;
+  of.question = question?.value;
+  const runs = (await server.get(`/run-dags/divergence?question_hash=${of.question}&state=any&limit=50`)).rows;
+  const second = runs.find((row) => row.against !== null && row.first_diverging_stage !== null) ?? runs.find((row) => row.against !== null);
+  Object.assign(of, { left: second?.against, right: second?.seq });
+
+  const set = (await server.get(`/records/${of.citation_set}`)).event.record;
+  Object.assign(of, { subject: set.subject, source: set.citations[0].source_id, passage: set.citations[0].chunk_hash });
+  of.project = (await server.get("/paths?limit=1")).rows[0]?.project;
+  of.path = (await server.get(`/paths/${encodeURIComponent(of.project)}?limit=1`)).rows[0]?.path_id;
+  for (const name of ["models", "prompts", "input", "before", "after", "question", "left", "right", "subject", "source", "passage", "project", "path"]) {
+    if (of[name] === undefined) throw new Error(`the ledger has nothing for "${name}": ${JSON.stringify(of)}`);
+  }
   return of;
+}
+
+/** effect returns the query of the page that shows what a change of one variable did. */
+function effect(variable, run) {
+  const text = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+  return new URLSearchParams({ variable, a: text(run.differences[0].a), b: text(run.differences[0].b) });
 }

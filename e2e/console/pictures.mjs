@@ -24,7 +24,7 @@ try {
     const page = await context.newPage();
     await page.goto(`${proxy.url}/#${at(of)}`);
     await settled(page);
-    const height = Math.min(1200, await page.evaluate(() => document.documentElement.scrollHeight));
+    const height = Math.min(900, await page.evaluate(() => document.documentElement.scrollHeight));
     await page.setViewportSize({ width: 1280, height });
     await take(page, picture);
     if (picture === "record") {

@@ -7,7 +7,7 @@ import { AsOf, CauseChip, StateChip } from "../parts/marks.tsx";
 import { Named, RecordLink } from "../parts/name.tsx";
 import { RecordsCompared } from "../parts/sidebyside.tsx";
 import { Empty, Loads } from "../parts/states.tsx";
-import { Line } from "../parts/text.tsx";
+import { Line, Raw } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
 import { asOf, go, useLink, usePlace, withQuery } from "../router.ts";
 import { number, variableName } from "../words.ts";
@@ -57,7 +57,7 @@ function Comparison({ a, b }: { a: number; b: number }) {
           <>
             <section>
               <p><CauseChip cause={answer.cause} /></p>
-              <p class="headline">{attributionWords(answer)}</p>
+              <p class="headline"><Raw text={attributionWords(answer)} /></p>
             </section>
             <Variables answer={answer} />
             <section>

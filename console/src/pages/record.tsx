@@ -1,6 +1,8 @@
 import { content, get, type Schemas } from "../api/client.ts";
 import { useGet, useLoad, usePages } from "../api/load.ts";
+import { attributionWords } from "../changes.ts";
 import { asOf, useLink, usePlace } from "../router.ts";
+import { Differs } from "../parts/changes.tsx";
 import { AsOf, CauseChip, CheckMark, StateChip } from "../parts/marks.tsx";
 import { RecordLink } from "../parts/name.tsx";
 import { DownloadReceipt } from "../parts/receipt.tsx";
@@ -82,6 +84,7 @@ function RecordView({ seq }: { seq: number }) {
 }
 
 function Heading({ row, members }: { row: Row; members: Members }) {
+  const view = useView(row, members);
   return (
     <header class="page-head">
       <p class="eyebrow">{kindName(row.kind)} {number(row.seq)} <StateChip state={row.state} /></p>
@@ -90,8 +93,18 @@ function Heading({ row, members }: { row: Row; members: Members }) {
         {members.model && <><Raw text={members.model} /> · </>}recorded <Time at={row.time} exact />
         {members.timestamp && <> · made <Time at={members.timestamp} exact /></>}
       </p>
+      {view && <p><a href={view.href}>{view.title}</a></p>}
     </header>
   );
+}
+
+/** useView returns the page that shows more than the texts of a record, if its kind has one. */
+function useView(row: Row, members: Members): { href: string; title: string } | undefined {
+  const link = useLink();
+  if (row.kind === "run_dag") return { href: link("run-dag", [row.seq]), title: "Its stages, one by one" };
+  if (row.kind === "citation_set") return { href: link("citations", [row.seq]), title: "What it rests on, and what has changed since" };
+  if (row.kind === "path_fingerprint" && members.project !== undefined) return { href: link("stories", [members.project]), title: "The story, from build to build" };
+  return undefined;
 }
 
 /** Change says what caused the change from the run before, if there is one. */
@@ -114,8 +127,17 @@ function Change({ row, ledger }: { row: Row; ledger: string }) {
 /** Attribution is one sentence that says why an output changed, with links to the comparison. */
 export function Attribution({ ledger, a, b }: { ledger: string; a: number; b: number }) {
   const place = usePlace(), link = useLink();
-  const loading = useGet("/v1/ledgers/{ledger}/drift/attribution", { ledger }, { a, b, as_of: asOf(place) });
-  return <Loads of={loading} lines={1}>{(answer) => <p><CauseChip cause={answer.cause} /> <Sentence text={answer.says} /> <a href={link("compare", [], { a, b })}>Compare the two</a></p>}</Loads>;
+  const loading = useGet("/v1/ledgers/{ledger}/drift/attribution", { ledger }, { a, b, names: true, as_of: asOf(place) });
+  return (
+    <Loads of={loading} lines={1}>
+      {(answer) => (
+        <>
+          <p><CauseChip cause={answer.cause} /> <Sentence text={attributionWords(answer)} /> <a href={link("compare", [], { a, b })}>Compare the two</a></p>
+          {answer.differences.length > 0 && <Differs differences={answer.differences} a={answer.a.names} b={answer.b.names} />}
+        </>
+      )}
+    </Loads>
+  );
 }
 
 const titles: Record<string, string> = {
@@ -135,6 +157,7 @@ export function textNames(contents: readonly string[]): string[] {
 }
 
 function Texts({ row, members, ledger }: { row: Row; members: Members; ledger: string }) {
+  const link = useLink();
   const all = textNames(Object.keys(members.content ?? {})), may = useMay("content");
   if (row.redacted_by !== undefined) return <Empty title="The texts of this record were erased"><RecordLink seq={row.redacted_by}>Event {number(row.redacted_by)}</RecordLink> says who erased them and why. The hashes remain.</Empty>;
   const cited = members.citations ?? [];
@@ -157,7 +180,7 @@ function Texts({ row, members, ledger }: { row: Row; members: Members; ledger: s
       {cited.length > 0 && <section><h2>What it rests on</h2>
         <ol class="citations">{cited.map((citation, i) => (
           <li key={i}>
-            <p class="quiet small"><bdi>{citation.source_id}</bdi>{citation.section && <> · <bdi>{citation.section}</bdi></>} · weight {citation.weight}</p>
+            <p class="quiet small"><a href={link("source", [citation.source_id])}><Line text={citation.source_id} most={80} /></a>{citation.section && <> · <Line text={citation.section} most={120} /></>} · weight {citation.weight}</p>
             {members.content?.[`citations/${i}/text`] ? <RecordText ledger={ledger} seq={row.seq} name={`citations/${i}/text`} label={`Passage ${i + 1}`} /> : <p class="quiet">The passage itself was not posted.</p>}
           </li>
         ))}</ol></section>}

@@ -1,6 +1,6 @@
 import { Raw } from "./text.tsx";
 
-/** Sentence shows what the server says in words. Names of strangers can be part of it. */
+/** Sentence shows a sentence of which names from records are a part: their characters are made harmless. */
 export function Sentence({ text }: { text: string }) {
   return <span class="sentence"><Raw text={text} /></span>;
 }
