@@ -24,21 +24,10 @@ const (
 // Public reports whether anyone may read the transparency log.
 func (l *Ledger) Public() bool { return l.public.Load() }
 
-// Visibility returns PrivateLog or PublicLog.
-func (l *Ledger) Visibility() string { return valueOf(logSetting, l.Public()) }
-
 // SetPublic sets the visibility of the transparency log, durably. It logs no event, and works
 // on a frozen ledger too. Making a log private takes effect at once, even if storing it fails.
 func (l *Ledger) SetPublic(ctx context.Context, public bool) error {
-	l.setting.Lock()
-	defer l.setting.Unlock()
-	if !public {
-		l.public.Store(false)
-	}
-	if err := storeSetting(ctx, l.store, logSetting, public, &l.public); err != nil {
-		return fmt.Errorf("making the log of ledger %q %s: %w", l.info.Name, valueOf(logSetting, public), err)
-	}
-	return nil
+	return set(ctx, l, logSetting, public, !public, &l.public)
 }
 
 // sourcesSetting names the setting that says whether the ledger accepts citation sets that
@@ -55,20 +44,10 @@ const (
 // sources. Callers of Submit must check that themselves.
 func (l *Ledger) RejectsUnregistered() bool { return l.rejectsUnregistered.Load() }
 
-// UnregisteredSources returns AcceptUnregistered or RejectUnregistered.
-func (l *Ledger) UnregisteredSources() string {
-	return valueOf(sourcesSetting, l.RejectsUnregistered())
-}
-
 // RejectUnregistered sets whether the ledger refuses citation sets that cite unregistered sources,
 // durably. It logs no event, and works on a frozen ledger too.
 func (l *Ledger) RejectUnregistered(ctx context.Context, reject bool) error {
-	l.setting.Lock()
-	defer l.setting.Unlock()
-	if err := storeSetting(ctx, l.store, sourcesSetting, reject, &l.rejectsUnregistered); err != nil {
-		return fmt.Errorf("setting %s of ledger %q to %s: %w", sourcesSetting, l.info.Name, valueOf(sourcesSetting, reject), err)
-	}
-	return nil
+	return set(ctx, l, sourcesSetting, reject, false, &l.rejectsUnregistered)
 }
 
 // telemetrySetting names the setting that says whether the ledger keeps the content of
@@ -81,26 +60,26 @@ const (
 	HashTelemetry = "hashes" // keep only its hashes
 )
 
-// HashesTelemetry reports whether the ledger keeps only the hashes of generations that arrive as
-// telemetry. Callers of Submit must leave the content out themselves.
-func (l *Ledger) HashesTelemetry() bool { return l.hashesTelemetry.Load() }
-
-// TelemetryContent returns KeepTelemetry or HashTelemetry.
-func (l *Ledger) TelemetryContent() string { return valueOf(telemetrySetting, l.HashesTelemetry()) }
-
-// SetTelemetryContent sets whether the ledger keeps only the hashes of such generations, durably. It
-// logs no event, and works on a frozen ledger too. To keep less takes effect at once, even if
-// storing it fails.
+// SetTelemetryContent sets whether the ledger keeps only the hashes of such generations, durably.
+// Callers of Submit must leave the content out themselves. It logs no event, and works on a frozen
+// ledger too. Keeping less takes effect at once, even if storing the setting fails.
 func (l *Ledger) SetTelemetryContent(ctx context.Context, hashes bool) error {
-	l.setting.Lock()
-	defer l.setting.Unlock()
-	if hashes {
-		l.hashesTelemetry.Store(true)
+	return set(ctx, l, telemetrySetting, hashes, hashes, &l.hashesTelemetry)
+}
+
+// Settings are the values of the settings of a ledger.
+type Settings struct {
+	Log                 string // PrivateLog or PublicLog
+	UnregisteredSources string // AcceptUnregistered or RejectUnregistered
+	TelemetryContent    string // KeepTelemetry or HashTelemetry
+}
+
+// Settings returns the current values of the settings.
+func (l *Ledger) Settings() Settings {
+	return Settings{
+		Log: valueOf(logSetting, l.Public()), UnregisteredSources: valueOf(sourcesSetting, l.RejectsUnregistered()),
+		TelemetryContent: valueOf(telemetrySetting, l.hashesTelemetry.Load()),
 	}
-	if err := storeSetting(ctx, l.store, telemetrySetting, hashes, &l.hashesTelemetry); err != nil {
-		return fmt.Errorf("setting %s of ledger %q to %s: %w", telemetrySetting, l.info.Name, valueOf(telemetrySetting, hashes), err)
-	}
-	return nil
 }
 
 // settings lists the settings of a ledger with their values. The first value is the default.
@@ -141,10 +120,16 @@ func valueOf(name string, second bool) string {
 	return settings[name][0]
 }
 
-// storeSetting stores a setting durably. Then it sets isSecond to second.
-func storeSetting(ctx context.Context, store storage.Store, name string, second bool, isSecond *atomic.Bool) error {
-	if err := store.SetSetting(context.WithoutCancel(ctx), name, []byte(valueOf(name, second))); err != nil {
-		return err
+// set stores the first or second value of a setting durably. isSecond then has the same value;
+// if atOnce is true, it has it before, and keeps it if storing fails.
+func set(ctx context.Context, l *Ledger, name string, second, atOnce bool, isSecond *atomic.Bool) error {
+	l.setting.Lock()
+	defer l.setting.Unlock()
+	if atOnce {
+		isSecond.Store(second)
+	}
+	if err := l.store.SetSetting(context.WithoutCancel(ctx), name, []byte(valueOf(name, second))); err != nil {
+		return fmt.Errorf("changing the setting %s of ledger %q to %s: %w", name, l.info.Name, valueOf(name, second), err)
 	}
 	isSecond.Store(second)
 	return nil

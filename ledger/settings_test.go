@@ -19,7 +19,7 @@ func TestVisibilityIsKept(t *testing.T) {
 	h := host(t, database, keys)
 	l, err := h.Create(t.Context(), ledger.New{Name: "a"})
 	require.NoError(t, err)
-	require.Equal(t, ledger.PrivateLog, l.Visibility())
+	require.Equal(t, ledger.PrivateLog, l.Settings().Log)
 	size := l.Head().Size
 	for _, public := range []bool{true, true, false, true} {
 		require.NoError(t, l.SetPublic(t.Context(), public))
@@ -30,7 +30,7 @@ func TestVisibilityIsKept(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, public, l.Public())
 	}
-	require.Equal(t, ledger.PublicLog, l.Visibility())
+	require.Equal(t, ledger.PublicLog, l.Settings().Log)
 	require.False(t, h.Public("b"))
 	require.Equal(t, size, l.Head().Size, "the change is not an event")
 
@@ -81,7 +81,7 @@ func TestUnregisteredSourcesAreKept(t *testing.T) {
 	s := store(t, memory.New())
 	l := open(t, s, config(t))
 	size := l.Head().Size
-	require.Equal(t, ledger.AcceptUnregistered, l.UnregisteredSources())
+	require.Equal(t, ledger.AcceptUnregistered, l.Settings().UnregisteredSources)
 	for _, reject := range []bool{true, true, false, true} {
 		require.NoError(t, l.RejectUnregistered(t.Context(), reject))
 		require.Equal(t, reject, l.RejectsUnregistered())
@@ -89,7 +89,7 @@ func TestUnregisteredSourcesAreKept(t *testing.T) {
 		l = open(t, s, config(t))
 		require.Equal(t, reject, l.RejectsUnregistered())
 	}
-	require.Equal(t, ledger.RejectUnregistered, l.UnregisteredSources())
+	require.Equal(t, ledger.RejectUnregistered, l.Settings().UnregisteredSources)
 	require.False(t, l.Public(), "the other setting is unchanged")
 	require.Equal(t, size, l.Head().Size, "the change is not an event")
 	require.NoError(t, l.Close())
@@ -105,26 +105,26 @@ func TestTelemetryContentIsKept(t *testing.T) {
 	s := store(t, memory.New())
 	l := open(t, s, config(t))
 	size := l.Head().Size
-	require.Equal(t, ledger.KeepTelemetry, l.TelemetryContent())
+	require.Equal(t, ledger.KeepTelemetry, l.Settings().TelemetryContent)
 	for _, hashes := range []bool{true, true, false, true} {
 		require.NoError(t, l.SetTelemetryContent(t.Context(), hashes))
-		require.Equal(t, hashes, l.HashesTelemetry())
+		require.Equal(t, hashes, l.Settings().TelemetryContent == ledger.HashTelemetry)
 		require.NoError(t, l.Close())
 		l = open(t, s, config(t))
-		require.Equal(t, hashes, l.HashesTelemetry())
+		require.Equal(t, hashes, l.Settings().TelemetryContent == ledger.HashTelemetry)
 	}
-	require.Equal(t, ledger.HashTelemetry, l.TelemetryContent())
+	require.Equal(t, ledger.HashTelemetry, l.Settings().TelemetryContent)
 	require.Equal(t, size, l.Head().Size, "the change is not an event")
 	require.NoError(t, l.Close())
 
 	l = open(t, forgetful{s}, config(t))
 	require.ErrorIs(t, l.SetTelemetryContent(t.Context(), false), errSetting)
-	require.True(t, l.HashesTelemetry())
+	require.Equal(t, ledger.HashTelemetry, l.Settings().TelemetryContent)
 	require.NoError(t, l.Close())
 	require.NoError(t, s.SetSetting(t.Context(), "otlp_content", []byte(ledger.KeepTelemetry)))
 	l = open(t, forgetful{s}, config(t))
 	require.ErrorIs(t, l.SetTelemetryContent(t.Context(), true), errSetting)
-	require.True(t, l.HashesTelemetry())
+	require.Equal(t, ledger.HashTelemetry, l.Settings().TelemetryContent)
 }
 
 // The first event names the actor that created the ledger.

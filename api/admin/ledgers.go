@@ -35,10 +35,10 @@ type ledgerRow struct {
 
 // describe returns the description of a ledger for a caller.
 func describe(c *call.Call, l *ledger.Ledger) ledgerRow {
-	info, head := l.Info(), l.Head()
+	info, head, settings := l.Info(), l.Head(), l.Settings()
 	return ledgerRow{
 		Name: info.Name, Origin: info.Origin, VerifierKey: l.VerifierKey(), Created: info.Created.UTC(),
-		Frozen: info.Frozen, OnMismatch: l.OnMismatch(), Log: l.Visibility(), UnregisteredSources: l.UnregisteredSources(), OTLPContent: l.TelemetryContent(), TreeSize: head.Size,
+		Frozen: info.Frozen, OnMismatch: l.OnMismatch(), Log: settings.Log, UnregisteredSources: settings.UnregisteredSources, OTLPContent: settings.TelemetryContent, TreeSize: head.Size,
 		RootHash: head.Root, Tip: head.Tip, LastEvent: time.UnixMicro(head.Time).UTC(), Scopes: c.Identity().On(info.Name).Names(),
 	}
 }

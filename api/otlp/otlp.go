@@ -152,7 +152,7 @@ func (h *Handlers) record(c *call.Call, l *ledger.Ledger, signal *Signal, media 
 	defer items.release()
 	values := h.Values.For(l.MemberSecret())
 	e := &export{
-		Handlers: h, ledger: l, signal: signal, items: items, actor: c.Actor(), holder: c.Holder(), hashes: l.HashesTelemetry(), values: values,
+		Handlers: h, ledger: l, signal: signal, items: items, actor: c.Actor(), holder: c.Holder(), hashes: l.Settings().TelemetryContent == ledger.HashTelemetry, values: values,
 		labels: genai.Limits{Labels: values.Labels, LabelBytes: values.LabelBytes},
 	}
 	return e.run(c.Request().Context())

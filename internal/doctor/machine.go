@@ -8,6 +8,7 @@ import (
 
 	"colophon/internal/cli"
 	"colophon/internal/memory"
+	"colophon/internal/openfiles"
 	"colophon/internal/server"
 	"colophon/ledger/index"
 )
@@ -20,7 +21,7 @@ type machine struct {
 
 func inspectMachine() machine {
 	m := machine{memory: memory.Current()}
-	m.openFiles, _ = server.OpenFileLimit()
+	m.openFiles, _ = openfiles.Limit()
 	return m
 }
 
@@ -38,13 +39,13 @@ func (d *deployment) fileLimit() (limit uint64, whose string) {
 func checkFileLimit(d *deployment) []Finding {
 	config := d.settings.config.Load
 	have, whose := d.fileLimit()
-	need := server.FilesNeeded(config)
+	need := openfiles.Needed(config)
 	switch {
 	case have == 0:
 		return finding(NotChecked, "", "this system does not report how many files a process may open")
-	case have < server.OtherFiles:
+	case have < openfiles.Other:
 		return finding(Wrong, "raise it: LimitNOFILE=65536 for systemd, --ulimit nofile=65536 for docker",
-			"%s may open %d files, but the databases alone may need %d", whose, have, server.OtherFiles)
+			"%s may open %d files, but the databases alone may need %d", whose, have, openfiles.Other)
 	case have < need:
 		return finding(Advice, "raise it (LimitNOFILE=65536 for systemd), or lower --max-connections",
 			"%s may open %d files, but with %d connections it may need %d", whose, have, config.Connections, need)

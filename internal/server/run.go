@@ -20,6 +20,7 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/internal/memory"
+	"colophon/internal/openfiles"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/storage"
@@ -144,7 +145,7 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 		return err
 	}
 	defer endWebhooks()
-	checkOpenFiles(config.Load, n.log)
+	openfiles.Check(config.Load, n.log)
 	server := service.HTTP()
 	var underWay sync.RWMutex // read-locked by every request
 	server.Handler = Locked(server.Handler, underWay.RLocker())

@@ -5,6 +5,7 @@ import (
 
 	"colophon/client/wire"
 	"colophon/ledger/index/citations"
+	"colophon/ledger/query/forms"
 	"colophon/ledger/record/fields"
 	"colophon/ledger/record/rules"
 )
@@ -96,7 +97,9 @@ func staleRow(v *View, s *citations.StaleCitation) wire.StaleRow {
 		SupersededBy: s.SupersededBy, How: s.How}
 }
 
-func parseChunk(p Parameters) (string, error) { return p["hash"], chunkForm.check("hash", p["hash"]) }
+func parseChunk(p Parameters) (string, error) {
+	return p["hash"], checkForm(forms.Chunk, "hash", p["hash"])
+}
 
 // CitationsOfChunk lists the citation sets that cite a chunk, each with only those citations.
 func CitationsOfChunk(v *View, hash string) (*wire.Page[wire.CitedRow], error) {

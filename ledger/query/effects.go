@@ -10,6 +10,7 @@ import (
 	"colophon/ledger/figures"
 	"colophon/ledger/index/effects"
 	"colophon/ledger/index/records"
+	"colophon/ledger/query/forms"
 	"colophon/ledger/record/members"
 	"colophon/ledger/record/pyjson"
 )
@@ -125,5 +126,5 @@ func effectValue(p Parameters, variable, name string) (string, error) {
 		}
 		return number.String(), nil
 	}
-	return value, hashForm.check(name, value)
+	return value, checkForm(forms.Hash, name, value)
 }

@@ -8,13 +8,14 @@ import (
 
 	"colophon/ledger/index"
 	"colophon/ledger/index/records"
+	"colophon/ledger/query/forms"
 	"colophon/ledger/record"
 )
 
 // The parameters that select records.
 var (
 	filterNames  = []string{"state", "kind", "clock", "since", "until", "producer_seq"}
-	filterValues = slices.AppendSeq([]string{"label:<name>", "stage:<name>"}, maps.Keys(valueForms))
+	filterValues = slices.AppendSeq([]string{"label:<name>", "stage:<name>"}, maps.Keys(forms.Values))
 )
 
 // RecordFilter selects records.
@@ -92,7 +93,7 @@ func parseFilter(p Parameters) (f RecordFilter, err error) {
 // producer_seq into one value, as in the index.
 func parseValues(p Parameters) (values []records.Value, err error) {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
-		if valueForm(name) != nil {
+		if forms.Of(name) != nil {
 			values = append(values, records.Value{Name: name, Text: p[name]})
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"colophon/client/wire"
 	"colophon/ledger/index/groups"
 	"colophon/ledger/index/rates"
+	"colophon/ledger/query/forms"
 	"colophon/ledger/query/search"
 	"colophon/ledger/record/moment"
 )
@@ -103,8 +104,8 @@ func parseSearch(p Parameters) (string, error) {
 // Search finds the possible meanings of a text.
 func Search(v *View, text string) (*wire.SearchAnswer, error) {
 	var hashes []string
-	for _, name := range slices.Sorted(maps.Keys(valueForms)) {
-		if form := valueForms[name]; form == hashForm || form == chunkForm {
+	for _, name := range slices.Sorted(maps.Keys(forms.Values)) {
+		if form := forms.Values[name]; form == forms.Hash || form == forms.Chunk {
 			hashes = append(hashes, name)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"colophon/ledger/index"
+	"colophon/ledger/query/forms"
 	"colophon/ledger/record/moment"
 )
 
@@ -30,11 +31,18 @@ func (p Parameters) Count(name string) (n uint64, given bool, err error) {
 
 // ParseCount parses a number from 0 to 2^64-1 in plain decimal. name is used in the error.
 func ParseCount(name, value string) (uint64, error) {
-	n, err := strconv.ParseUint(value, 10, 64)
-	if err != nil || strconv.FormatUint(n, 10) != value {
-		return 0, invalid(name, "must be a number from 0 to 2^64-1 in plain decimal")
+	if err := checkForm(forms.Seq, name, value); err != nil {
+		return 0, err
 	}
-	return n, nil
+	return strconv.ParseUint(value, 10, 64)
+}
+
+// checkForm returns an error if a parameter does not have the form.
+func checkForm(f *forms.Form, name, value string) error {
+	if f.Fits(value) {
+		return nil
+	}
+	return invalid(name, "must be %s", f.Name)
 }
 
 // ParseLimit parses the number of rows of a page, 1 to maxPage.

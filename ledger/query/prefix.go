@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"colophon/ledger/index"
+	"colophon/ledger/query/forms"
 	"colophon/ledger/query/prefix"
 )
 
@@ -35,7 +36,7 @@ func (q *Question) hashIn(p Parameters, parameter string) string {
 	case parameter == "hash":
 		name = prefix.ChunkHash
 	}
-	if form := valueForm(name); form != hashForm && form != chunkForm {
+	if form := forms.Of(name); form != forms.Hash && form != forms.Chunk {
 		return ""
 	}
 	return name
@@ -55,7 +56,7 @@ func (r *Request) takePrefixes(p Parameters) {
 			algorithm = "sha256:"
 		}
 		switch digits := strings.TrimPrefix(p[name], algorithm); {
-		case hashForm.fits(digits):
+		case forms.Hash.Fits(digits):
 			p[name] = algorithm + digits
 		case hashPrefix.MatchString(digits):
 			r.prefixes = append(r.prefixes, prefixed{name, hash, algorithm + digits})

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"colophon/ledger/index"
+	"colophon/ledger/query/forms"
 )
 
 // Question is a question about one ledger that its index answers (spec: Index and as_of; Pages
@@ -236,11 +237,11 @@ func (r *Request) check(name, value string) error {
 		}
 		return nil
 	}
-	form := valueForm(name)
-	if value == "" && form != anyForm {
+	form := forms.Of(name)
+	if value == "" && form != forms.Any {
 		return invalid(name, "must not be empty")
 	}
-	return form.check(name, value)
+	return checkForm(form, name, value)
 }
 
 // readCommon parses the shared parameters.

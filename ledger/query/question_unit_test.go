@@ -70,7 +70,7 @@ func TestParseRefuses(t *testing.T) {
 		"/drift/attribution?a=1":                     "b: is required: the seq of an IPC record",
 		"/citation-sets/drift":                       "subject: is required: the subject of citation sets",
 		"/citation-sets/drift?subject=":              "subject: must not be empty",
-		"/citation-sets/stale":                       "source_id: is required: a source that sets cite",
+		"/citation-sets/stale?source_id=":            "source_id: must not be empty",
 		"/citation-sets/by-chunk/x":                  `hash: must be 8 to 64 lower-case hexadecimal digits, with or without "sha256:" before them`,
 		"/sources/" + strings.Repeat("x", 1025):      "source_id: is 1025 bytes long, but at most 1024 are allowed",
 		"/paths/p?status=no":                         "status: must be one of new, modified, unchanged, incomparable",

@@ -14,6 +14,7 @@ import (
 	"colophon/ledger/index/rates"
 	"colophon/ledger/index/records"
 	"colophon/ledger/index/rundags"
+	"colophon/ledger/query/forms"
 	"colophon/ledger/record"
 	"colophon/ledger/record/rules"
 )
@@ -36,7 +37,7 @@ var StageProof = Question{Seqs: []string{"seq"}}
 
 // hash returns the parse function of a question whose only parameter is a hash.
 func hash(name string) func(Parameters) (string, error) {
-	return func(p Parameters) (string, error) { return p[name], hashForm.check(name, p[name]) }
+	return func(p Parameters) (string, error) { return p[name], checkForm(forms.Hash, name, p[name]) }
 }
 
 func runRow(v *View, r *rundags.RunDAG) wire.RunRow {

@@ -1,11 +1,11 @@
 //go:build unix
 
-package server
+package openfiles
 
 import "syscall"
 
-// OpenFileLimit returns the number of files and connections that this process may open.
-func OpenFileLimit() (limit uint64, known bool) {
+// Limit returns the number of files and connections that this process may open.
+func Limit() (limit uint64, known bool) {
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
 		return 0, false

@@ -1,4 +1,4 @@
-package server
+package openfiles
 
 import (
 	"bytes"
@@ -12,17 +12,17 @@ import (
 )
 
 func TestWarningOfTooFewOpenFiles(t *testing.T) {
-	limit, known := OpenFileLimit()
+	limit, known := Limit()
 	if !known {
 		t.Skip("this system has no such limit")
 	}
 	var log bytes.Buffer
 	c := limits.Load{Connections: 1}.WithDefaults()
-	if FilesNeeded(c) <= limit {
-		checkOpenFiles(c, slog.New(slog.NewTextHandler(&log, nil)))
+	if Needed(c) <= limit {
+		Check(c, slog.New(slog.NewTextHandler(&log, nil)))
 		require.Empty(t, log.String())
 	}
 	c.Connections = int(min(limit, math.MaxInt32))
-	checkOpenFiles(c, slog.New(slog.NewTextHandler(&log, nil)))
+	Check(c, slog.New(slog.NewTextHandler(&log, nil)))
 	require.Contains(t, log.String(), "raise it (ulimit -n")
 }

@@ -1,0 +1,80 @@
+// Package forms lists the forms of values by which records are found.
+package forms
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"colophon/ledger/drift"
+	"colophon/ledger/index/records"
+	"colophon/ledger/query/prefix"
+	"colophon/ledger/record/fields"
+	"colophon/ledger/record/rules"
+)
+
+// Form is the format of a value.
+type Form struct {
+	Fits func(value string) bool
+	Name string // describes it in error messages, after "must be"
+}
+
+// The forms that parameters of their own have. Empty values fit only Any.
+var (
+	Any   = &Form{func(string) bool { return true }, "text"}
+	Hash  = &Form{regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString, "8 to 64 lower-case hexadecimal digits"}
+	Chunk = &Form{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString, `8 to 64 lower-case hexadecimal digits, with or without "sha256:" before them`}
+	Seq   = &Form{isCount, "a number from 0 to 2^64-1 in plain decimal"}
+)
+
+// isCount reports whether a value is a number from 0 to 2^64-1 without leading zeros.
+func isCount(value string) bool {
+	n, err := strconv.ParseUint(value, 10, 64)
+	return err == nil && strconv.FormatUint(n, 10) == value
+}
+
+var (
+	idForm       = &Form{func(value string) bool { return value != "" }, "text, not empty"}
+	flagForm     = &Form{regexp.MustCompile(`^(mismatch|inconsistent|unregistered_source|other_base)$`).MatchString, `"mismatch", "inconsistent", "unregistered_source", or "other_base"`}
+	ruleForm     = choiceForm(rules.VerdictRules[:]...)
+	failedForm   = choiceForm("none", "retrieval", "context", "answer", drift.UnknownFailure)
+	shapeForm    = choiceForm(rules.ShapeQuote, rules.ShapePointer, rules.ShapeReject, rules.ShapeUnrecognised)
+	evidenceForm = &Form{func(value string) bool { return rules.IsEvidenceID([]byte(value)) }, "E and 8 lower-case hexadecimal digits"}
+	fieldForm    = &Form{records.CheckedField, "a checked field, named as in the metric colophon_ledger_hash_checks_total, like output_hash, chunk_hash or stage:answer"}
+	pathForm     = &Form{regexp.MustCompile(`^([0-9a-f]{8})+$`).MatchString, "8 lower-case hexadecimal digits, or 16 or more after a collision"}
+	printForm    = &Form{func(value string) bool { return rules.IsFingerprint([]byte(value)) }, "8 lower-case hexadecimal digits, or up to 64 of another hash_version"}
+	partForm     = &Form{func(value string) bool { return slices.Contains(fields.IPCParts[:], value) }, "one of " + strings.Join(fields.IPCParts[:], ", ")}
+)
+
+// choiceForm is the format of a value with known texts.
+func choiceForm(known ...string) *Form {
+	return &Form{func(value string) bool { return slices.Contains(known, value) }, "one of " + strings.Join(known, ", ")}
+}
+
+// Values maps the names of values by which records are found to their formats. Names that
+// begin with label: or stage: are not in it.
+var Values = map[string]*Form{
+	"run_id": idForm, "source_id": idForm, "producer": idForm,
+	"subject": Any, "project": Any, "model": Any,
+	records.RecordSeq: Seq, records.Topic: idForm,
+	"failure_stage": failedForm, "shape": shapeForm, "audit_mode": Any, "verifier_method": Any,
+	prefix.DocumentRoot: Hash, "evidence_id": evidenceForm,
+	"flag": flagForm, "incomplete": partForm, "mismatch": fieldForm, "inconsistent": ruleForm,
+	prefix.ChunkHash: Chunk, "path_id": pathForm, "content_fingerprint": printForm, "raw_content_fingerprint": printForm,
+	"input": Hash, "input_hash": Hash, "system_prompt_hash": Hash, "output_hash": Hash, "ipc_id": Hash, "ipc_id_advanced": Hash,
+	"root": Hash, "question_hash": Hash, "preflight_hash": Hash, "context_root": Hash, "evidence_map_root": Hash,
+	"conversation_hash": Hash, "governance_policy_hash": Hash, "verifier_policy_hash": Hash, "source_root": Hash,
+	"model_profile_hash": Hash, "cache_key": Hash,
+}
+
+// Of returns the format of values with that name, or nil if it does not find records.
+func Of(name string) *Form {
+	switch {
+	case strings.HasPrefix(name, "label:"):
+		return Any
+	case strings.HasPrefix(name, prefix.StagePrefix):
+		return Hash
+	}
+	return Values[name]
+}
