@@ -112,7 +112,7 @@ func TestMetricsOfServersAreDocumented(t *testing.T) {
 
 // open holds the labels whose values depend on the server or the contract. Other tests check
 // their bounds.
-var open = []string{"ledger", "route", "status"}
+var open = []string{"ledger", "hook", "route", "status"}
 
 func TestLabelValuesAreDocumented(t *testing.T) {
 	s := startServer(t)

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,10 +46,23 @@ func startServers(t *testing.T) []*server {
 	return servers
 }
 
-// startServer starts a server with these variables.
+// startServer starts a server with these variables, which publishes its default ledger and sends
+// webhooks.
 func startServer(t *testing.T, environ ...string) *server {
 	t.Helper()
-	return startWith(t, []string{"--publish", "file://" + t.TempDir(), "--publish-ledgers", "default"}, environ...)
+	return startWith(t, []string{"--publish", "file://" + t.TempDir(), "--publish-ledgers", "default", "--webhooks", hooks(t)}, environ...)
+}
+
+// hooks returns a file that names one receiver of webhooks, which accepts everything.
+func hooks(t *testing.T) (name string) {
+	t.Helper()
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(receiver.Close)
+	folder := t.TempDir()
+	name = filepath.Join(folder, "webhooks.yaml")
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "secret"), []byte("a secret of a receiver in a test"), 0o600))
+	require.NoError(t, os.WriteFile(name, []byte("- {name: pager, url: "+receiver.URL+", secret-file: secret}\n"), 0o600))
+	return name
 }
 
 // startWith starts a server with these flags and variables.
