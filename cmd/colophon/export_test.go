@@ -101,10 +101,10 @@ func TestExportedPacksVerify(t *testing.T) {
 	p := browser.Start(t).NewPage(t)
 	p.Open(t, name)
 	var verdict string
-	p.Eval(t, `check("`+key+`")`, &verdict)
+	p.Eval(t, `auditPack.check("`+key+`")`, &verdict)
 	require.Equal(t, "verified", verdict, p.Text(t, ".fails"))
 	var opened bool
-	p.Eval(t, `openAll(), true`, &opened)
+	p.Eval(t, `auditPack.openAll(), true`, &opened)
 	for seq, says := range map[string]string{
 		"1": "4 of the 4 hashes in the event were computed again here", "2": "3 of the 15 hashes in the event were computed again here", "3": "1 of the 2 hashes",
 		"5": "The content was erased. Event 6 of the log says so.", "7": "a record’s state was changed",
