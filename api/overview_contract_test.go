@@ -220,7 +220,22 @@ func TestRates(t *testing.T) {
 	}
 	require.Len(t, ask("&step=86400&since=2026-01-01T00:00:00Z&until=2026-01-03T00:00:01Z").Rows, 3)
 	require.Empty(t, ask("&since=2026-01-03T00:00:00Z&until=2026-01-01T00:00:00Z").Rows)
-	require.Contains(t, string(s.send(t, get(prefix+"/rates").asking("?step=1&since=2020-01-01T00:00:00Z"), http.StatusBadRequest).body), "more than 500 steps")
+	require.Contains(t, string(s.send(t, get(prefix+"/rates").asking("?step=1&since=2020-01-01T00:00:00Z"), http.StatusBadRequest).body), "more than 500 periods")
+	// A period can be longer than a time.Duration, which has at most 9,223,372,036 seconds.
+	for _, step := range []uint64{9_223_372_037, 18_446_744_074, 31_536_000_000} {
+		a := ask(fmt.Sprintf("&step=%d", step))
+		require.Equal(t, step, a.Step)
+		require.Len(t, a.Rows, 1, step)
+		require.Equal(t, uint64(9), a.Rows[0].Events, step)
+		var failures struct {
+			Step    uint64
+			Periods []struct{}
+		}
+		s.do(t, get(prefix+"/run-dags/failures").asking(fmt.Sprintf("?after=8&periods=true&step=%d", step)), http.StatusOK).decode(t, &failures)
+		require.Equal(t, step, failures.Step)
+		require.Len(t, failures.Periods, 1, step)
+	}
+	s.send(t, get(prefix+"/rates").asking("?step=31536000001"), http.StatusBadRequest)
 	var old answer
 	s.do(t, get(prefix+"/rates").asking("?as_of=3"), http.StatusOK).decode(t, &old)
 	events := uint64(0)

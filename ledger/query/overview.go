@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"colophon/client/wire"
 	"colophon/ledger/index/groups"
@@ -52,7 +51,7 @@ func parseRates(p Parameters) (q rates.Query, err error) {
 	if err == nil && given && (seconds == 0 || seconds > rates.MaxStep) {
 		err = invalid("step", "must be a number of seconds from 1 to %d", rates.MaxStep)
 	}
-	q.Step = time.Duration(seconds) * time.Second
+	q.Step = int64(min(seconds, rates.MaxStep)) // no larger one is accepted
 	return q, err
 }
 
@@ -62,7 +61,7 @@ func Rates(v *View, q rates.Query) (*wire.Rates, error) {
 	if err != nil {
 		return nil, tooManyPeriods(err)
 	}
-	answer := &wire.Rates{Step: uint64(step / time.Second), Rows: rowsOf(v, found, rateRow)}
+	answer := &wire.Rates{Step: uint64(step), Rows: rowsOf(v, found, rateRow)}
 	answer.View, err = v.tree()
 	return answer, err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"colophon/client/wire"
 	"colophon/ledger/drift"
@@ -246,7 +245,7 @@ func Failures(v *View, q FailuresQuery) (*wire.FailureCounts, error) {
 		if err != nil {
 			return nil, err
 		}
-		answer.Step, answer.Periods = uint64(step/time.Second), make([]wire.FailurePeriod, len(counted))
+		answer.Step, answer.Periods = uint64(step), make([]wire.FailurePeriod, len(counted))
 		for i, found := range counted {
 			total, rows := failureRows(found)
 			answer.Periods[i] = wire.FailurePeriod{Since: timeOf(times[i]), Until: timeOf(times[i+1]), Total: total, Rows: rows}

@@ -11,7 +11,7 @@ import (
 // the time just after the last event.
 type Query struct {
 	index.Bounds
-	Step time.Duration // length of a period in whole seconds; 0 lets List choose one
+	Step int64 // length of a period in seconds, which can be more than a time.Duration holds; 0 lets List choose one
 }
 
 const (
@@ -24,26 +24,26 @@ const (
 var ErrTooMany = errors.New("too many periods")
 
 // steps are the lengths of periods that List chooses from, in seconds.
-var steps = [...]time.Duration{1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400, 28 * 86400, 364 * 86400}
+var steps = [...]int64{1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400, 28 * 86400, 364 * 86400}
 
 // Periods returns the ends of consecutive periods of one length, and that length: the n-th period
 // begins at the n-th time and ends before the next one. A period begins at a multiple of its length
 // after 1970, in UTC.
-func Periods(v *index.View, q Query) (times []time.Time, step time.Duration, err error) {
+func Periods(v *index.View, q Query) (times []time.Time, step int64, err error) {
 	since, until, err := q.ends(v)
 	if err != nil {
 		return nil, 0, err
 	}
 	step = q.Step
 	for i := 0; step == 0; i++ {
-		if s := steps[i] * time.Second; until.Sub(since) <= (fewPeriods-1)*s || i == len(steps)-1 {
+		if s := steps[i]; until.Sub(since) <= time.Duration((fewPeriods-1)*s)*time.Second || i == len(steps)-1 {
 			step = s
 		}
 	}
 	last := floor(since, step)
 	times = []time.Time{last}
 	for last.Before(until) {
-		last = last.Add(step)
+		last = time.Unix(last.Unix()+step, 0).UTC()
 		if times = append(times, last); len(times) > MaxPeriods+1 {
 			return nil, 0, ErrTooMany
 		}
@@ -52,7 +52,7 @@ func Periods(v *index.View, q Query) (times []time.Time, step time.Duration, err
 }
 
 // List counts records in consecutive periods of one length, which it returns too.
-func List(v *index.View, q Query) (found []Rate, step time.Duration, err error) {
+func List(v *index.View, q Query) (found []Rate, step int64, err error) {
 	times, step, err := Periods(v, q)
 	if err != nil {
 		return nil, 0, err
@@ -75,12 +75,12 @@ func (q *Query) ends(v *index.View) (since, until time.Time, err error) {
 	return since, until.Add(time.Microsecond), err
 }
 
-// floor returns the last multiple of a step after 1970 that is not after a time.
-func floor(at time.Time, step time.Duration) time.Time {
-	seconds, of := at.Unix(), int64(step/time.Second)
-	rest := seconds % of
+// floor returns the last multiple of a step, in seconds, after 1970 that is not after a time.
+func floor(at time.Time, step int64) time.Time {
+	seconds := at.Unix()
+	rest := seconds % step
 	if rest < 0 {
-		rest += of
+		rest += step
 	}
 	return time.Unix(seconds-rest, 0).UTC()
 }
