@@ -13,7 +13,7 @@ import (
 // Every answer states which caches are allowed to keep it.
 func TestEveryAnswerStatesItsCaching(t *testing.T) {
 	g := startGated(t)
-	for _, c := range []caller{g.admin(), g.having("writer", "write"), {name: "anonymous"}} {
+	for _, c := range []caller{g.admin(), g.having("writer", "write"), g.having("reader", "read"), {name: "anonymous"}} {
 		for _, e := range expectations() {
 			method, path, _ := strings.Cut(e.route, " ")
 			a := g.asks(c, method, e, ledger.Default)
@@ -26,6 +26,8 @@ func TestEveryAnswerStatesItsCaching(t *testing.T) {
 			case strings.HasPrefix(path, "/ui/"):
 				require.Equal(t, "public, max-age=31536000, immutable", kept)
 			case strings.Contains(path, "/content/"), strings.HasSuffix(path, "/document"), strings.HasSuffix(path, "/diff"), strings.HasSuffix(path, "/member-secret"), strings.HasSuffix(path, "/run-dags/lookup"):
+				require.Equal(t, "no-store", kept, e.route)
+			case strings.HasSuffix(path, "/search") && c.name != "reader": // a caller that may read content gets prompts
 				require.Equal(t, "no-store", kept, e.route)
 			default:
 				require.Equal(t, "private, no-cache", kept, "%s %d", e.route, a.status)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/http/httptest"
 	"runtime/metrics"
 	"slices"
@@ -12,8 +13,15 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/require"
+	collectlogs "go.opentelemetry.io/proto/slim/otlp/collector/logs/v1"
+	collecttraces "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
+	commonpb "go.opentelemetry.io/proto/slim/otlp/common/v1"
+	logspb "go.opentelemetry.io/proto/slim/otlp/logs/v1"
+	tracepb "go.opentelemetry.io/proto/slim/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 
 	"colophon/api/limits"
+	"colophon/api/otlp"
 	"colophon/api/questions"
 )
 
@@ -90,6 +98,68 @@ func bodies(example map[string]any, schema *openapi3.Schema) map[string][]byte {
 	return found
 }
 
+// decodedPart is the memory, in bytes, that a server takes for each message and text in a body in Protobuf: a
+// message of two bytes takes far more when it is decoded.
+const decodedPart = 160
+
+// message is a body in Protobuf, with the number of messages and texts in its item.
+type message struct {
+	body  []byte
+	parts int
+}
+
+// messages returns requests of OTLP, of traces or logs, with one generation. Its attributes have about bulk bytes: many
+// short values, or values that grow when they are processed.
+func messages(logs bool) map[string]message {
+	pair := func(key string, value *commonpb.AnyValue) *commonpb.KeyValue {
+		return &commonpb.KeyValue{Key: key, Value: value}
+	}
+	text := func(s string) *commonpb.AnyValue {
+		return &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: s}}
+	}
+	found := make(map[string]message)
+	put := func(name string, parts int, attributes ...*commonpb.KeyValue) {
+		attributes = append(attributes, pair("gen_ai.operation.name", text("chat")), pair("gen_ai.request.model", text("m")))
+		var request proto.Message
+		if logs {
+			request = &collectlogs.ExportLogsServiceRequest{ResourceLogs: []*logspb.ResourceLogs{{ScopeLogs: []*logspb.ScopeLogs{{LogRecords: []*logspb.LogRecord{
+				{EventName: "gen_ai.client.inference.operation.details", TraceId: []byte("trace id of 16 b"), SpanId: fmt.Appendf(nil, "%08x", len(found)), Attributes: attributes}}}}}}}
+		} else {
+			request = &collecttraces.ExportTraceServiceRequest{ResourceSpans: []*tracepb.ResourceSpans{{ScopeSpans: []*tracepb.ScopeSpans{{Spans: []*tracepb.Span{
+				{Name: "chat", TraceId: []byte("trace id of 16 b"), SpanId: fmt.Appendf(nil, "%08x", len(found)), Attributes: attributes}}}}}}}
+		}
+		body, err := proto.Marshal(request)
+		if err != nil {
+			panic(err)
+		}
+		found[name] = message{body, parts}
+	}
+	list := func(n int, of func(i int) *commonpb.KeyValue) (all []*commonpb.KeyValue) {
+		for i := range n {
+			all = append(all, of(i))
+		}
+		return all
+	}
+	const some = bulk / 16
+	put("empty attributes", some, list(some, func(int) *commonpb.KeyValue { return new(commonpb.KeyValue) })...)
+	put("names", 4*some, list(some, func(i int) *commonpb.KeyValue { return pair(fmt.Sprintf("%x", i), text("")) })...)
+	put("one name", 4*some, list(some, func(int) *commonpb.KeyValue { return pair("a", text("b")) })...)
+	var values []*commonpb.AnyValue
+	for range some {
+		values = append(values, new(commonpb.AnyValue))
+	}
+	array := &commonpb.AnyValue{Value: &commonpb.AnyValue_ArrayValue{ArrayValue: &commonpb.ArrayValue{Values: values}}}
+	members := &commonpb.AnyValue{Value: &commonpb.AnyValue_KvlistValue{KvlistValue: &commonpb.KeyValueList{Values: list(some, func(i int) *commonpb.KeyValue { return pair(fmt.Sprintf("%x", i), text("")) })}}}
+	for _, name := range []string{"gen_ai.input.messages", "gen_ai.output.messages", "another"} {
+		put(name+" of empty values", some, pair(name, array))
+		put(name+" of members", 4*some, pair(name, members))
+		for filling, s := range fillings(bulk) {
+			put(name+" of "+filling, 3, pair(name, text(s)))
+		}
+	}
+	return found
+}
+
 // encoded returns a value as JSON.
 func encoded(value any) json.RawMessage {
 	text, err := json.Marshal(value)
@@ -120,7 +190,23 @@ func TestWeightBoundsTheMemoryOfBodies(t *testing.T) {
 	c := loadContract(t)
 	done := make(map[string]bool) // members of routes that are done; examples share many members
 	for _, e := range c.requestExamples(t) {
-		if e.header["Content-Type"] == ndjson || strings.HasPrefix(e.route, "/v1/compute/") { // these routes accept the same records as the others
+		media := e.header["Content-Type"]
+		if media == ndjson || strings.HasPrefix(e.route, "/v1/compute/") { // these routes accept the same records as the others
+			continue
+		}
+		if media == otlp.Protobuf {
+			t.Run(e.method+" "+e.route+" in Protobuf", func(t *testing.T) {
+				s := newServerFor(t, 8<<20)
+				for name, f := range messages(strings.HasSuffix(e.route, "/logs")) {
+					k := e.call
+					k.body = f.body
+					r := k.request(t, "")
+					answer := httptest.NewRecorder()
+					took := allocated(func() { s.api.ServeHTTP(answer, r) })
+					require.Equal(t, http.StatusOK, answer.Code, "%s: %s", name, answer.Body)
+					require.LessOrEqual(t, took, allowed*(limits.Weight(f.body)+decodedPart*int64(f.parts))+fixed, name)
+				}
+			})
 			continue
 		}
 		t.Run(e.method+" "+e.route+" "+e.name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package hostile_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -123,6 +124,7 @@ func (s *attacker) prepare(t *testing.T) {
 			}
 		}
 	}
+	s.seeConsole(t, d)
 	for _, op := range s.contract.operations {
 		if op.OperationID == "makeSnapshot" {
 			continue // the operation succeeds only while a backup waits for the copy
@@ -144,6 +146,26 @@ func (s *attacker) prepare(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// seeConsole remembers the files that the page at / names. No answer in JSON has their version.
+func (s *attacker) seeConsole(t *testing.T, d *generator) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.server.address+"/", http.NoBody)
+	require.NoError(t, err)
+	r.Header.Set("Accept", "text/html")
+	response, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	page, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	files := regexp.MustCompile(`ui/([^/"]+)/([^/"]+)"`).FindAllSubmatch(page, -1)
+	require.NotEmpty(t, files, "%s", page)
+	for _, name := range ledgers { // the files do not depend on the ledger, but the generator has one for each request
+		for _, file := range files {
+			s.seen.keep(d.Rand, name, "version"+both+"file", string(file[1])+both+string(file[2]))
 		}
 	}
 }

@@ -55,7 +55,7 @@ func (m *memory) recall(r *rand.Rand, ledger string, names ...string) (string, b
 }
 
 // together lists members that have a meaning only in combination.
-var together = [][2]string{{"project", "path_id"}, {"project", "build"}, {"by", "value"}}
+var together = [][2]string{{"project", "path_id"}, {"project", "build"}, {"by", "value"}, {"version", "file"}}
 
 // both separates two names that are kept together, and their values.
 const both = "\x00"

@@ -24,7 +24,7 @@ func TestLinesWaitUntilTheClientIsGone(t *testing.T) {
 
 // Lines that were recorded together are owed, however many they are.
 func TestOwedLines(t *testing.T) {
-	r := newRates(Load{RequestRate: 1e-9, RateBurst: 10e18}.WithDefaults())
+	r := newRates(Load{RequestRate: 1e-6, RateBurst: 1e7 * time.Second}.WithDefaults())
 	require.NoError(t, r.CheckLines("somebody"))
 	r.OweLines("somebody", 50)
 	var refused *Refusal
