@@ -24,19 +24,23 @@ const texts = [...long, ...Array.from({ length: 200 - long.length }, (_, i) => f
 
 describe("hostile texts", { skip: noBrowser }, () => {
   let server, proxy, browser;
-  const seqs = [];
+  const seqs = [], varied = [];
+  const hostileModels = [`<img src=x onerror="${act}">`, "\u202e<gnp.ssalp=crs gmi\u202c and back"];
+
+  /** Returns a short name made from a text: the ledger refuses long ones, and control characters in some. */
+  const name = (i, most = 120) => {
+    let short = "";
+    for (const c of texts[i].slice(0, most)) {
+      const next = short + (/[\u0000-\u001f\u007f-\u009f]|\p{Surrogate}/u.test(c) ? "?" : c);
+      if (Buffer.byteLength(next) > most) break;
+      short = next;
+    }
+    return short;
+  };
+
   before(async () => {
     server = await new Server().start();
-    // Every place that takes a text gets one. Names are short, and the ledger refuses control characters in some.
-    const name = (i, most = 120) => {
-      let short = "";
-      for (const c of texts[i].slice(0, most)) {
-        const next = short + (/[\u0000-\u001f\u007f-\u009f]|\p{Surrogate}/u.test(c) ? "?" : c);
-        if (Buffer.byteLength(next) > most) break;
-        short = next;
-      }
-      return short;
-    };
+    // Every place that takes a text gets one.
     const lines = texts.flatMap((text, i) => {
       const kinds = [
         { kind: "ipc_record", record: { run_id: name(i), payload: { instruction: text, topic: text.slice(0, 500) }, system_prompt: text, output: text, model: name(i), temperature: 0.5, labels: { config: name(i) } } },
@@ -56,7 +60,13 @@ describe("hostile texts", { skip: noBrowser }, () => {
       seqs.push(answer.seq);
     });
     await server.post(seqs.slice(0, 60).map((seq, i) => ({ kind: "note", record: { record_seq: seq, topic: name(i + 20, 60), text: texts[i + 20].slice(0, 2000) } })));
-    await server.get(`/records?limit=1&after=${seqs.at(-1)}`);
+    // Two runs that differ in nothing but the model and the output, so that they can be compared.
+    const runs = await server.post(hostileModels.map((model, i) => ({ kind: "ipc_record", record: {
+      run_id: `${forms[0]} ${i}`, payload: { instruction: `${forms[2]} \u202e` }, system_prompt: forms[3], output: forms[i + 4], model, temperature: 0.5, max_tokens: 100, seed: 1, labels: { config: forms[8], [forms[9].slice(0, 30)]: forms[7] },
+    } })));
+    runs.forEach((answer) => assert.notEqual(answer.seq, undefined, `a run was refused: ${JSON.stringify(answer)}`));
+    varied.push(...runs.map((answer) => answer.seq));
+    await server.get(`/records?limit=1&after=${varied.at(-1)}`);
     proxy = await new Proxy().start(server.url);
     browser = await launch();
   });
@@ -102,7 +112,20 @@ describe("hostile texts", { skip: noBrowser }, () => {
   it("the lists show them as texts too", async () => {
     const context = await browser.newContext({ reducedMotion: "reduce" });
     const page = await watched(context, proxy.url);
-    for (const at of ["/default", "/default/changed", "/default/runs", "/default/citations", "/default/stories", "/default/search?q=%E2%84%968", `/default/run/${encodeURIComponent(`№8 ${forms[2]}`.slice(0, 120))}`,
+    // Every fourth record is of one kind. Those of the short texts have one passage, source, subject, and story each.
+    const i = 8, record = (kind) => seqs[i + kind], named = (kind) => encodeURIComponent(name(i + kind));
+    const { event } = await server.get(`/records/${record(1)}`);
+    const { hashes } = await server.get(`/records/${record(0)}`);
+    const inputs = (await server.get("/drift/groups?by=input&min_outputs=2&limit=1")).rows;
+    const [question] = (await server.get("/run-dags/groups?by=question_hash&limit=1")).rows;
+    assert.equal(inputs.length, 1, "no input has two outputs");
+    const views = [
+      `changed?${new URLSearchParams({ variable: "model", a: hostileModels[0], b: hostileModels[1] })}`, "changed?variable=label%3Aconfig", "changed?variable=system_prompt_hash", "unstable",
+      `timeline?input=${inputs[0].value}`, `timeline?input_hash=${hashes.input_hash}`, `compare?a=${varied[0]}&b=${varied[1]}`, `compare?a=${record(0)}&b=${record(4)}`, `record/${varied[1]}`,
+      "records", "records?kind=note", `records?flag=${encodeURIComponent(forms[0])}`, "runs?every=true", `runs/${question.value}`, `run-dag/${record(3)}`, `run-dag/${record(3)}?beside=${record(7)}`,
+      "citations?view=answers", "citations?view=conflicts", "citations?view=sources", `citations/${record(1)}`, `source/${named(1)}`, `subject/${named(1)}`, `passage/${event.record.citations[0].chunk_hash}`, `stories/${named(2)}`,
+    ];
+    for (const at of [...views.map((view) => `/default/${view}`), "/default", "/default/changed", "/default/runs", "/default/citations", "/default/stories", "/default/search?q=%E2%84%968", `/default/run/${encodeURIComponent(`№8 ${forms[2]}`.slice(0, 120))}`,
       `/default/search?q=${encodeURIComponent(forms[0])}`, `/${encodeURIComponent(forms[0])}/record/1`, `/default/${encodeURIComponent(forms[2])}`, `/default/record/${encodeURIComponent(forms[3])}`, `/-/sign-in?back=javascript:${encodeURIComponent(act)}`]) {
       await page.goto("about:blank");
       await page.goto(`${proxy.url}/#${at}`);
