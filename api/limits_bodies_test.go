@@ -154,7 +154,11 @@ func messages(logs bool) map[string]message {
 		put(name+" of empty values", some, pair(name, array))
 		put(name+" of members", 4*some, pair(name, members))
 		for filling, s := range fillings(bulk) {
-			put(name+" of "+filling, 3, pair(name, text(s)))
+			parts := 3
+			if s[0] == '[' || s[0] == '{' {
+				parts += int(5 * limits.Weight([]byte(s)) / decodedPart) // a text with JSON is decoded too
+			}
+			put(name+" of "+filling, parts, pair(name, text(s)))
 		}
 	}
 	return found

@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"colophon/api/limits"
 	"colophon/internal/genai"
 )
 
@@ -40,6 +42,16 @@ const maxNesting = 3*genai.MaxDepth + 16
 // itemMemory is the memory, in bytes, of each message or text that an item contains.
 const itemMemory = 160
 
+// jsonCopies is how often a text that is JSON is in memory, at most, besides the record that it
+// becomes: as values, as messages of a chat, and as text again.
+const jsonCopies = 5
+
+// looksLikeJSON reports whether a text can be a list or an object in JSON.
+func looksLikeJSON(text []byte) bool {
+	text = bytes.TrimLeft(text, " \t\r\n")
+	return len(text) > 0 && (text[0] == '[' || text[0] == '{')
+}
+
 // elements estimates how many messages, texts, and bytes an item or resource contains.
 func (s *items) elements(raw []byte, of shape) int {
 	if s.json {
@@ -63,9 +75,11 @@ func elements(message []byte, of shape, depth int) (count int) {
 		}
 		if kind == protowire.BytesType {
 			count++
+			value, _ := protowire.ConsumeBytes(message)
 			if inner := of[n]; inner != nil {
-				value, _ := protowire.ConsumeBytes(message)
 				count += elements(value, inner, depth+1)
+			} else if looksLikeJSON(value) {
+				count += int(jsonCopies * limits.Weight(value) / itemMemory)
 			}
 		}
 		message = message[size:]
