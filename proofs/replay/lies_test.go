@@ -344,7 +344,7 @@ func allowedChange(q question, name string) bool {
 	}
 	if q.form == ledgerForm || q.form == ledgersForm {
 		at := name[strings.LastIndex(name, "/")+1:]
-		return strings.HasPrefix(at, "frozen negated") || q.form == ledgersForm && strings.HasPrefix(name, "/ledgers/") && at == "created changed"
+		return strings.HasPrefix(at, "frozen negated") || strings.Contains(name, "/scopes/") && strings.HasSuffix(name, " dropped") || q.form == ledgersForm && strings.HasPrefix(name, "/ledgers/") && at == "created changed"
 	}
 	return false
 }

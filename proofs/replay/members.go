@@ -93,9 +93,29 @@ func (c *comparer) validServerMember(name string, got pyjson.Value) bool {
 	case "log":
 		return text == "public" || text == "private"
 	case "scopes":
-		return got.Kind() == pyjson.Array
+		return areScopes(got)
 	}
 	return got.Kind() != pyjson.Absent
+}
+
+// scopes are the names of all scopes, in the order in which servers list them.
+var scopes = []string{"write", "read", "content", "log", "admin", "metrics"}
+
+// areScopes reports whether a value lists scopes, each at most once and in order. Which of them the
+// caller has does not follow from the log.
+func areScopes(got pyjson.Value) bool {
+	if got.Kind() != pyjson.Array {
+		return false
+	}
+	next := 0
+	for name := range got.Elements() {
+		at := slices.Index(scopes, string(name.Text()))
+		if name.Kind() != pyjson.String || at < next {
+			return false
+		}
+		next = at + 1
+	}
+	return true
 }
 
 // sameCheckpoint reports whether the log has signed the checkpoint that the reference expects.
