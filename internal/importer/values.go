@@ -125,10 +125,7 @@ func (in *input) elements(buffer *bufio.Reader, yield func(line, error) bool) {
 // objects yields objects: one per line, or one on several lines.
 func (in *input) objects(buffer *bufio.Reader, yield func(line, error) bool) {
 	at := line{file: in.name, number: 1}
-	first, err := buffer.Peek(buffer.Size())
-	if end := bytes.IndexByte(bytes.TrimLeft(first, " \t\r\n"), '\n'); end >= 0 {
-		first = bytes.TrimLeft(first, " \t\r\n")[:end]
-	}
+	first, err := firstLine(buffer)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) || json.Valid(first) || !isBeginning(first) {
 		in.linesOf(buffer, at, yield)
 		return
@@ -143,6 +140,19 @@ func (in *input) objects(buffer *bufio.Reader, yield func(line, error) bool) {
 	}
 	rest := io.MultiReader(bytes.NewReader(text), &failing{buffer, err})
 	in.linesOf(bufio.NewReaderSize(rest, 256<<10), at, yield)
+}
+
+// firstLine returns the first line that is not blank, without reading it, or its beginning if it is
+// longer than the buffer. It waits for no more than that line: a pipe may have the next ones later.
+func firstLine(buffer *bufio.Reader) ([]byte, error) {
+	for n := 1; ; n = buffer.Buffered() + 1 {
+		_, err := buffer.Peek(n)
+		start, _ := buffer.Peek(buffer.Buffered())
+		start = bytes.TrimLeft(start, " \t\r\n")
+		if line, _, found := bytes.Cut(start, []byte("\n")); found || err != nil {
+			return line, err
+		}
+	}
 }
 
 // isBeginning reports whether a text is the beginning of a JSON value.

@@ -3,6 +3,7 @@ package importer
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -55,6 +56,23 @@ func TestValues(t *testing.T) {
 			require.Contains(t, wrong[0], c.wrong)
 		})
 	}
+}
+
+// A pipe whose next lines come later: each line is yielded when it is there.
+func TestLinesOfAPipe(t *testing.T) {
+	read, write := io.Pipe()
+	first := `{"a":"` + strings.Repeat("x", 100) + `"}`
+	go func() { _, _ = io.WriteString(write, first+"\n") }()
+	in := &input{name: "-", stdin: read, maxLine: 1000}
+	n := 0
+	for l, err := range in.values(false) {
+		require.NoError(t, err)
+		if n++; n == 1 {
+			require.Equal(t, first, string(l.text))
+			go func() { _, _ = io.WriteString(write, "{}\n"); write.Close() }()
+		}
+	}
+	require.Equal(t, 2, n)
 }
 
 func TestValuesOfTables(t *testing.T) {
