@@ -39,7 +39,7 @@ func (s *RunDAGsService) List(f *RunDAGFilter) *List[wire.ListedRun] {
 type RunGroupFilter struct {
 	StateOptions
 	Since, Until time.Time // limits for the time of a group's last run-DAG; zero means no limit
-	MinRuns      uint64    // only groups of at least so many run-DAGs
+	MinRuns      uint64    // groups with fewer run-DAGs are left out
 }
 
 func (f *RunGroupFilter) values() url.Values {

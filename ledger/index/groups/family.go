@@ -32,7 +32,7 @@ const (
 	// number of runs of the group that have that output.
 	outputs rowstore.Dimension = 0x82
 	// outputLevels maps a group and a number of live runs (8 bytes) to the number of outputs
-	// of the group that have so many live runs.
+	// of the group that have that number of live runs.
 	outputLevels rowstore.Dimension = 0x84
 	// A row of Combinations has a combination, alone or together with a label, and one version
 	// for each run of the combination. The value is the run's output, as the distance to the

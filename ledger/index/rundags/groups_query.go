@@ -25,7 +25,7 @@ type GroupQuery struct {
 	By           string // one of GroupedBy
 	Any          bool   // run-DAGs of any state, not only live ones
 	index.Bounds        // limits the time of a group's last run-DAG
-	MinRuns      uint64 // only groups of at least so many run-DAGs
+	MinRuns      uint64 // groups with fewer run-DAGs are left out
 }
 
 // ErrNotLatest means that the view is not the latest, or the query counts run-DAGs that are
