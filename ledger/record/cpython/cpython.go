@@ -48,7 +48,7 @@ func Start(t testing.TB) *Oracle {
 		}
 		t.Skip("no python3 on this machine")
 	}
-	command := exec.Command(path, "-I", "-c", script) // the interpreter with whose results tests compare
+	command := exec.Command(path, "-I", "-c", script) // #nosec G204 -- the interpreter with whose results tests compare
 	command.Stderr = os.Stderr
 	stdin, err := command.StdinPipe()
 	require.NoError(t, err)
