@@ -80,6 +80,19 @@ describe("with a real server", () => {
     await Promise.all([ledger.close(), other.close()]);
   });
 
+  it("numbers only records without a key and a run_id, so that others stay the same when they are posted again", async () => {
+    const ledger = new Ledger({ url: server.url, spool: folder(), producer: "p", ...quiet });
+    const posted = [];
+    for (const [n, others, options] of [[1, { run_id: "numbered-1" }], [2, {}, { key: "numbered-2" }]]) {
+      posted.push(await ledger.post("ipc_record", record(n, others), options));
+      assert.equal((await ledger.post("ipc_record", record(n, others), options)).replayed, true);
+    }
+    posted.push(await ledger.post("ipc_record", record(3)), await ledger.post("ipc_record", record(3)));
+    const producers = await Promise.all(posted.map(async ({ seq }) => (await ledger.get(`/records/${seq}`)).event.record.producer?.seq));
+    assert.deepEqual(producers, [undefined, undefined, 1, 2]);
+    await ledger.close();
+  });
+
   it("sends only hashes with hashesOnly", async () => {
     const found = [];
     const ledger = new Ledger({ url: server.url, spool: folder(), hashesOnly: true, onReceipt: (r) => found.push(r), ...quiet });

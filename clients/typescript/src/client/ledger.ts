@@ -44,7 +44,7 @@ export interface LedgerOptions {
   token?: string;
   /** Labels of every record. */
   labels?: Readonly<Record<string, string>>;
-  /** Numbers the records of this object, so that the ledger can tell if some were lost. */
+  /** Numbers the records of this object that have neither a key nor a run_id, so that the ledger can tell if some were lost. */
   producer?: string;
   /** Sends hashes in place of the content of IPC records. Only in Node. */
   hashesOnly?: boolean;
@@ -239,17 +239,17 @@ export class BaseLedger {
     }
   }
 
-  /** Returns a line of POST /batch. Without a key or a run_id, it gets a random key and the time. */
+  /** Returns a line of POST /batch. Without a key or a run_id, it gets a random key, the time, and a number of the producer. */
   private line(kind: Kind, record: RecordBody, given: string | undefined): { text: string; record: string; key: string | undefined } {
     const members: Record<string, unknown> = Object.fromEntries(Object.entries(record).filter(([, value]) => value !== null && value !== undefined));
     const anonymous = given === undefined && members["run_id"] === undefined;
     const key = anonymous ? randomHex(16) : given;
     if (routes[kind]) {
-      // A record with a key of the caller must stay the same when it is posted again, so it gets no time of its own.
+      // A record with a key of the caller must stay the same when it is posted again, so it gets neither a time nor a number.
       if (anonymous) members["timestamp"] ??= new Date().toISOString();
       if (this.options.labels) members["labels"] = { ...this.options.labels, ...(members["labels"] as object | undefined) };
       if (this.options.hashesOnly && kind === "ipc_record") this.hashContent(members);
-      if (this.producer !== undefined) members["producer"] ??= { id: this.producer, seq: ++this.numbered };
+      if (anonymous && this.producer !== undefined) members["producer"] ??= { id: this.producer, seq: ++this.numbered };
     }
     const text = toJSON(members)!;
     // JSON writes line ends only between members, and only if the caller gave text with some.
