@@ -182,6 +182,18 @@ describe("with a ledger that misbehaves", () => {
     await server.close();
   });
 
+  it("does not end the wait that Retry-After asks for when it is flushed", async () => {
+    const server = await standIn((given) => (given.number > 1 ? answerAll(given) : given.response.writeHead(503, { "Retry-After": "1" }).end()));
+    const ledger = new Ledger({ url: server.url, spool: folder(), flushInterval: 1, ...quiet });
+    ledger.record("ipc_record", record(1));
+    await eventually(() => ledger.stats().lastError !== "", "the first answer");
+    assert.equal(await ledger.flush(20_000), true);
+    const [first, second] = server.requests;
+    assert.ok(second.at - first.at > 950, `${second.at - first.at} ms`);
+    await ledger.close();
+    await server.close();
+  });
+
   it("sends again only what was not answered", async () => {
     const server = await standIn((given) => {
       if (given.number > 1) return answerAll(given);

@@ -74,6 +74,7 @@ export class Recorder {
   private more = false; // something was written since the sender looked
   private attempts = 0; // failed attempts since the last success
   private endIdle: () => void = () => undefined;
+  private endRetryAfter: () => void = () => undefined;
   private endBackoff: () => void = () => undefined;
   private readonly waiters = new Set<() => void>();
   private readonly warned = new Map<string, number>();
@@ -133,6 +134,7 @@ export class Recorder {
     clearTimeout(this.timer);
     this.writeNow();
     this.endIdle();
+    this.endRetryAfter();
     this.endBackoff();
     this.changed();
     this.options.store.close();
@@ -262,7 +264,7 @@ export class Recorder {
       const retryAfter = failure instanceof LedgerError ? Math.min(failure.retryAfter, longestRetryAfter) * 1000 : 0;
       const pause = Math.max(wait / 2 + (Math.random() * wait) / 2, retryAfter);
       this.warn("ledger", `${failure.message}; records wait in ${this.options.store.where}, next attempt in ${(pause / 1000).toFixed(1)} s`);
-      await this.pause(pause, (end) => (this.endBackoff = end));
+      await this.pauseBetweenAttempts(retryAfter, pause - retryAfter);
     }
     await segment.remove();
     this.own.delete(segment.name);
@@ -350,6 +352,14 @@ export class Recorder {
 
   private hasMore(): boolean {
     return this.more;
+  }
+
+  /** Waits for two times in turn, in milliseconds. flush ends the second one, but only the end of the recorder ends the first. */
+  private async pauseBetweenAttempts(retryAfter: number, backoff: number): Promise<void> {
+    const flushed = new AbortController();
+    this.endBackoff = () => flushed.abort();
+    if (retryAfter > 0) await this.pause(retryAfter, (end) => (this.endRetryAfter = end));
+    if (!flushed.signal.aborted) await this.pause(backoff, (end) => (this.endBackoff = end));
   }
 
   /** Waits for a time, or until the function that it gives to onEnd is called. It does not keep the process alive. */
