@@ -15,8 +15,8 @@ import (
 // Cause says why the outputs of two runs differ or agree (spec: Causes).
 type Cause string
 
-// The causes. The first six are the variables that form an ipc_id. Variables of the
-// environment are compared only if both runs have them.
+// The causes. Input to Seed are the variables that form an ipc_id. OllamaBuild and HostPlatform
+// are variables of the environment, which are compared only if both runs have them.
 const (
 	Identical    Cause = "identical"     // nothing differs, not even the outputs
 	Input        Cause = "input"         // only the input and the output differ
@@ -25,7 +25,8 @@ const (
 	Temperature  Cause = "temperature"
 	MaxTokens    Cause = "max_tokens"
 	Seed         Cause = "seed"
-	// Only this variable of the environment and the output differ.
+	// OllamaBuild and HostPlatform mean that only this variable of the environment and the
+	// output differ.
 	OllamaBuild  Cause = "ollama_build_hash"
 	HostPlatform Cause = "host_platform"
 	// Evidence means that only the citation sets of the two runs and the output differ.
@@ -46,14 +47,14 @@ const (
 	Incomplete Cause = "incomplete"
 )
 
-// Causes lists all causes.
+// Causes lists every Cause, including Incomplete.
 var Causes = [...]Cause{
 	Identical, Input, SystemPrompt, Model, Temperature, MaxTokens, Seed, OllamaBuild, HostPlatform, Evidence,
 	Confounded, NoEffect, ModelInternal, Unseeded, Stochastic, StochasticOrModelInternal, Incomplete,
 }
 
-// Difference is a variable with different values in two runs. Hashes and texts are as
-// recorded, numbers are in canonical form, and nil is null.
+// Difference is a variable that has different values in two runs. A and B hold hashes and texts
+// as recorded, and numbers in canonical form. nil stands for null.
 type Difference struct {
 	Variable string
 	A, B     []byte
@@ -78,8 +79,8 @@ type Attribution struct {
 	OutputChanged bool
 }
 
-// Sets are the latest citation sets of the run_ids of two runs (spec: Evidence). In the zero
-// value, at least one run_id has no set, and nothing is compared.
+// Sets identifies the latest citation sets of two runs, found by their run_ids (spec:
+// Evidence). In the zero value, at least one run has no citation set, and nothing is compared.
 type Sets struct {
 	A, B   uint64 // seqs of the sets
 	Differ bool   // whether the sets differ in their chunks, or in the sources of a chunk
@@ -132,8 +133,8 @@ var variables = [...]string{
 	string(OllamaBuild), string(HostPlatform), "model_digest", string(Evidence),
 }
 
-// Positions in variables. From environment on, an unknown value counts as equal to any other.
-// The event of a run does not contain the value of evidence.
+// Positions in variables. At environment and later positions, an unknown value is equal to any
+// other value. The value of evidence comes from Sets, not from the event of a run.
 const (
 	input       = 0
 	model       = 2
@@ -142,14 +143,15 @@ const (
 	evidence    = 9
 )
 
-// IsEnvironment reports whether a variable is one of the three variables of the environment.
+// IsEnvironment reports whether a variable is ollama_build_hash, host_platform, or
+// model_digest.
 func IsEnvironment(variable string) bool {
 	return slices.Contains(variables[environment:evidence], variable)
 }
 
 // values returns the values of two runs in the order of variables. The value of input is
-// input_hash if either run had only that or if both have the same input_hash, and otherwise
-// the hash without the seed.
+// input_hash if either run lacks its payload or if both have the same input_hash. Otherwise it
+// is the hash of the input without the seed.
 func values(a, b *event.IPC) (ofA, ofB [len(variables)][]byte) {
 	ofA, ofB = valuesOf(a), valuesOf(b)
 	if !a.HasPayload || !b.HasPayload || bytes.Equal(a.InputHash, b.InputHash) {
@@ -169,7 +171,7 @@ func valuesOf(r *event.IPC) [len(variables)][]byte {
 type comparison struct {
 	differs       [len(variables)]bool
 	counted       int // number of differing variables that count towards the cause
-	last          int // position of the last variable that counts
+	last          int // position of the last of these variables
 	outputChanged bool
 }
 
@@ -196,7 +198,7 @@ func compare(a, b *event.IPC, setsDiffer bool) comparison {
 	return c
 }
 
-// cause returns the cause once all variables are compared.
+// cause derives the cause from the complete comparison of a and b.
 func (c *comparison) cause(a, b *event.IPC) Cause {
 	switch {
 	case !a.IsRun() || !b.IsRun():

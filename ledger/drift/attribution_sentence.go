@@ -14,7 +14,8 @@ var variableNames = map[string]string{
 	variables[modelDigest]: "model digest", string(Evidence): "citation set",
 }
 
-// Sentence returns an English sentence about the cause.
+// Sentence returns English text of one or two sentences that name the cause and show the values
+// that differ.
 func (r *Attribution) Sentence() string {
 	switch r.Cause {
 	case Incomplete:
@@ -75,7 +76,7 @@ func (r *Attribution) differencesText() string {
 	return strings.Join(list[:last], ", ") + " and " + list[last] + " differ"
 }
 
-// show returns a value of the variable for a sentence.
+// show formats a value of the variable for a sentence.
 func (d *Difference) show(value []byte) string {
 	if d.Variable == string(Evidence) {
 		return "event " + string(value)
@@ -104,7 +105,8 @@ func (d *Difference) membersText() string {
 // maxShownBytes is the greatest number of bytes of a value that a sentence shows.
 const maxShownBytes = 48
 
-// abbreviate returns a value, truncated if it is long. It returns the first digits of a hash.
+// abbreviate truncates a value that is longer than maxShownBytes, and shortens a hash to its
+// first 12 digits.
 func abbreviate(value []byte) string {
 	switch {
 	case value == nil:

@@ -49,8 +49,8 @@ func payload(r event.IPC) event.IPC {
 	return r
 }
 
-// A seed within the payload is one variable, not two. If either run has only its input_hash,
-// the inputs are compared by input_hash.
+// A seed in the payload counts as one variable, although it also changes the input_hash. If
+// either run has only its input_hash, Attribute compares the inputs by input_hash.
 func TestSeedInThePayload(t *testing.T) {
 	for name, c := range map[string]struct {
 		a, b      event.IPC
@@ -163,8 +163,8 @@ func TestEachVariableIsACause(t *testing.T) {
 	}
 }
 
-// Citation sets that differ are a variable. It comes after the others and is not part of the
-// environment.
+// Attribute treats a difference between the citation sets as one more variable. It comes after
+// the others and is not part of the environment.
 func TestEvidence(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -201,7 +201,7 @@ func TestEvidence(t *testing.T) {
 	require.True(t, IsEnvironment("model_digest"))
 }
 
-// drawRun draws a run from a small set of values, so that two runs often agree in most
+// drawRun generates a run from a small set of values, so that two runs often agree in most
 // variables.
 func drawRun(t *rapid.T, name string) event.IPC {
 	value := func(variable string) []byte {

@@ -62,27 +62,27 @@ func has[K comparable, V any](set map[K]V, key K) bool {
 // Citation is a chunk and the source under which a citation set cites it.
 type Citation struct{ Chunk, Source string }
 
-// CitationChange is the difference between two citation sets. It compares their chunks and the
-// sources of the chunks that both have (spec: Evidence).
+// CitationChange is the difference between two citation sets: in their chunks, and in the
+// sources of the chunks that both cite (spec: Evidence).
 type CitationChange struct {
 	ChunkChange
 	OtherSources []ChunkSources // in the order of Kept
 }
 
-// ChunkSources is a chunk that two sets cite under different sources. A and B are its sources
-// in each set, sorted.
+// ChunkSources is a chunk that two sets cite under different sources. A and B list the chunk's
+// sources in the first and the second set, sorted.
 type ChunkSources struct {
 	Chunk string
 	A, B  []string
 }
 
-// Differ reports whether the sets differ as evidence.
+// Differ reports whether the sets differ in their chunks or in the sources of a chunk.
 func (c *CitationChange) Differ() bool {
 	return len(c.Added)+len(c.Removed)+len(c.OtherSources) > 0
 }
 
-// CompareCitations compares the citations of two sets. Weights, sections, and order do not
-// count.
+// CompareCitations compares the citations of two sets. It ignores repetitions. The order of the
+// citations affects only the order of the lists in the result.
 func CompareCitations(before, after []Citation) CitationChange {
 	chunks := func(list []Citation) (hashes []string) {
 		for _, c := range list {

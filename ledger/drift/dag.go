@@ -25,9 +25,9 @@ type StageChange struct {
 	OnlyInA   []string
 	OnlyInB   []string
 	Stages    int // number of distinct stages of a and b together
-	// Outcome is true if preflight rejected one run and the other was answered, and neither
-	// their questions nor their preflights differ. Then they do not diverge at any stage that
-	// both have.
+	// Outcome is true if preflight rejected one run, the other was answered, and the runs agree
+	// in their question and, if both have one, their preflight. The runs then diverge at no
+	// stage that both have.
 	Outcome bool
 }
 
@@ -48,7 +48,8 @@ func (c *StageChange) First() string {
 	return c.Differing[0]
 }
 
-// stageKey identifies a stage among the stages with the same name.
+// stageKey identifies a stage in a list by its name and its position among the stages of that
+// name.
 type stageKey struct {
 	name string
 	nth  int // counted from 0
@@ -151,7 +152,7 @@ func (w *stageWalk) compare(a, b []event.Stage) StageChange {
 			c.Differing, c.OnlyInA = append(c.Differing, w.a[i].name), append(c.OnlyInA, w.a[i].name)
 			i++
 		case j < len(w.b) && w.inA[w.b[j]] < i:
-			j++ // a had this stage earlier, so it differs
+			j++ // already listed as differing when the walk passed it in a
 		default:
 			c.Differing = append(c.Differing, w.a[i].name)
 			i++
@@ -167,8 +168,8 @@ var shapeOrder = map[string]int{
 	"parsed_claim_lattice": 7, "verify": 8, "render": 9, "final_label": 10,
 }
 
-// earlierInA reports whether a's stage at i, which b lacks, comes before b's stage at j in the
-// known shapes.
+// earlierInA reports whether b lacks a's stage at i and this stage comes before b's stage at j
+// in the known shapes.
 func (w *stageWalk) earlierInA(i, j int) bool {
 	if i == len(w.a) || has(w.inB, w.a[i]) {
 		return false
@@ -177,8 +178,9 @@ func (w *stageWalk) earlierInA(i, j int) bool {
 	return placeA > 0 && placeA < placeB
 }
 
-// CompareDimensions returns the names of the dimensions of the cache key that differ, in their
-// order. Null and absent are equal. The bool is false if either run-DAG has no dimensions.
+// CompareDimensions returns the names of the cache-key dimensions that differ: those of a in
+// a's order, then those that only b has. A null dimension equals an absent one. The bool is
+// false if either run-DAG has no dimensions.
 func CompareDimensions(a, b []event.Stage) ([]string, bool) {
 	if len(a) == 0 || len(b) == 0 {
 		return nil, false
@@ -265,8 +267,9 @@ func (c *StageChange) Sentence(dimensions []string, known bool) string {
 	return s.String()
 }
 
-// UnknownFailure is the failure stage of a run-DAG without inputs: it is not known whether the
-// run failed. If the stages show that preflight rejected the run, it does not apply.
+// UnknownFailure is the failure stage of a run-DAG that has no inputs: it is not known whether
+// the run failed. UnknownFailure does not apply if the stages show that preflight rejected the
+// run.
 const UnknownFailure = "unknown"
 
 // FailureStage returns the failure stage in the event of a run-DAG, or UnknownFailure. It
@@ -279,8 +282,9 @@ func FailureStage(dag *event.DAG) []byte {
 	return dag.FailureStage
 }
 
-// AnswerHash returns the hash of a run-DAG's answer. This is the hash of its first stage named
-// answer or, without one, of its first stage named render. It returns nil if it has neither.
+// AnswerHash returns the hash of a run-DAG's answer: the hash of its first stage named answer
+// or, if there is none, of its first stage named render. It returns nil if the run-DAG has
+// neither stage.
 func AnswerHash(stages []event.Stage) (hash []byte) {
 	for _, s := range stages {
 		switch {

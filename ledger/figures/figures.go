@@ -1,6 +1,6 @@
-// Package figures computes figures about the texts of records (spec: Figures of texts). They
-// depend on the content that is stored now, so an answer as of a tree size does not guarantee
-// them.
+// Package figures computes figures about the texts of records (spec: Figures of texts). The
+// figures depend on the content that is stored now, so they can change between two answers as
+// of the same tree size.
 package figures
 
 import (
@@ -22,20 +22,21 @@ type Log interface {
 	Name() string
 	// Entry returns the entry of an event.
 	Entry(ctx context.Context, seq uint64) ([]byte, error)
-	// RedactedBy returns the event that has redacted a record, or nil if the record is not
-	// redacted.
+	// RedactedBy returns the seq of the event that redacted a record, or nil if the record is
+	// not redacted.
 	RedactedBy(ctx context.Context, seq uint64) (*uint64, error)
-	// Content returns the content with a digest.
+	// Content returns the content that has the given digest.
 	Content(ctx context.Context, digest proofs.Hash) ([]byte, error)
 }
 
-// Texts computes the figures of one answer. Only one goroutine can use it.
+// Texts computes the figures of one answer. It is not safe for concurrent use.
 type Texts struct {
 	Log Log
 	// Hold reserves memory for the answer. bytes is the total that the answer needs, including
 	// what earlier calls reserved.
 	Hold func(bytes int64) error
-	// PerByte is the memory in bytes that the answer needs for each byte of two texts.
+	// PerByte is the memory that the answer needs for each byte of the compared texts, in
+	// bytes.
 	PerByte int64
 	Cache   *Cache
 
@@ -56,7 +57,8 @@ type key struct {
 	a, b   proofs.Hash
 }
 
-// maxCached is the largest number of figures, and of names, in a Cache. Each takes about 300 bytes.
+// maxCached is the largest number of figures, and of names, that a Cache keeps. Each needs
+// about 300 bytes.
 const maxCached = 1 << 15
 
 // NewCache returns an empty cache.
@@ -82,7 +84,9 @@ type Work uint64
 // maxWork is the largest amount of work for one list. One core needs about a second for it.
 const maxWork = 1 << 26
 
-// Change compares the content that two records have under one name.
+// Change compares the content that two records have under one name, and adds the work to *work.
+// Once *work has reached the limit, Change reads no content, and the result says that the limit
+// was reached.
 func (t *Texts) Change(ctx context.Context, name string, a, b uint64, work *Work) (wire.TextChange, error) {
 	if *work >= maxWork {
 		return wire.TextChange{Unavailable: wire.TextLimit}, nil
@@ -116,7 +120,8 @@ func lengthChange(f *textdiff.Figures) *wire.Decimal {
 	return &change
 }
 
-// figures compares two texts. If it cannot, unavailable says why.
+// figures compares the texts that two records have under one name. If a text was not posted or
+// is redacted, unavailable says so.
 func (t *Texts) figures(ctx context.Context, name string, a, b uint64) (f textdiff.Figures, unavailable wire.Unavailable, err error) {
 	textA, found, err := t.named(ctx, a, name)
 	if err != nil || !found {
@@ -174,7 +179,7 @@ func (t *Texts) compare(ctx context.Context, a, b event.Content) (textdiff.Figur
 	return textdiff.Compare(textA, textB), nil
 }
 
-// read reads two pieces of content.
+// read reserves memory for two pieces of content and reads them.
 func (t *Texts) read(ctx context.Context, a, b event.Content) (textA, textB []byte, err error) {
 	if need := textdiff.Memory(a.Size, b.Size) + t.PerByte*int64(a.Size+b.Size); need > t.held {
 		if err := t.Hold(need); err != nil {
@@ -183,13 +188,13 @@ func (t *Texts) read(ctx context.Context, a, b event.Content) (textA, textB []by
 		t.held = need
 	}
 	if textA, err = t.Log.Content(ctx, a.Digest); err != nil {
-		return nil, nil, fmt.Errorf("content %x: %w", a.Digest, err)
+		return nil, nil, fmt.Errorf("reading content %x: %w", a.Digest, err)
 	}
 	if a.Digest == b.Digest {
 		return textA, textA, nil
 	}
 	if textB, err = t.Log.Content(ctx, b.Digest); err != nil {
-		return nil, nil, fmt.Errorf("content %x: %w", b.Digest, err)
+		return nil, nil, fmt.Errorf("reading content %x: %w", b.Digest, err)
 	}
 	return textA, textB, nil
 }
@@ -199,7 +204,7 @@ func (t *Texts) read(ctx context.Context, a, b event.Content) (textA, textB []by
 func (t *Texts) named(ctx context.Context, seq uint64, name string) (c event.Content, found bool, err error) {
 	entry, err := t.Log.Entry(ctx, seq)
 	if err != nil {
-		return c, false, fmt.Errorf("entry %d: %w", seq, err)
+		return c, false, fmt.Errorf("reading entry %d: %w", seq, err)
 	}
 	e, err := t.decoder.Decode(entry)
 	if err != nil {

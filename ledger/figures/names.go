@@ -12,8 +12,8 @@ import (
 	"colophon/proofs"
 )
 
-// Names finds names for the hashes in one answer: the words by which people know the hashed texts
-// (spec: Names). Only one goroutine can use it.
+// Names finds names for the hashes in one answer: words by which people recognise the hashed
+// texts (spec: Names). It is not safe for concurrent use.
 type Names struct {
 	Log   Log
 	Cache *Cache
@@ -28,25 +28,26 @@ type Names struct {
 const (
 	// maxNamed is the size of the largest text that is read for its first words, in bytes.
 	maxNamed = 256 << 10
-	// maxNames is the total size of the texts that are read for one answer, in bytes. Further
-	// texts have no words.
+	// maxNames is the total size of the texts that are read for one answer, in bytes. Texts
+	// beyond this limit are not named.
 	maxNames = 16 << 20
 )
 
-// named maps the hash of a record to the content that it covers.
+// named maps the name of a record's hash to the name of the content that the hash covers.
 var named = map[string]string{
 	"input": Payload, "input_hash": Payload, "ipc_id": Payload, "system_prompt_hash": Prompt, "output_hash": Output,
 	"question_hash": "question", "cache_key": "question", "governance_policy_hash": "policy", "verifier_policy_hash": "verifier_policy",
 }
 
-// objects are the names of content that is a JSON object.
+// objects contains the names of content that is a JSON object.
 var objects = map[string]bool{Payload: true, "policy": true, "verifier_policy": true}
 
 // promptLabels are the labels by which people name a system prompt, the most specific first.
 var promptLabels = [...]string{"prompt", "system_prompt", "config"}
 
-// Group names the value that records have in common. by is the name of the value, and first and last
-// are two of the records. It returns nil if nothing is known, or if the value is not a hash.
+// Group returns a name for the value that a group of records has in common, or nil if it finds
+// none or the value is not a hash. by is the name of the value, and first and last are the seqs
+// of two of the records.
 func (n *Names) Group(ctx context.Context, by string, first, last uint64) (*wire.Name, error) {
 	content, is := named[by]
 	if !is {
@@ -78,7 +79,8 @@ func (n *Names) Group(ctx context.Context, by string, first, last uint64) (*wire
 	return name, nil
 }
 
-// one finds a name for one text of a record. It also returns the labels that can name its prompt.
+// one returns a name for one text of a record, and those labels of the record that can name its
+// prompt.
 func (n *Names) one(ctx context.Context, seq uint64, content string) (name *wire.Name, labels map[string]string, err error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
@@ -110,7 +112,7 @@ func (n *Names) Run(ctx context.Context, seq uint64) (*wire.RunNames, error) {
 	return run, err
 }
 
-// Text names the text of a record whose hash has the given name.
+// Text returns a name for one text of a record. hash is the name of the text's hash.
 func (n *Names) Text(ctx context.Context, seq uint64, hash string) (*wire.Name, error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
@@ -148,7 +150,7 @@ func (n *Names) Record(ctx context.Context, seq uint64) (*wire.Name, error) {
 func (n *Names) event(ctx context.Context, seq uint64) (*event.Event, error) {
 	entry, err := n.Log.Entry(ctx, seq)
 	if err != nil {
-		return nil, fmt.Errorf("entry %d: %w", seq, err)
+		return nil, fmt.Errorf("reading entry %d: %w", seq, err)
 	}
 	e, err := n.decoder.Decode(entry)
 	if err != nil {
@@ -157,8 +159,9 @@ func (n *Names) event(ctx context.Context, seq uint64) (*event.Event, error) {
 	return &e, nil
 }
 
-// texts names texts of a record by their first words. A name is nil if the record was posted without
-// the text or is redacted, if the text is long, and if the caller may not read content.
+// texts returns names for the texts of a record, in the order of contents. A name is nil if the
+// record was posted without the text or is redacted, if the text is too long, or if the caller
+// may not read content.
 func (n *Names) texts(ctx context.Context, e *event.Event, contents ...string) (names []*wire.Name, err error) {
 	names = make([]*wire.Name, len(contents))
 	if !n.Content {
@@ -175,7 +178,7 @@ func (n *Names) texts(ctx context.Context, e *event.Event, contents ...string) (
 				if by, gone := n.Log.RedactedBy(ctx, e.Seq); gone == nil && by != nil {
 					return make([]*wire.Name, len(contents)), nil
 				}
-				return names, fmt.Errorf("content %q of event %d: %w", content, e.Seq, err)
+				return names, fmt.Errorf("reading content %q of event %d: %w", content, e.Seq, err)
 			}
 			found = found || names[i] != nil
 		}
@@ -191,7 +194,7 @@ func (n *Names) texts(ctx context.Context, e *event.Event, contents ...string) (
 	return names, nil
 }
 
-// text names one text.
+// text returns a name for one text, or nil if the text is too long or has no words.
 func (n *Names) text(ctx context.Context, content string, c event.Content) (*wire.Name, error) {
 	key := nameKey{n.Log.Name(), c.Digest, objects[content]}
 	if name, cached := n.Cache.names.Get(key); cached {

@@ -23,7 +23,7 @@ type Sample struct {
 // hashedPair is two seqs and a hash of both.
 type hashedPair struct{ hash, a, b uint64 }
 
-// Add adds a pair.
+// Add adds the pair of the records at seqs a and b.
 func (s *Sample) Add(a, b uint64) {
 	s.all++
 	if len(s.kept) == 2*maxSampled {
@@ -33,7 +33,8 @@ func (s *Sample) Add(a, b uint64) {
 	s.kept = append(s.kept, hashedPair{binary.BigEndian.Uint64(sum[:]), a, b})
 }
 
-// smallest returns the pairs of the sample, the smallest hash first.
+// smallest drops all pairs except the maxSampled ones with the smallest hashes, and returns
+// these in the order of their hashes.
 func (s *Sample) smallest() []hashedPair {
 	slices.SortFunc(s.kept, func(x, y hashedPair) int {
 		return cmp.Or(cmp.Compare(x.hash, y.hash), cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b))
@@ -42,8 +43,8 @@ func (s *Sample) smallest() []hashedPair {
 	return s.kept
 }
 
-// Summary summarises how much the outputs of a sample's pairs changed. It lists at most limit
-// pairs. If their texts are long, it covers fewer pairs, beginning with the smallest hashes.
+// Summary summarises how much the outputs of a sample's pairs changed. It lists the limit pairs
+// that changed most. If the texts are long, it covers only the pairs with the smallest hashes.
 func (t *Texts) Summary(ctx context.Context, s *Sample, limit int) (*wire.EffectTexts, error) {
 	pairs := s.smallest()
 	answer := &wire.EffectTexts{Sample: s.all > len(pairs), MostChanged: []wire.ChangedPair{}}
@@ -95,10 +96,11 @@ func quartiles(list []float64) *wire.Quartiles {
 	return &wire.Quartiles{Q1: at(0.25), Median: at(0.5), Q3: at(0.75)}
 }
 
-// histogramParts is the number of parts of a histogram.
+// histogramParts is the largest number of parts of a histogram.
 const histogramParts = 10
 
-// similarityHistogram counts similarities in equal parts from 0 to 1.
+// similarityHistogram counts the similarities in each of histogramParts equal parts of the
+// range from 0 to 1.
 func similarityHistogram(list []float64) []uint64 {
 	counts := make([]uint64, histogramParts)
 	for _, similarity := range list {

@@ -9,7 +9,7 @@ import (
 	"colophon/client/wire"
 )
 
-// maxWords is the largest length of a name, in characters.
+// maxWords is the greatest length of a name, in characters.
 const maxWords = 100
 
 // firstWords returns the first words of a text on one line, and whether the text continues. Control
@@ -43,9 +43,9 @@ func separates(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r)
 // most specific first.
 var instructionMembers = [...]string{"instruction", "question", "prompt", "query", "input", "text", "title", "name"}
 
-// instruction returns the text that best identifies a JSON object: a member with a usual name, or
-// the last message of the user, or the longest text. It returns the JSON itself if the object has no
-// text.
+// instruction returns the text that best identifies a JSON object: a member with a usual name,
+// otherwise the last message of the user, otherwise the longest text. It returns the JSON
+// itself if the object has no text.
 func instruction(object []byte) []byte {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(object, &members) != nil {
@@ -77,7 +77,8 @@ func instruction(object []byte) []byte {
 	return []byte(longest)
 }
 
-// lastMessage returns the text of the user's last message in a list of messages, or "".
+// lastMessage returns the text of the user's last message in a list of messages. If the user
+// has no message, it returns the first message that has text, or "".
 func lastMessage(list json.RawMessage) string {
 	var messages []struct {
 		Role    string

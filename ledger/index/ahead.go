@@ -18,7 +18,7 @@ const largeEntry = 8 << 10
 
 // chunk is a list of consecutive events.
 type chunk struct {
-	entries []byte // number of bytes of the entries
+	entries []byte // the encoded entries, one after the other
 	events  [chunkEvents]Event
 	count   int   // number of events
 	large   bool  // an entry is longer than largeEntry
@@ -46,7 +46,7 @@ func newChunks() chan *chunk {
 }
 
 // ahead starts a goroutine that reads the log from the fold's position to its head and decodes
-// it. The caller returns each chunk to f.fold.chunks. The goroutine ends at the log's head,
+// it. The caller returns each chunk to f.fold.chunks. The goroutine stops at the log's head,
 // after an error, or when ctx is done.
 func (f *Follower) ahead(ctx context.Context) <-chan *chunk {
 	ready := make(chan *chunk, chunksAhead)

@@ -24,8 +24,8 @@ func AppendTime(dst []byte, at time.Time) []byte {
 // Bounds is a time range from Since (included) to Until (excluded). A nil end is open.
 type Bounds struct{ Since, Until *time.Time }
 
-// SeqsIn returns the range of events that were recorded in a time range: from the first one up
-// to, but not including, below.
+// SeqsIn returns the seqs of the events that were recorded in a time range: from the first one
+// up to, but not including, below.
 func (v *View) SeqsIn(b Bounds) (from, below uint64, err error) {
 	below = v.Size()
 	if b.Since != nil {
@@ -66,7 +66,8 @@ func (v *View) recordedFrom(at time.Time) (uint64, error) {
 	return below, nil
 }
 
-// markBefore returns the last mark before a time. found is false if there is none.
+// markBefore returns the seq of the last time mark before a time. found is false if there is
+// none.
 func (v *View) markBefore(at time.Time) (seq uint64, found bool, err error) {
 	keys := v.Keys
 	first := keys.Key(nil, recordedMarks)

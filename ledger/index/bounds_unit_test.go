@@ -34,7 +34,7 @@ func FuzzRecordedTimes(f *testing.F) {
 	})
 }
 
-// Times in keys sort in the order of the times.
+// AppendTime encodes times so that the encodings sort in the order of the times.
 func TestAppendTime(t *testing.T) {
 	drawTime := rapid.Custom(func(t *rapid.T) time.Time {
 		second := rapid.SampledFrom([]int64{-62167219200, -1, 0, 1, 1 << 40}).Draw(t, "second")

@@ -40,7 +40,8 @@ const (
 	MinMemory     = 16 << 20
 )
 
-// deferredBytes is the approximate memory of one piece of work that a deriver defers.
+// deferredBytes is the approximate memory, in bytes, of one piece of work that a deriver
+// defers.
 const deferredBytes = 72
 
 // eventCacheMemory is the least Config.Memory, in bytes, with which the index caches IPC
@@ -91,7 +92,8 @@ func OffHeapBytes(memory int64) int64 {
 	return int64(c.EventCacheBytes)
 }
 
-// Settings divides the memory.
+// Settings returns the settings of the index, with the memory limit divided. It returns an
+// error if Dir is empty or Memory is too small.
 func (c Config) Settings() (Settings, error) {
 	if c.Dir == "" {
 		return Settings{}, errors.New("the configuration of the index names no folder: set Dir")
@@ -133,5 +135,5 @@ func (c Config) Settings() (Settings, error) {
 }
 
 // Layout identifies the format of keys and values, and the set of counters. It must change
-// whenever one of these changes, because an index with another layout is emptied.
+// whenever one of these changes, because an index that has a different layout is emptied.
 const Layout = "colophon index, layout 13\n"

@@ -21,7 +21,7 @@ type cursor struct {
 // Marks at the end of an encoded cursor. Most cursors have none.
 const (
 	unfinishedMark = 1 // the index is still being rebuilt
-	partialMark    = 2 // marks a cursor that has partial set
+	partialMark    = 2 // the cursor has partial set
 )
 
 // append encodes a cursor. decodeCursor rejects the cursor of an unfinished index.

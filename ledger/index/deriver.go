@@ -7,10 +7,10 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Family is one family of questions: the form of its rows, and the deriver that writes them.
+// Family is one family of questions: the lengths of its rows, and the deriver that writes them.
 type Family struct {
-	// Rows has the length in bytes of a row, for each dimension of the family that has
-	// versions.
+	// Rows maps each dimension of the family that has versions to the length of its rows in
+	// bytes.
 	Rows map[rowstore.Dimension]int
 	// Counters lists the counters that begin with 0, so that a rate shows their first
 	// increment. Other counters begin with their first increment.
@@ -41,11 +41,12 @@ type Deferring interface {
 	BeginBatch(from uint64)
 	// Pending returns the number of pieces of pending work.
 	Pending() int
-	// FlushPending does this many pieces of the pending work. pieces must not exceed Pending.
+	// FlushPending does the given number of pieces of pending work. It must not exceed Pending.
 	FlushPending(pieces int)
 }
 
-// Releaser is a deriver with resources. Release is called when the fold is no longer used.
+// Releaser is a deriver that holds resources. Release is called when the fold is no longer
+// used.
 type Releaser interface{ Release() }
 
 // DeriverOf returns the fold's deriver of type D, or nil if it has none.

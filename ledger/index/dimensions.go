@@ -16,7 +16,7 @@ const (
 	recordedTimes rowstore.Dimension = 0x22
 )
 
-// SchemaOf returns the lengths of the rows of all families.
+// SchemaOf returns the lengths of the rows of all families, by dimension.
 func SchemaOf(families []Family) *rowstore.Schema {
 	var schema rowstore.Schema
 	for _, family := range families {

@@ -7,9 +7,9 @@ import (
 	"github.com/VictoriaMetrics/fastcache"
 )
 
-// eventCache caches the encodings of recent events that families make, for all ledgers. Its
-// memory is outside the Go heap, except on Windows. It is safe for concurrent use. A nil
-// eventCache caches nothing.
+// eventCache caches the encodings of recent events of all ledgers. Families produce these
+// encodings. The memory of the cache is outside the Go heap, except on Windows. It is safe for
+// concurrent use. A nil eventCache caches nothing.
 type eventCache struct{ cache *fastcache.Cache }
 
 // Sizes in bytes. The cache grows in steps of cachePart. Its internal tables take up to a
@@ -62,9 +62,9 @@ func (c EventCache) Find(dst []byte, seq uint64) (encoded []byte, found bool) {
 	return c.cache.cache.HasGet(dst, key[:])
 }
 
-// Keep caches the encoding of an event. If the system has no memory left, the process ends:
-// the cache panics while it holds its locks, so recovering from the panic would leave all
-// other users blocked forever.
+// Keep caches the encoding of an event. If the system has no memory left, the process exits:
+// the cache panics while it holds its locks, so recovering from the panic would leave all other
+// users blocked forever.
 func (c EventCache) Keep(seq uint64, encoded []byte) {
 	defer func() {
 		if failed := recover(); failed != nil {

@@ -18,7 +18,8 @@ import (
 type Fetch func(ctx context.Context, ledger string) iter.Seq2[*Part, error]
 
 // FetchFrom makes each follower begin with a snapshot from another server if its own index is
-// far behind the log. If that fails, it folds the events. Call FetchFrom before Follow.
+// far behind the log. If the snapshot cannot be fetched, the follower folds the events. Call
+// FetchFrom before Follow.
 func (s *Store) FetchFrom(fetch Fetch) { s.source = fetch }
 
 // ErrSnapshot means that another server's index snapshot cannot be used.
@@ -33,7 +34,7 @@ const fetchShare = 4
 // cannot send rows without end. Typical events have less than 2 KiB of rows.
 const maxRowBytes = 64 << 10
 
-// fetchSnapshot replaces a ledger's part of the index by a snapshot from another server, if
+// fetchSnapshot replaces a ledger's part of the index with a snapshot from another server if
 // the index is far behind the log. After an error it changes nothing. It is called in the
 // follower's goroutine.
 func fetchSnapshot(ctx context.Context, f *Follower) {
@@ -60,7 +61,7 @@ func fetchSnapshot(ctx context.Context, f *Follower) {
 }
 
 // InstallFrom fetches a snapshot of a ledger's index from another server, and replaces the
-// ledger's part of the index by it. It returns the size and the digest of the snapshot. The
+// ledger's part of the index with it. It returns the size and the digest of the snapshot. The
 // ledger must not be followed.
 func (s *Store) InstallFrom(ctx context.Context, name string, log Log, fetch Fetch) (size uint64, digest string, err error) {
 	f, err := s.FollowStopped(ctx, name, log)
@@ -120,7 +121,8 @@ func newInstall(f *Follower) (*rowstore.Install, error) {
 	return f.store.rows.NewInstall(f.name)
 }
 
-// commitInstall replaces a ledger's rows, and continues from them.
+// commitInstall replaces a ledger's rows with the installed ones. The fold then continues from
+// these.
 func commitInstall(ctx context.Context, f *Follower, rows *rowstore.Install) error {
 	if _, err := f.store.acquire(); err != nil {
 		return err
@@ -136,13 +138,13 @@ func commitInstall(ctx context.Context, f *Follower, rows *rowstore.Install) err
 	return errors.Join(rows.Commit(ctx), f.begin(ctx))
 }
 
-// snapshotCheck checks what the rows of a snapshot must have in common with its size. It
-// cannot show that the rows follow from the events.
+// snapshotCheck checks that the rows of a snapshot match its size. It cannot show that the rows
+// follow from the events.
 type snapshotCheck struct {
 	cursor        // read from the rows; zero until its row is read
 	size   uint64 // number of events, as stated by the parts
 	bytes  uint64 // length of all rows so far
-	hashes uint64 // rows that map an event_hash to its event
+	hashes uint64 // number of rows that map an event_hash to its event
 	all    hash.Hash
 }
 

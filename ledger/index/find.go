@@ -14,9 +14,10 @@ import (
 	"colophon/storage"
 )
 
-// Find returns the seq of the event with that event_hash. It returns storage.ErrNotFound if
-// none of the events that the index covers has the hash. It returns ErrAhead if the index
-// covers fewer than atLeast events, which can also happen when the index was replaced.
+// Find returns the seq of the event that has the given event_hash. It returns
+// storage.ErrNotFound if none of the events that the index covers has the hash. It returns
+// ErrAhead if the index covers fewer than atLeast events, which can also happen when the index
+// was replaced.
 func (f *Follower) Find(ctx context.Context, hash storage.Hash, atLeast uint64) (uint64, error) {
 	seq, err := f.find(ctx, hash, atLeast)
 	if err != nil {
@@ -44,7 +45,7 @@ func (f *Follower) find(ctx context.Context, hash storage.Hash, atLeast uint64) 
 	return found[0].Seq, nil
 }
 
-// HashedEvent is an event by its seq and its event_hash.
+// HashedEvent identifies an event by its seq and its event_hash.
 type HashedEvent struct {
 	Seq  uint64
 	Hash storage.Hash
@@ -53,9 +54,9 @@ type HashedEvent struct {
 // maxFound is the largest number of events that FindPrefix returns.
 const maxFound = 8
 
-// FindPrefix returns at most maxFound events whose event_hash begins with these hexadecimal
-// digits. There must be at least 8 digits, because it reads all events whose hashes begin with
-// the first 8.
+// FindPrefix returns at most maxFound events whose event_hash begins with the given hexadecimal
+// digits. There must be at least 8 digits, because FindPrefix reads all events whose hashes
+// begin with the first 8. It returns ErrAhead if the index covers fewer than atLeast events.
 func FindPrefix(ctx context.Context, f *Follower, digits string, atLeast uint64) ([]HashedEvent, error) {
 	if _, err := f.store.acquire(); err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func FindPrefix(ctx context.Context, f *Follower, digits string, atLeast uint64)
 	return found, nil
 }
 
-// EventsWith is like FindPrefix, for the events below the view's size.
+// EventsWith is like FindPrefix, but returns only events below the view's size.
 func (v *View) EventsWith(ctx context.Context, digits string) ([]HashedEvent, error) {
 	found, err := FindPrefix(ctx, v.follower, digits, 0)
 	return slices.DeleteFunc(found, func(e HashedEvent) bool { return e.Seq >= v.Size() }), err
@@ -111,7 +112,8 @@ func (f *Follower) eventsWith(ctx context.Context, now *snapshot, begins []byte,
 // hashBytes is the length of an event_hash in keys. It distinguishes nearly all events.
 const hashBytes = 6
 
-// eventHashKey returns the prefix of the keys of events whose event_hash begins like hash.
+// eventHashKey returns the prefix of the keys of events whose event_hash begins with the same
+// bytes as hash.
 func eventHashKey(k rowstore.Keyspace, dst []byte, hash storage.Hash) []byte {
 	return append(k.Key(dst, hashDimension), hash[:hashBytes]...)
 }

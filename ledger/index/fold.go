@@ -33,15 +33,15 @@ type Fold struct {
 	derivers  []Deriver
 	preparers []Preparer
 	deferring []Deferring
-	// deferWork makes deferring derivers work only when flushDeferred is called, and not in
-	// every batch.
+	// deferWork means that foldBatch does not do the deferred work of its batch. Refold sets
+	// it, and does this work after many batches.
 	deferWork bool
 
 	// KeysRead counts the keys that derivers read without using Rows.
 	KeysRead int
-	// Cache caches the encodings of events that families make for queries.
+	// Cache caches the encodings of events that families produce for queries.
 	Cache EventCache
-	// FilterBytes is the memory that the filters of all ledgers can still take, in bytes.
+	// FilterBytes is the memory that the filters of all ledgers can still use, in bytes.
 	FilterBytes *atomic.Int64
 
 	decoder event.Decoder
@@ -132,7 +132,8 @@ func (f *Follower) foldBatch(ctx context.Context) (more bool, err error) {
 	return more, errors.Join(err, f.fold.Rows.End())
 }
 
-// beginBatch begins a batch whose size is the ledger's share of the memory.
+// beginBatch begins a batch whose memory limits are the ledger's share of the limits for all
+// ledgers.
 func (f *Follower) beginBatch() {
 	c, share := f.store.config, max(1, f.store.followed())
 	f.fold.batchEvents = min(uint64(c.BatchEvents), f.limit-f.fold.state.size)

@@ -32,7 +32,8 @@ type Follower struct {
 	// that size; 0 means none.
 	cut atomic.Uint64
 
-	// Written by start and by the goroutine, also while the engine is replaced; read by all.
+	// Written by start and by the goroutine, also while the engine is replaced; read by all
+	// goroutines.
 	published atomic.Pointer[snapshot]
 
 	// Used by start, and then by the goroutine.
@@ -289,9 +290,9 @@ func (f *Follower) Counted() (counters.Counts, uint64) {
 	return now.Counts(), now.size
 }
 
-// Wait blocks until size events are folded. It fails when ctx is done, when the follower has
-// stopped (with the error of Err), and when the follower was closed (with ErrClosed). It wakes
-// a follower that pauses or waits for disk space.
+// Wait blocks until size events are folded. It returns an error if ctx is done, if the follower
+// has stopped (the error of Err), or if the follower was closed (ErrClosed). It wakes a
+// follower that pauses or waits for disk space.
 func (f *Follower) Wait(ctx context.Context, size uint64) error {
 	for {
 		now := f.published.Load()

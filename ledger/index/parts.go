@@ -120,7 +120,7 @@ func (s *heldViews) remove(h *heldView) {
 	s.close(h)
 }
 
-// closeAll closes all views. After it, no view can be added.
+// closeAll closes all views. Afterwards, no view can be added.
 func (s *heldViews) closeAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,10 +132,10 @@ func (s *heldViews) closeAll() {
 
 // ReadPart reads one part of the index snapshot at a size. from is Part.Next of the previous
 // part, or nil for the first one. A size of 0 means the current size. If the index has not
-// reached the size, ReadPart waits for it. The snapshot is kept for holdTime, so that its
-// other parts can be read. ReadPart returns ErrPassed if the snapshot at this size is no
-// longer kept, and ErrHeld if too many are. An error of ctx means that the index has not
-// reached the size. Meanwhile, the index continues to fold events.
+// reached the size, ReadPart waits for it; an error of ctx means that the index did not reach
+// it in time. The snapshot is kept for holdTime, so that its other parts can be read while the
+// index continues to fold events. ReadPart returns ErrPassed if the snapshot at this size is no
+// longer kept, and ErrHeld if too many snapshots are.
 func ReadPart(ctx context.Context, f *Follower, size uint64, from []byte) (*Part, error) {
 	p, err := f.store.held.part(ctx, f, size, from)
 	if err != nil {

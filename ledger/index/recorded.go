@@ -23,7 +23,8 @@ type recorded struct {
 	stored  uint64 // number of times that are already written
 }
 
-// mark writes the time at which an event was recorded.
+// mark adds the time at which an event was recorded to the current block. If the event begins a
+// block, it also writes the time mark of the block.
 func (f *Fold) mark(e *event.Event) {
 	r, at := &f.recorded, e.Seq%markedEvery
 	switch {
@@ -61,7 +62,7 @@ func (r *recorded) load(rows *rowstore.Rows, seq uint64) error {
 	return nil
 }
 
-// writeRecorded writes the times of the current block.
+// writeRecorded writes the times of the current block that are not yet written.
 func (f *Fold) writeRecorded() {
 	if r := &f.recorded; r.events > r.stored {
 		f.value = recordedBlockKey(f.Rows.Keys, f.value[:0], (f.state.size)/markedEvery)

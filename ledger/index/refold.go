@@ -18,7 +18,7 @@ const noLimit = math.MaxUint64
 // log into it. After each batch it calls progress with the number of folded events. The
 // returned follower does not run, but answers queries; it must be closed before the ledger is
 // followed again. Refold returns storage.ErrNoSpace if the disk is nearly full. If Refold is
-// interrupted, the next start begins again.
+// interrupted, the next follower of the ledger folds the log from its beginning.
 func (s *Store) Refold(ctx context.Context, name string, log Log, size uint64, progress func(done uint64)) (*Follower, error) {
 	f, err := s.addStopped(name, log)
 	if err != nil {
@@ -32,8 +32,8 @@ func (s *Store) Refold(ctx context.Context, name string, log Log, size uint64, p
 	return f, nil
 }
 
-// FollowStopped adds a follower that does not run by itself. Its views see what is stored. It
-// is for tests that inspect a fold in progress; they call FoldBatch and CatchUp.
+// FollowStopped adds a follower that does not run by itself. Its views see what is stored.
+// Tests use it to inspect a fold in progress, with FoldBatch and CatchUp.
 func (s *Store) FollowStopped(ctx context.Context, name string, log Log) (*Follower, error) {
 	f, err := s.addStopped(name, log)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *Store) FollowStopped(ctx context.Context, name string, log Log) (*Follo
 	return f, f.begin(ctx)
 }
 
-// addStopped adds a follower of a ledger that never runs.
+// addStopped adds a follower that never runs by itself.
 func (s *Store) addStopped(name string, log Log) (*Follower, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,7 +30,7 @@ type Store struct {
 	config      Settings
 	rows        *rowstore.Store
 	closed      atomic.Bool
-	filterBytes atomic.Int64 // bytes that the followers' filters can still take
+	filterBytes atomic.Int64 // bytes that the followers' filters can still use
 
 	events *eventCache // shared by all ledgers
 	held   heldViews
@@ -52,7 +52,8 @@ func Open(c Config) (*Store, error) {
 	return OpenWith(internal)
 }
 
-// OpenWith is Open with the memory divided in another way. It is for tests.
+// OpenWith is like Open, but with the given division of the memory. Only tests call it
+// directly.
 func OpenWith(c Settings) (*Store, error) {
 	s := &Store{config: c, followers: make(map[string]*Follower)}
 	s.filterBytes.Store(int64(c.FilterBytes))
@@ -131,7 +132,7 @@ func (s *Store) Follow(name string, log Log) (*Follower, error) {
 }
 
 // add adds a ledger's follower without running it. The caller must hold mu until the follower
-// runs, or until it is certain that it never will.
+// runs, or until it is certain that the follower never will.
 func (s *Store) add(name string, log Log) (*Follower, error) {
 	if name == "" || len(name) > maxName || !utf8.ValidString(name) {
 		return nil, fmt.Errorf("the name of a ledger must have 1 to %d bytes of valid UTF-8", maxName)

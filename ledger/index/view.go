@@ -25,7 +25,7 @@ var ErrPosition = rowstore.ErrPosition
 var ErrRebuilding = rowstore.ErrRebuilding
 
 // View answers queries as of one tree size, and ignores later events (spec: Index and as_of).
-// Only one goroutine can use it. It must be closed.
+// It is not safe for concurrent use, and must be closed.
 type View struct {
 	*rowstore.Reader
 	follower *Follower

@@ -74,8 +74,8 @@ func sourceUses(found []citations.ChunkSource) []wire.SourceUse {
 
 func parseStale(p Parameters) (string, error) { return p["source_id"], nil }
 
-// Stale lists the citations of chunks that a source no longer has, or that any source no longer
-// has if source is empty.
+// Stale lists the citations of chunks that the source no longer has. If source is empty, it
+// lists those of all sources.
 func Stale(v *View, source string) (*wire.Page[wire.StaleRow], error) {
 	list := func() ([]citations.StaleCitation, []byte, error) {
 		return citations.Stale(v.Context, v.View, source, v.Page)
@@ -101,7 +101,8 @@ func parseChunk(p Parameters) (string, error) {
 	return p["hash"], checkForm(forms.Chunk, "hash", p["hash"])
 }
 
-// CitationsOfChunk lists the citation sets that cite a chunk, each with only those citations.
+// CitationsOfChunk lists the citation sets that cite a chunk. Each row has only the citations
+// of that chunk.
 func CitationsOfChunk(v *View, hash string) (*wire.Page[wire.CitedRow], error) {
 	found, next, err := citations.OfChunk(v.Context, v.View, hash, v.Page)
 	if err != nil {
@@ -118,7 +119,8 @@ func parseSource(p Parameters) (string, error) {
 	return id, nil
 }
 
-// CitationsOfSource lists the citation sets that cite a source, each with only those citations.
+// CitationsOfSource lists the citation sets that cite a source. Each row has only the citations
+// of that source.
 func CitationsOfSource(v *View, id string) (*wire.Page[wire.CitedRow], error) {
 	found, next, err := citations.OfSource(v.Context, v.View, id, v.Page)
 	if err != nil {

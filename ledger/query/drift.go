@@ -29,7 +29,7 @@ var driftQuestions = []Question{
 	{Path: "/drift/timeline", Takes: Pages | States | Proofs | Seeds | Figures | Named, Values: groupings, Ask: asking(parseTimeline, Timeline)},
 }
 
-// generation describes an IPC record.
+// generation returns the members that all rows about IPC records share.
 func generation(v *View, r *records.IPCRecord) wire.Generation {
 	return wire.Generation{Row: v.row(r.Seq), RunID: index.TextOf(r.RunID), Time: timeOf(r.Time),
 		IPCID: index.TextOf(r.IPCID), OutputHash: index.TextOf(r.OutputHash),
@@ -61,7 +61,7 @@ func valueOf(variable string, value []byte) json.RawMessage {
 	return pyjson.AppendString(nil, value)
 }
 
-// Pair is two records to compare.
+// Pair holds the seqs of two records to compare.
 type Pair struct{ A, B uint64 }
 
 // parsePair returns the parse function for the parameters a and b. kind names the kind of the
@@ -146,7 +146,7 @@ func attribute(v *View, pair Pair) (*wire.IPCChange, error) {
 	return change, nil
 }
 
-// attributed describes one of two compared records.
+// attributed returns one of two compared records with its state and its mismatches.
 func attributed(v *View, r *records.IPCRecord) (wire.AttributedRecord, error) {
 	row := wire.AttributedRecord{Generation: generation(v, r)}
 	state, err := records.State(v.View, r.Seq)
@@ -162,7 +162,7 @@ func attributed(v *View, r *records.IPCRecord) (wire.AttributedRecord, error) {
 func mismatches(v *View, seq uint64) ([]string, error) {
 	entry, err := v.Log.Entry(v.Context, seq)
 	if err != nil {
-		return nil, fmt.Errorf("entry %d: %w", seq, err)
+		return nil, fmt.Errorf("reading entry %d: %w", seq, err)
 	}
 	var decoder event.Decoder
 	e, err := decoder.Decode(entry)
@@ -293,7 +293,7 @@ func hashPair(recorded, rerun []byte) wire.HashPair {
 	return wire.HashPair{Recorded: index.TextOf(recorded), Rerun: index.TextOf(rerun), Match: recorded != nil && string(recorded) == string(rerun)}
 }
 
-// verdict returns a sentence about the result, which is empty or ends with a space.
+// verdict returns a sentence about the result. The text is empty or ends with a space.
 func verdict(r *wire.Reproduction) string {
 	same := !slices.ContainsFunc(r.Differences, func(d wire.Difference) bool { return !drift.IsEnvironment(d.Variable) })
 	switch {

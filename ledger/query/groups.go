@@ -26,7 +26,7 @@ type GroupsQuery struct {
 	Ranking *groups.Ranking
 }
 
-// rankings maps the values of the parameter sort.
+// rankings maps the values of the parameter sort to rankings.
 var rankings = map[string]groups.Ranking{
 	"recent": groups.RankedRecent, "runs": groups.RankedRuns, "flips": groups.RankedFlips, "stability": groups.RankedStability,
 }
@@ -153,8 +153,8 @@ func Group(v *View, value records.Value) (*wire.GroupAnswer, error) {
 	return answer, err
 }
 
-// noRuns returns the error for a group without runs. The error mentions runs of the group in
-// other states.
+// noRuns returns the error for a group that has no runs in the requested states. The error says
+// whether the group has runs in other states.
 func noRuns(v *View, q groups.RunQuery) error {
 	q.Any = true
 	if _, found, err := groups.Get(v.Context, v.View, q); err != nil {

@@ -14,15 +14,15 @@ import (
 	"colophon/ledger/record/moment"
 )
 
-// Questions about a ledger as a whole: which values its runs have, what became of its records, and what a text
-// can mean (spec: Values; Rates; Search).
+// Questions about a ledger as a whole: the values of its runs, the outcomes of its records over
+// time, and the possible meanings of a text (spec: Values; Rates; Search).
 var overviewQuestions = []Question{
 	{Path: "/drift/values", Takes: Pages | Proofs, Names: []string{"of"}, Ask: asking(parseValuesOf, Values)},
 	{Path: "/rates", Names: []string{"since", "until", "step"}, Ask: asking(parseRates, Rates)},
 	{Path: "/search", Takes: Proofs, Names: []string{"q"}, AlwaysNamed: true, Ask: asking(parseSearch, Search)},
 }
 
-// listed contains the names whose values the index lists.
+// listed contains the accepted values of the parameter "of".
 var listed = []string{"temperature", "max_tokens", groups.LabelNames}
 
 func parseValuesOf(p Parameters) (string, error) {
@@ -66,7 +66,8 @@ func Rates(v *View, q rates.Query) (*wire.Rates, error) {
 	return answer, err
 }
 
-// tooManyPeriods returns the refusal of a request whose periods are too many, or another error as it is.
+// tooManyPeriods turns rates.ErrTooMany into an Error that says what to change. It returns
+// other errors unchanged.
 func tooManyPeriods(err error) error {
 	if errors.Is(err, rates.ErrTooMany) {
 		return invalid("step", "the time range has more than %d periods of that length; give a longer step, or a later since", rates.MaxPeriods)

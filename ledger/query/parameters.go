@@ -20,7 +20,8 @@ func (p Parameters) Has(name string) bool {
 	return has
 }
 
-// Count returns a number from 0 to 2^64-1. given is false if the request lacks the parameter.
+// Count parses a parameter as a number from 0 to 2^64-1. given is false if the request lacks
+// the parameter.
 func (p Parameters) Count(name string) (n uint64, given bool, err error) {
 	text, given := p[name]
 	if given {
@@ -95,7 +96,8 @@ func parseTime(name, value string) (*time.Time, error) {
 	return nil, invalid(name, "must be an RFC 3339 time, like 2026-01-02T15:04:05Z%s", hint)
 }
 
-// oneOf parses a parameter with known values. It returns "" for an empty value and for all.
+// oneOf parses a parameter whose value must be one of known. It returns "" if the value is
+// empty or equal to all, the word that selects everything.
 func oneOf[S ~string](name, value, all string, known []S) (S, error) {
 	if value == "" || value == all {
 		return "", nil

@@ -57,7 +57,8 @@ func parsePaths(p Parameters) (q PathsQuery, err error) {
 	return q, nil
 }
 
-// Paths lists the paths of a project or of a build, each after its latest record there.
+// Paths lists the paths of a project or of a build. Each row shows the path as of its latest
+// record there.
 func Paths(v *View, q PathsQuery) (*wire.Page[wire.Path], error) {
 	found, next, err := paths.List(v.Context, v.View, q.Project, q.Filter, v.Page)
 	if err != nil {
@@ -146,7 +147,8 @@ func parseComparison(p Parameters) (q paths.Comparison, err error) {
 	return q, err
 }
 
-// CompareBuilds lists the paths of two builds, and how each differs in the second one.
+// CompareBuilds lists the paths of builds a and b. Each row says how the path in b differs from
+// the path in a.
 func CompareBuilds(v *View, q paths.Comparison) (*wire.Page[wire.PathDifference], error) {
 	found, next, err := paths.Compare(v.Context, v.View, q, v.Page)
 	if err != nil {

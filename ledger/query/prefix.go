@@ -77,7 +77,7 @@ func (r *Request) resolve(v *View) (err error) {
 	return err
 }
 
-// withHashes returns the parameters with whole hashes.
+// withHashes returns a copy of p in which whole hashes replace the prefixes.
 func (v *View) withHashes(p Parameters, prefixes []prefixed) (_ Parameters, err error) {
 	p = maps.Clone(p)
 	for _, one := range prefixes {
@@ -104,7 +104,8 @@ func (f *RecordFilter) Resolve(ctx context.Context, view *index.View) error {
 // maxCandidates is the largest number of hashes that an error lists.
 const maxCandidates = 8
 
-// hashWith returns the only hash that begins with the digits of p.
+// hashWith returns the only hash that begins with the digits of p. If no hash or several hashes
+// do, the error is an *Error.
 func (v *View) hashWith(p *prefixed) (string, error) {
 	candidates, err := prefix.Find(v.Context, v.View, p.hash, p.digits)
 	switch {

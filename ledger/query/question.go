@@ -142,7 +142,7 @@ func (q *Question) Parse(elements Parameters, rawQuery string, head uint64, maxP
 // ignoring them.
 func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error) {
 	given, err := url.ParseQuery(rawQuery)
-	if err != nil { // without this check, ParseQuery would skip the malformed part
+	if err != nil { // ParseQuery skips a malformed part and goes on
 		return nil, &Error{Detail: "the query is malformed: " + err.Error()}
 	}
 	p := make(Parameters, len(elements)+len(given))
@@ -175,7 +175,7 @@ func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error)
 	return p, nil
 }
 
-// ownNames returns the query parameters that only this question has.
+// ownNames returns the question's own query parameters, without the shared ones.
 func (r *Request) ownNames() []string { return slices.Concat(r.Question.Names, r.Question.Values) }
 
 // names returns all query parameters of the question.
@@ -324,7 +324,7 @@ func decodeCursor(cursor string) (size uint64, position []byte, ok bool) {
 // checkSizes checks that the log covers the events that the request names, and sets Needs.
 func (r *Request) checkSizes(p Parameters, head uint64) error {
 	for _, name := range r.Question.Seqs {
-		// A text that is not a seq of the ledger is reported when it is parsed.
+		// A value that is not the seq of an event is refused when it is parsed.
 		if seq, err := strconv.ParseUint(p[name], 10, 64); err == nil && seq < head {
 			r.Needs = max(r.Needs, seq+1)
 		}
@@ -364,7 +364,8 @@ func (r *Request) Open(ctx context.Context, follower *index.Follower) (*View, er
 	return &v, nil
 }
 
-// Ask answers the request. Without an answer, it returns an *Error or index.ErrPosition.
+// Ask answers the request. The error is an *Error if the question has no answer, and
+// index.ErrPosition if the position in a cursor is invalid.
 func (r *Request) Ask(v *View) (any, error) {
 	if err := r.resolve(v); err != nil {
 		return nil, err

@@ -106,7 +106,7 @@ func recordRow(v *View, r *records.Record) (row RecordRow, err error) {
 	return row, err
 }
 
-// base returns the path of the ledger on its server.
+// base returns the URL path of the ledger.
 func (v *View) base() string { return "/v1/ledgers/" + v.Log.Name() }
 
 // linkedEvent is the part of an event from which links are built.
@@ -125,7 +125,7 @@ func addLinks(v *View, row *RecordRow, r *records.Record) error {
 	var e linkedEvent
 	l := &row.Links
 	if err := json.Unmarshal(r.Body, &e); err != nil {
-		return fmt.Errorf("event %d: %w", r.Seq, err)
+		return fmt.Errorf("reading event %d: %w", r.Seq, err)
 	}
 	l.Receipt = l.Record + "/receipt"
 	l.Content = make(map[string]string)
@@ -212,11 +212,11 @@ func Record(v *View, one OneRecord) (*RecordAnswer, error) {
 	}
 	entry, err := v.Log.Entry(v.Context, one.Seq)
 	if err != nil {
-		return nil, fmt.Errorf("entry %d: %w", one.Seq, err)
+		return nil, fmt.Errorf("reading entry %d: %w", one.Seq, err)
 	}
 	r, err := proofs.NewReceipt(entry)
 	if err != nil {
-		return nil, fmt.Errorf("event %d: %w", one.Seq, err)
+		return nil, fmt.Errorf("reading event %d: %w", one.Seq, err)
 	}
 	answer := &RecordAnswer{Row: v.row(one.Seq), Kind: r.Kind, Time: r.Time,
 		EventHash: hex.EncodeToString(r.EventHash[:]), PrevEventHash: hex.EncodeToString(r.PrevEventHash[:]),

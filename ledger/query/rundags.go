@@ -29,9 +29,9 @@ var runDAGQuestions = []Question{
 	{Path: "/run-dags/by-cache-key/:key", Takes: Proofs, Ask: asking(hash("key"), RunByCacheKey)},
 }
 
-// StageProof is the question for the proof of a stage (spec: Stage proofs). The path elements seq and
-// stage name the stage. It has no Path: its answer also contains a receipt, so it is not a function of
-// the view alone. ProveStage returns the rest of the answer.
+// StageProof is the question for the proof of a stage (spec: Stage proofs). It has no Path,
+// because its answer also contains a receipt and is therefore not a function of the view alone.
+// The path elements seq and stage name the stage. ProveStage returns the rest of the answer.
 var StageProof = Question{Seqs: []string{"seq"}}
 
 // hash returns the parse function of a question whose only parameter is a hash.
@@ -43,7 +43,7 @@ func runRow(v *View, r *rundags.RunDAG) wire.RunRow {
 	return wire.RunRow{Row: v.row(r.Seq), RunID: r.RunID, Time: timeOf(r.Time), Root: string(r.Root), Shape: string(r.Shape)}
 }
 
-// runValues are the values by which run-DAGs are listed.
+// runValues contains the names of the values by which run-DAGs can be listed.
 var runValues = []string{"failure_stage", "audit_mode", "shape", "verifier_method", "document_root", "evidence_id", "question_hash", "model_profile_hash",
 	"governance_policy_hash", "verifier_policy_hash", "cache_key", "root", "run_id", "flag", "inconsistent", "mismatch", "label:<name>", "stage:<name>"}
 
@@ -176,7 +176,8 @@ func Divergence(v *View, question string) (*wire.Page[wire.DivergenceRow], error
 	})
 }
 
-// RunByCacheKey returns the latest live run-DAG with a cache key.
+// RunByCacheKey returns the latest live run-DAG that has a cache key. The error is an *Error if
+// none has the key, or if several have it with different dimensions.
 func RunByCacheKey(v *View, key string) (*wire.CachedRun, error) {
 	run, others, err := rundags.Cached(v.Context, v.View, key)
 	if err != nil {
@@ -214,7 +215,7 @@ func LookUp(v *View, modes []record.Question) (*wire.Lookup, error) {
 // FailuresQuery selects run-DAGs to count.
 type FailuresQuery struct {
 	rates.Query
-	Periods bool // counts in consecutive periods too
+	Periods bool // also count in consecutive periods
 }
 
 func parseFailures(p Parameters) (q FailuresQuery, err error) {
@@ -228,7 +229,7 @@ func parseFailures(p Parameters) (q FailuresQuery, err error) {
 	return q, err
 }
 
-// Failures counts the run-DAGs of a range of time by their outcome.
+// Failures counts the run-DAGs in a time range by their outcome.
 func Failures(v *View, q FailuresQuery) (*wire.FailureCounts, error) {
 	found, err := rundags.CountFailures(v.Context, v.View, q.Bounds, v.Any)
 	if err != nil {

@@ -16,7 +16,7 @@ var runQuestions = []Question{
 	{Path: "/runs/compare", Takes: States | Proofs, Names: []string{"a", "b"}, Ask: asking(parseRunPair, CompareRuns)},
 }
 
-// RunPair is two runs to compare, by run_id.
+// RunPair holds the run_ids of two runs to compare.
 type RunPair struct{ A, B string }
 
 func parseRunPair(p Parameters) (pair RunPair, err error) {
@@ -69,7 +69,8 @@ func CompareRuns(v *View, pair RunPair) (*wire.RunsComparison, error) {
 	return answer, err
 }
 
-// recordsOfRun finds the records of a run to compare. Errors name the parameter name.
+// recordsOfRun finds the records of a run that are to be compared. name is the parameter that
+// errors name.
 func recordsOfRun(v *View, name, run string) (found wire.RunRecords, err error) {
 	found = wire.RunRecords{RunID: run, More: []wire.Kind{}}
 	for _, of := range []struct {
@@ -111,8 +112,8 @@ func latestSet(v *View, _, run string, _ record.Kind) (*uint64, bool, error) {
 	return citations.LatestOfRun(v.View, run)
 }
 
-// compareSets compares the citation sets of two runs if both have one. It also looks for
-// changes to the sources that they cite.
+// compareSets compares the citation sets of two runs if both have one. It also lists the
+// changes to the sources that the sets cite.
 func compareSets(v *View, answer *wire.RunsComparison) error {
 	answer.LostChunks, answer.Reregistered = []wire.LostChunk{}, []wire.Reregistration{}
 	var sets [2]*citations.Set

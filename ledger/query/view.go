@@ -26,16 +26,16 @@ type Log interface {
 	Name() string
 	// Entry returns the entry of an event.
 	Entry(ctx context.Context, seq uint64) ([]byte, error)
-	// Redaction returns the event that redacts a record, or storage.ErrNotFound.
+	// Redaction returns the seq of the event that redacts a record, or storage.ErrNotFound.
 	Redaction(ctx context.Context, seq uint64) (uint64, error)
 	// Prover returns a prover for the tree at the view's size, and possibly at larger sizes.
 	Prover(ctx context.Context) *proofs.Prover
-	// Checkpoint returns the signed checkpoint of a size up to the prover's.
+	// Checkpoint returns the signed checkpoint of a tree size that the prover covers.
 	Checkpoint(ctx context.Context, size uint64) ([]byte, error)
 }
 
-// View is one ledger at one tree size, with the parameters that questions share. Only one
-// goroutine can use it.
+// View is one ledger at one tree size, with the parameters that questions share. It is not safe
+// for concurrent use.
 type View struct {
 	*index.View
 	Context context.Context
@@ -113,7 +113,7 @@ func page[F, R any](v *View, found []F, next []byte, row func(*View, *F) R) (*wi
 }
 
 // runPage returns one page of a list of runs. If the list is empty, the page also names the
-// parts that IPC records lack, because they can be the reason.
+// parts that IPC records lack, because missing parts can be the reason.
 func runPage[F, R any](v *View, found []F, next []byte, row func(*View, *F) R) (*wire.RunPage[R], error) {
 	p, err := page(v, found, next, row)
 	answer := &wire.RunPage[R]{Page: *p}
@@ -135,7 +135,8 @@ func rowsOf[F, R any](v *View, found []F, row func(*View, *F) R) []R {
 // timeOf returns a time in the format of events.
 func timeOf(t time.Time) wire.Time { return wire.Time(t.Format(moment.Layout)) }
 
-// RedactedBy returns the event that redacts a record now, or nil if none does.
+// RedactedBy returns the seq of the event that redacts a record, even if it is beyond the view,
+// or nil if none does.
 func RedactedBy(ctx context.Context, log interface {
 	Redaction(ctx context.Context, seq uint64) (uint64, error)
 }, seq uint64) (*uint64, error) {

@@ -15,7 +15,7 @@ const MaxAligned = 1 << 13
 // or a time.
 type alignment struct {
 	lengthA, lengthB int
-	words            int // length of a vector
+	words            int // length of a vector, in words of 64 bits
 	// rows has a vector for each token of b, with a bit for each token of a. The bit is 0 if
 	// the longest common subsequence up to both tokens becomes shorter without that token of
 	// a.

@@ -12,8 +12,8 @@ type Length struct{ Bytes, Characters, Words uint64 }
 // Figures describe how much a text changed.
 type Figures struct {
 	A, B Length
-	// Similarity is the number of words and marks that stay, divided by the mean of their
-	// numbers in the two texts. It is 1 if both texts have none.
+	// Similarity is the number of unchanged words and marks, divided by the mean of their
+	// numbers in the two texts. It is 1 if neither text has any.
 	Similarity float64
 	// Bounded is true if tokens beyond MaxAligned count as changed. Similarity is then a lower
 	// bound.
@@ -67,9 +67,9 @@ func measure(text []byte) (l Length, all int) {
 // Compare returns the figures of the change from a text a to the later text b.
 func Compare(a, b []byte) Figures { return compare(a, b).figures }
 
-// Diff returns the same figures, and the change itself. The edits that are not deletions make
-// up b. Those that are not insertions make up a, except for white space, which is not
-// compared.
+// Diff returns the figures of Compare, and the edits that turn a into b. The edits that are not
+// deletions make up b. Those that are not insertions make up a, except for white space, which
+// is not compared.
 func Diff(a, b []byte) (Figures, []Edit) {
 	c := compare(a, b)
 	return c.figures, c.edits()
@@ -192,7 +192,7 @@ type diff struct {
 	edits    []Edit
 }
 
-// upTo adds the part of a or of b up to byte end.
+// upTo adds an edit with the text up to byte end: of a if op is Delete, and otherwise of b.
 func (d *diff) upTo(op Op, end int) {
 	text, at := d.b, &d.atB
 	if op == Delete {

@@ -75,7 +75,7 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// Tokens beyond the bound count as changed and appear in the diff.
+// Tokens beyond MaxAligned count as changed, and they appear in the diff.
 func TestLongTextsAreComparedInPart(t *testing.T) {
 	long := func(first string) []byte { return []byte(first + strings.Repeat(" x y", textdiff.MaxAligned)) }
 	f, edits := textdiff.Diff(append(long("a"), " end a"...), append(long("b"), " end b"...))
@@ -195,8 +195,8 @@ func TestWordsThatStayAreAsManyAsPossible(t *testing.T) {
 	}
 }
 
-// In the real input, the version of a model changes, and so do prompts that request long or
-// short answers.
+// For the real input, Compare finds the expected median changes between two versions of a
+// model, and between prompts that do and do not request long or short answers.
 func TestRealInput(t *testing.T) {
 	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", "generations.ndjson.gz"))
 	if os.IsNotExist(err) {

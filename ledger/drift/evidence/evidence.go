@@ -31,10 +31,11 @@ func logFactorial(n int) float64 {
 	return l
 }
 
-// Splits lists the runs of each input, those of the baseline first.
+// Splits divides the runs of each input into two sets. Each element lists all runs of one
+// input, those of the baseline first.
 type Splits [][]int
 
-// observed returns the split of the data.
+// observed returns the split in which each run is in the set that it came from.
 func observed(inputs []Input) Splits {
 	s := make(Splits, len(inputs))
 	for i, input := range inputs {
@@ -48,7 +49,7 @@ func observed(inputs []Input) Splits {
 
 // Statistic measures how far two sets are apart.
 type Statistic interface {
-	// Of returns the distance of the sets that a split makes.
+	// Of returns the distance between the two sets that a split produces.
 	Of(Splits) float64
 	// Inputs returns the inputs whose splits can change the distance.
 	Inputs() []Input
@@ -70,8 +71,8 @@ func Smallest(s Statistic) float64 {
 }
 
 // Needed returns the smallest number of inputs for which a p-value can be level or less. If the
-// statistic has no inputs, Needed assumes inputs with the runs of typical, whose splits the
-// statistic must distinguish.
+// statistic has no inputs, Needed assumes inputs that have as many runs as typical. The
+// statistic must distinguish the splits of such an input.
 func Needed(s Statistic, level float64, typical Input) int {
 	total, inputs := 0.0, s.Inputs()
 	if len(inputs) == 0 {
@@ -95,7 +96,7 @@ type Null struct {
 // P returns the p-value of a value: the share of the splits whose statistic is at least as large. If
 // the splits are random, the observed split counts as one of them.
 func (n *Null) P(value float64) float64 {
-	// Sums of the same numbers in another order differ by rounding.
+	// Sums of the same numbers in a different order can differ by rounding errors.
 	value -= 1e-9 * max(1, math.Abs(value))
 	below, _ := slices.BinarySearch(n.values, value)
 	larger := len(n.values) - below
@@ -105,12 +106,13 @@ func (n *Null) P(value float64) float64 {
 	return float64(larger) / float64(len(n.values))
 }
 
-// maxExact is the largest number of splits of which Test visits all.
+// maxExact is the largest number of splits that Test enumerates. If there are more, Test
+// samples random splits.
 const maxExact = 1 << 13
 
 // Test returns the distribution of each statistic over the splits of the inputs. It visits all
-// splits if there are few, and random splits if there are many. The random splits depend only on the
-// seed; draws is their number.
+// splits if there are at most maxExact. Otherwise it visits as many random splits as draws
+// says, which depend only on the seed.
 func Test(inputs []Input, draws int, seed uint64, statistics ...Statistic) []Null {
 	nulls := make([]Null, len(statistics))
 	split := observed(inputs)
@@ -152,7 +154,7 @@ func shuffle(random *rand.Rand, list []int, n int) {
 	}
 }
 
-// eachSplit calls visit for every split.
+// eachSplit calls visit for every split of the inputs. visit must not keep its argument.
 func eachSplit(inputs []Input, visit func(Splits)) {
 	choices := make([][][]int, len(inputs))
 	for i, input := range inputs {
@@ -178,7 +180,7 @@ func eachSplit(inputs []Input, visit func(Splits)) {
 	}
 }
 
-// splitsOf returns the splits of one input.
+// splitsOf returns every split of one input.
 func splitsOf(input Input) (all [][]int) {
 	chosen := make([]bool, input.runs())
 	var choose func(from, left int)
@@ -263,8 +265,8 @@ func Bootstrap(values []float64, level float64, seed uint64) Interval {
 	return BootstrapDifference(nil, values, level, seed)
 }
 
-// BootstrapDifference is like Bootstrap, for the mean of candidate minus the mean of baseline. The
-// two sets of values must come from different inputs.
+// BootstrapDifference is like Bootstrap, but for the mean of candidate minus the mean of
+// baseline. The two sets of values must come from different inputs.
 func BootstrapDifference(baseline, candidate []float64, level float64, seed uint64) Interval {
 	random := rand.New(rand.NewPCG(seed, 1)) // #nosec G404 -- the same for everyone who repeats it
 	means := make([]float64, resamples)

@@ -19,7 +19,8 @@ func pairs(n int) []evidence.Input {
 	return list
 }
 
-// differing returns values of pairs with these differences.
+// differing returns the values of one pair of runs for each difference: 10 and 10 plus the
+// difference.
 func differing(differences ...float64) [][]float64 {
 	values := make([][]float64, len(differences))
 	for i, d := range differences {
@@ -28,7 +29,7 @@ func differing(differences ...float64) [][]float64 {
 	return values
 }
 
-// p returns the p-value of a statistic.
+// p returns the p-value of a statistic for the observed split.
 func p(inputs []evidence.Input, s evidence.Statistic) float64 {
 	null := evidence.Test(inputs, 999, 1, s)[0]
 	return null.P(null.Observed)
@@ -104,7 +105,7 @@ func TestExcess(t *testing.T) {
 	}
 }
 
-// Without repeats, the variation by chance is unknown, so such inputs do not count.
+// NewExcess ignores inputs without repeated runs, because their variation by chance is unknown.
 func TestExcessNeedsRepeats(t *testing.T) {
 	s := evidence.NewExcess(pairs(50), func(_, _, _ int) float64 { return 1 })
 	require.Empty(t, s.Inputs())
@@ -133,7 +134,8 @@ func TestWords(t *testing.T) {
 	require.Equal(t, 1.0, p(inputs, same))
 }
 
-// A word of some runs of an input has the variance of a draw without replacement.
+// If only some runs of an input contain a word, the variance of the word is that of sampling
+// without replacement.
 func TestWordsOfRepeats(t *testing.T) {
 	inputs := []evidence.Input{{Baseline: 2, Candidate: 3}, {Baseline: 2, Candidate: 3}, {Baseline: 2, Candidate: 3}, {Baseline: 2, Candidate: 3}, {Baseline: 2, Candidate: 3}}
 	sets := make([][][]int, len(inputs))

@@ -28,7 +28,7 @@ func (d *Difference) Of(s Splits) float64 {
 	return math.Abs(sum / float64(len(d.inputs)))
 }
 
-// of returns the difference of one input.
+// of returns the candidate's mean minus the baseline's mean for one input.
 func (d *Difference) of(i int, split []int) float64 {
 	var sums [2]float64
 	for at, run := range split {
@@ -41,7 +41,7 @@ func (d *Difference) of(i int, split []int) float64 {
 	return sums[1]/float64(d.inputs[i].Candidate) - sums[0]/float64(d.inputs[i].Baseline)
 }
 
-// Each returns the difference of each input in the data.
+// Each returns the difference of each input for the observed split.
 func (d *Difference) Each() []float64 {
 	each := make([]float64, len(d.inputs))
 	for i, split := range observed(d.inputs) {
@@ -74,18 +74,18 @@ func (d *Difference) Varies() bool {
 	return false
 }
 
-// Excess compares two distances: between the candidate's runs and the baseline's runs, and between
-// the runs within one set. It is the mean, over the inputs, of the first minus the second. The
-// second is the variation by chance, so only inputs with two runs in a set count. Excess is half the
-// energy distance of Székely and Rizzo.
+// Excess compares two distances: between the candidate's runs and the baseline's runs, and
+// between the runs within one set. It is the mean, over the inputs, of the first minus the
+// second. The second is the variation by chance, so only inputs that have at least two runs in
+// one set are used. Excess is half the energy distance of Székely and Rizzo.
 type Excess struct {
 	inputs    []Input
 	distances [][]float64 // indexed by input; between runs a and b at a*runs+b
 	counted   []Input     // the inputs with repeats
 }
 
-// NewExcess returns the statistic of distances between the runs of each input. distance is
-// symmetric. It is not called for inputs without repeats.
+// NewExcess returns the statistic of the distances between the runs of each input. distance
+// must be symmetric. NewExcess does not call it for inputs without repeats.
 func NewExcess(inputs []Input, distance func(input, a, b int) float64) *Excess {
 	e := &Excess{inputs: inputs, distances: make([][]float64, len(inputs))}
 	for i, input := range inputs {
@@ -148,8 +148,8 @@ func (e *Excess) of(i int, split []int) (between, within float64) {
 	return between, within / repeated
 }
 
-// Means returns the mean distances of the data, over the inputs with repeats, and the excess of each
-// of these inputs.
+// Means returns the mean distance between the sets and within a set for the observed split,
+// over the inputs with repeats. each holds the excess of each of these inputs.
 func (e *Excess) Means() (between, within float64, each []float64) {
 	for i, split := range observed(e.inputs) {
 		if e.distances[i] == nil {
@@ -165,7 +165,8 @@ func (e *Excess) Means() (between, within float64, each []float64) {
 // Inputs implements Statistic.
 func (e *Excess) Inputs() []Input { return e.counted }
 
-// Exchanging two sets of the same size does not change the statistic.
+// logSplits counts a split and its mirror image once if both sets have the same size, because
+// exchanging the sets does not change the statistic.
 func (e *Excess) logSplits(i Input) float64 {
 	if i.Baseline == i.Candidate {
 		return i.logSplits() - math.Ln2

@@ -15,18 +15,18 @@ import (
 type Words struct {
 	inputs []Input
 	runs   [][][]int // positions in kept of each run's words, indexed by input and run
-	kept   []Word    // the words that can matter
+	kept   []Word    // the words that rare does not exclude
 	spread []float64 // standard deviation of the change of each kept word
 	sums   []float64 // changes of the kept words in the current split
 }
 
-// rare is the number of runs below which a difference in a word is never evidence. A word is left
-// out to save time if fewer runs than rare differ in it from the other runs of their input. Which
-// words are left out does not depend on the split, so the test stays exact.
+// rare is the smallest number of runs whose difference in a word can be evidence. To save time,
+// NewWords leaves out a word if fewer than rare runs differ in it from most runs of their
+// input. Which words are left out does not depend on the split, so the test stays exact.
 const rare = 5
 
-// NewWords returns the statistic. sets has the distinct words of each run's output as numbers below
-// count, indexed by input and run.
+// NewWords returns the statistic. sets lists the distinct words of each run's output as numbers
+// below count. It is indexed by input and run.
 func NewWords(inputs []Input, sets [][][]int, count int) *Words {
 	w := &Words{inputs: inputs, runs: make([][][]int, len(inputs))}
 	occurs := make([]int, count)       // in the current input: number of runs that have the word
@@ -41,7 +41,7 @@ func NewWords(inputs []Input, sets [][][]int, count int) *Words {
 			}
 		}
 	}
-	possible := 0 // largest value in minority
+	possible := 0 // largest possible value in minority
 	for i, input := range inputs {
 		tally(i)
 		n := input.runs()
@@ -89,7 +89,7 @@ func NewWords(inputs []Input, sets [][][]int, count int) *Words {
 	return w
 }
 
-// add computes the changes of the words in a split, as sums over the inputs.
+// add sets w.sums to the changes of the words in a split, summed over the inputs.
 func (w *Words) add(s Splits) {
 	clear(w.sums)
 	for i, input := range w.inputs {
@@ -142,5 +142,5 @@ func (w *Words) logSplits(i Input) float64 { return i.logSplits() }
 
 func (w *Words) sides() float64 { return 2 }
 
-// Varies reports whether there is a word that can matter. Otherwise the statistic is always 0.
+// Varies reports whether any word was kept. Otherwise the statistic is always 0.
 func (w *Words) Varies() bool { return len(w.kept) > 0 }

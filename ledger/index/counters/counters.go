@@ -33,6 +33,7 @@ type Readings struct {
 	values []uint64
 }
 
+// New returns counters that begin with the values of a copy of the given counts.
 func New(of Counts) Counters {
 	c := Counters{places: make(map[Series]int, len(of))}
 	for s, n := range of {
@@ -50,8 +51,8 @@ func (c *Counters) addSeries(s Series) (at int) {
 	return at
 }
 
-// place returns the position of a counter. It adds a new counter, which is stored even if its
-// value stays 0.
+// place returns the position of a counter. If the counter is new, place adds it. It is then
+// stored even if its value stays 0.
 func (c *Counters) place(s Series) int {
 	at, known := c.places[s]
 	if !known {
@@ -93,7 +94,7 @@ func (c *Counters) Add(s Series, n uint64) {
 // Set sets a counter to n.
 func (c *Counters) Set(s Series, n uint64) { c.setAt(c.place(s), n) }
 
-// Write adds the changed counters to the batch.
+// Write adds the changed counters to the batch, after it has called FlushPending.
 func (c *Counters) Write(rows *rowstore.Rows) {
 	c.FlushPending()
 	for _, at := range c.changed {

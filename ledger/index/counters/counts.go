@@ -10,7 +10,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Metric is the number of a metric that is derived from the log. These numbers are stored.
+// Metric is the number of a metric that is derived from the log. These numbers are stored, so
+// they must not change.
 type Metric uint8
 
 const (
@@ -92,7 +93,7 @@ type Series struct {
 }
 
 // Counts are the counters of one ledger. Label values come from fixed sets, so clients cannot
-// add to them.
+// add counters.
 type Counts map[Series]uint64
 
 // NewCounts returns the counters of an empty log. Counters whose labels are known in advance
@@ -178,7 +179,7 @@ func brokenRule(name, check pyjson.Value) (rule []byte, broken bool) {
 	return rule, broken && string(check.Member("result").Text()) == string(record.Inconsistent)
 }
 
-// FlushPending adds the events that CountEvent has not yet counted to the counters.
+// FlushPending adds to the counters the events that CountEvent has not yet counted.
 func (c *Counters) FlushPending() {
 	a := &c.pending
 	if a.events == 0 {
@@ -200,8 +201,10 @@ var ledgerKinds = [...]record.Kind{
 	record.SourceRegistered, record.SourceRevoked, record.ContentRedacted, record.KeyRotated, record.Note,
 }
 
+// Results lists the results of hash checks that are counted.
 var Results = [...]record.Result{record.Match, record.Mismatch, record.Computed, record.Claimed}
 
+// Refusals lists the reasons for refusals that are counted.
 var Refusals = [...]record.Refusal{record.RefusedMismatch, record.RefusedKey}
 
 // StagePrefix begins the names of checked stages.

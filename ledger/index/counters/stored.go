@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// appendName encodes a counter's name: its metric, and each label with its length before it.
+// appendName encodes a counter's name: its metric, and each label preceded by its length.
 func (s Series) appendName(dst []byte) []byte {
 	dst = append(dst, byte(s.Metric))
 	for _, l := range s.Labels[:len(Metrics[s.Metric].Labels)] {

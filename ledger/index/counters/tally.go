@@ -30,7 +30,7 @@ type Source interface {
 	Counted() (Counts, uint64)
 }
 
-// TallyOf returns the current tally.
+// TallyOf returns the current tally of a source.
 func TallyOf(of Source) Tally {
 	counted, size := of.Counted()
 	t := Tally{Size: size, Records: make(map[string]uint64), Refusals: make(map[string]uint64), Incomplete: make(map[string]uint64)}

@@ -15,9 +15,9 @@ type Query struct {
 }
 
 const (
-	MaxPeriods = 500                // number of periods of an answer
-	MaxStep    = 1000 * 365 * 86400 // length of a period, in seconds
-	fewPeriods = 60                 // maximum number of periods if the query has no step
+	MaxPeriods = 500                // largest number of periods of an answer
+	MaxStep    = 1000 * 365 * 86400 // greatest length of a period, in seconds
+	fewPeriods = 60                 // largest number of periods if the query has no step
 )
 
 // ErrTooMany means that the query has more than MaxPeriods periods.
@@ -26,9 +26,9 @@ var ErrTooMany = errors.New("too many periods")
 // steps are the lengths of periods that List chooses from, in seconds.
 var steps = [...]int64{1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400, 28 * 86400, 364 * 86400}
 
-// Periods returns the ends of consecutive periods of one length, and that length: the n-th period
-// begins at the n-th time and ends before the next one. A period begins at a multiple of its length
-// after 1970, in UTC.
+// Periods returns the boundaries of consecutive periods of one length, and that length in
+// seconds. The n-th period begins at the n-th boundary and ends before the next one. Each
+// boundary is a multiple of the length after 1970, in UTC.
 func Periods(v *index.View, q Query) (times []time.Time, step int64, err error) {
 	since, until, err := q.ends(v)
 	if err != nil {
@@ -51,7 +51,8 @@ func Periods(v *index.View, q Query) (times []time.Time, step int64, err error) 
 	return times, step, nil
 }
 
-// List counts records in consecutive periods of one length, which it returns too.
+// List counts records in consecutive periods of one length, and returns that length in seconds
+// too.
 func List(v *index.View, q Query) (found []Rate, step int64, err error) {
 	times, step, err := Periods(v, q)
 	if err != nil {
@@ -75,7 +76,8 @@ func (q *Query) ends(v *index.View) (since, until time.Time, err error) {
 	return since, until.Add(time.Microsecond), err
 }
 
-// floor returns the last multiple of a step, in seconds, after 1970 that is not after a time.
+// floor returns the latest time that is not after at and a whole number of steps from 1970.
+// step is in seconds.
 func floor(at time.Time, step int64) time.Time {
 	seconds := at.Unix()
 	rest := seconds % step

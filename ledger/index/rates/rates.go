@@ -16,8 +16,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// tallies maps the identity of a series to the number of events that count for the series so far, with
-// one version for each such event.
+// tallies maps the identity of a series to the number of events that the series has counted so
+// far, with one version for each of these events.
 const tallies rowstore.Dimension = 0x88
 
 // The series. Each cause of drift is a series too.
@@ -28,7 +28,7 @@ const (
 
 func seriesOf(name string) rowstore.Identity { return rowstore.Identify([]byte("rate"), []byte(name)) }
 
-// Family answers the question about rates.
+// Family returns the rows and the deriver that answer the question about rates.
 func Family() index.Family {
 	return index.Family{
 		Rows: map[rowstore.Dimension]int{tallies: len(rowstore.Identity{})},
@@ -79,7 +79,7 @@ func hasMismatch(e *event.Event) bool {
 	return false
 }
 
-// count counts an event for a series.
+// count adds event seq to a series.
 func (d *deriver) count(series rowstore.Identity, seq uint64) {
 	n := uint64(0)
 	if _, value, found := d.Rows.Newest(tallies, series[:]); found {
@@ -142,7 +142,7 @@ func Between(v *index.View, times []time.Time) ([]Rate, error) {
 	return rates, nil
 }
 
-// tally holds the counts of all series below an event.
+// tally holds the counts of all series for the events below seq.
 type tally struct {
 	seq uint64
 	of  map[string]uint64
@@ -156,7 +156,8 @@ func tallyAt(v *index.View, at time.Time) (tally, error) {
 	return tallyBelow(v, seq)
 }
 
-// seqAt returns the first event that was recorded at or after a time, or the view's size.
+// seqAt returns the seq of the first event that was recorded at or after a time, or the view's
+// size.
 func seqAt(v *index.View, at time.Time) (uint64, error) {
 	from, _, err := v.SeqsIn(index.Bounds{Since: &at})
 	return from, err

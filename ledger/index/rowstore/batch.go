@@ -44,7 +44,7 @@ const writeBytes = 2 * int(unsafe.Sizeof(write{}))
 // size returns the approximate size in bytes.
 func (w *Batch) size() int { return len(w.bytes) + len(w.list)*writeBytes }
 
-// add adds a write. Of several writes to one key, the last one counts.
+// add adds a write. Of several writes to one key, the last one takes effect.
 func (w *Batch) add(kind writeKind, key, value []byte) {
 	w.list = append(withRoom(w.list, 1), write{
 		order: orderOf(key, len(Keyspace{})), at: uint32(len(w.bytes)), key: uint32(len(key)), value: uint32(len(value)), kind: kind,
@@ -61,8 +61,8 @@ func orderOf(key []byte, place int) uint64 {
 	return binary.BigEndian.Uint64(order[:])
 }
 
-// withRoom returns a slice with room for that many more elements. It doubles a full slice,
-// whereas append would copy a large one each time it grows by a quarter.
+// withRoom returns a slice with room for at least more further elements. It doubles a full
+// slice, whereas append would copy a large one each time it grows by a quarter.
 func withRoom[T any](s []T, more int) []T {
 	if cap(s)-len(s) >= more {
 		return s

@@ -18,8 +18,7 @@ type rowCache struct {
 
 // rotate makes the current generation the previous one, and drops the rows that were in the
 // previous one. It does nothing while at least a quarter of the current generation's memory is
-// free for the next batch. limit is the number of bytes that both generations together can
-// take.
+// free for the next batch. limit is the number of bytes that both generations together can use.
 func (c *rowCache) rotate(limit int) {
 	switch {
 	case c.current.heads == nil:
@@ -179,7 +178,7 @@ func (g *generation) keep(hash uint64, name []byte, s span, run []byte) place {
 	return at
 }
 
-// replace replaces the version run of a row.
+// replace replaces the version run of a row. s is the span of the new run.
 func (g *generation) replace(at place, s span, run []byte) {
 	e := &g.entries[at]
 	e.span = s
@@ -216,7 +215,7 @@ func (g *generation) add(at place, seq uint64, value []byte) (grown int) {
 	return grown
 }
 
-// move gives an entry new memory, with room for a version run of that length.
+// move gives an entry new memory, in which its version run can grow to room bytes.
 func (g *generation) move(e *entry, name, run []byte, room int) {
 	size := len(name) + room
 	if g.at+size > cacheBlock {

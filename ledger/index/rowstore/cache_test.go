@@ -52,8 +52,8 @@ func requireKept(t *rapid.T, want modelRun, g *generation, at place) {
 	require.Equal(t, want[0].Seq, e.first)
 }
 
-// Rows that were kept or found since the last but one rotation are cached with their latest
-// change. All other rows are not cached.
+// Rows that were kept or found since the rotation before the last one are cached with their
+// latest change. All other rows are not cached.
 func TestRowCacheEqualsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(0, 4000).Draw(t, "limit")
@@ -104,7 +104,7 @@ func TestRowCacheEqualsModel(t *testing.T) {
 	})
 }
 
-// Memory is reused. The memory of single large values is freed.
+// The row cache reuses its memory, and frees the memory of single large values.
 func TestRowCacheIsBounded(t *testing.T) {
 	const limit = 1 << 20
 	var cache rowCache

@@ -33,6 +33,7 @@ func (s *Store) Acquire() (replaced int, err error) {
 	return s.usage.rebuilds, s.usage.refused
 }
 
+// Release ends the use that a successful Acquire began.
 func (s *Store) Release() {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
@@ -98,7 +99,7 @@ func (s *Store) ReportDamage(err error, replaced int) bool {
 	return true
 }
 
-// rebuild waits until the engine has no users, including followers, and replaces the index by
+// rebuild waits until the engine has no users, including followers, and replaces the index with
 // an empty one.
 func (s *Store) rebuild() {
 	s.usage.mu.Lock()

@@ -77,8 +77,8 @@ func (c *Config) engineOptions(found func(damage error)) *engine.Options {
 	}
 	if c.Rebuild {
 		o.L0CompactionThreshold = rebuildCompactAt
-		// It must not rewrite tables because many keys were deleted either, since rankings
-		// delete many.
+		// The engine must not rewrite tables merely because many of their keys were deleted,
+		// since rankings delete many keys.
 		o.Experimental.TombstoneDenseCompactionThreshold = -1
 	}
 	// Only the last level is compressed, because other levels are soon rewritten. Filters of
@@ -97,7 +97,7 @@ func (c *Config) markDamaged(damage error) {
 	}
 }
 
-// fail ends the process after a failed write. If the engine continued, the index would have a
+// fail exits the process after a failed write. If the engine continued, the index would have a
 // gap that no cursor shows.
 func (c *Config) fail(msg string) {
 	c.Log.Error("writing the index failed; ending the process", "reason", msg)

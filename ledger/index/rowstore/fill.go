@@ -20,8 +20,8 @@ func (p Page) Position() (uint64, bool, error) {
 	return seq, true, nil
 }
 
-// FillBackwards returns a page of a row's versions, newest first. take converts each version,
-// and returns nil to leave it out.
+// FillBackwards returns a page of a row's versions, newest first, and the position of the next
+// page, or nil on the last page. take converts each version, and returns nil to leave it out.
 func FillBackwards[R any](r *Reader, d Dimension, id []byte, p Page, take func(Version) (*R, error)) ([]R, []byte, error) {
 	below, given, err := p.Position()
 	if err != nil {

@@ -46,8 +46,8 @@ func (f folder) acquire() (*engine.Lock, error) {
 }
 
 // prepare makes sure that the folder contains either an index with this build's layout or
-// nothing. It empties an index with another layout, and sets emptied. It refuses a folder with
-// other files and leaves it unchanged.
+// nothing. It empties an index that has a different layout, and then returns true. It refuses a
+// folder that contains other files, and leaves it unchanged.
 func (f folder) prepare() (emptied bool, err error) {
 	stored, err := f.readLayout()
 	switch {

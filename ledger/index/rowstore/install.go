@@ -19,7 +19,7 @@ const incomingDir = "incoming"
 
 // Install replaces all rows of a name. It collects the rows in tables that the engine does not
 // know, and then adds all tables to the engine at once. Until then the store does not change.
-// Only one goroutine can use it. It must be closed.
+// An Install is not safe for concurrent use, and must be closed.
 type Install struct {
 	store   *Store
 	name    string
@@ -56,7 +56,7 @@ func (s *Store) incoming(name string) string {
 	return s.config.Files.PathJoin(s.config.Dir, incomingDir, name)
 }
 
-// removeIncoming removes what interrupted installs have left.
+// removeIncoming removes the tables that interrupted installs left.
 func (f folder) removeIncoming() error { return f.files.RemoveAll(f.path(incomingDir)) }
 
 // Add adds a row. Rows must be added in the order of their keys. Add returns ErrPart if a row
@@ -112,7 +112,7 @@ func (i *Install) endTable() error {
 	return nil
 }
 
-// Commit replaces the rows of the name by the added ones, atomically and durably. The store
+// Commit replaces the rows of the name with the added ones, atomically and durably. The store
 // must be acquired, and calls must not overlap with others that assign keyspaces.
 func (i *Install) Commit(ctx context.Context) error {
 	old, found, err := get(i.store.engine, numberKey(i.name))

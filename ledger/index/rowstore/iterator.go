@@ -7,7 +7,8 @@ import (
 )
 
 // Iterator walks over stored keys in order. When Valid returns false, Error says whether
-// reading failed or the walk has ended. Only one goroutine can use it. It must be closed.
+// reading failed or the walk has ended. An Iterator is not safe for concurrent use, and must be
+// closed.
 type Iterator struct{ engine *engine.Iterator }
 
 func iterate(from engine.Reader, lower, upper []byte) (*Iterator, error) {

@@ -44,8 +44,8 @@ func KeyspaceNumbered(n uint16) Keyspace {
 
 func (k Keyspace) number() uint16 { return binary.BigEndian.Uint16(k[:]) }
 
-// End returns the upper bound of the keyspace's keys, or nil for the last number, which has
-// none.
+// End returns the upper bound of the keyspace's keys. The last number has no such bound, but
+// nextKeyspace never returns that number.
 func (k Keyspace) End() []byte {
 	next := KeyspaceNumbered(k.number() + 1)
 	return next[:]
@@ -66,8 +66,10 @@ func VersionOf(key []byte) uint64 {
 	return math.MaxUint64 - binary.BigEndian.Uint64(key[len(key)-VersionBytes:])
 }
 
+// AppendSeq appends a seq in a form that sorts later seqs last.
 func AppendSeq(dst []byte, seq uint64) []byte { return binary.BigEndian.AppendUint64(dst, seq) }
 
+// DecodeSeq decodes a seq that AppendSeq encoded.
 func DecodeSeq(value []byte) (uint64, error) {
 	if len(value) != 8 {
 		return 0, fmt.Errorf("a sequence number has %d bytes", len(value))

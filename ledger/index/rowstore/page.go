@@ -8,7 +8,7 @@ type Page struct {
 }
 
 // Limits of what a page can read, including rows that a filter rejects. A page that reaches a
-// bound ends with the rows found so far and a position.
+// limit ends with the rows found so far and a position.
 const (
 	KeysPerRow = 20      // keys for each row of the limit
 	PageBytes  = 4 << 20 // bytes of events, which is about the size of the rows as JSON
@@ -22,6 +22,7 @@ type Budget struct {
 	rows        int
 }
 
+// Budget returns the budget of a page that the reader now begins to read.
 func (r *Reader) Budget(p Page) Budget {
 	return Budget{r, r.touched + KeysPerRow*p.Limit, r.bytes + PageBytes, p.Limit}
 }

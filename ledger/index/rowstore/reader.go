@@ -8,8 +8,8 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// Reader reads rows as of one tree size: it ignores versions from later events. Only one
-// goroutine can use it. It must be closed.
+// Reader reads rows as of one tree size: it ignores versions from later events. It is not safe
+// for concurrent use, and must be closed.
 type Reader struct {
 	Keys     Keyspace
 	snapshot *engine.Snapshot
@@ -25,13 +25,13 @@ type Reader struct {
 // Size returns the tree size of the reader.
 func (r *Reader) Size() uint64 { return r.size }
 
-// KeysRead returns the number of keys that were read so far, including those of the log.
+// KeysRead returns the number of keys that have been read so far, including those of the log.
 func (r *Reader) KeysRead() int { return r.touched }
 
-// EventBytes returns the number of bytes of events that were read so far.
+// EventBytes returns the number of bytes of events that have been read so far.
 func (r *Reader) EventBytes() int { return r.bytes }
 
-// Count adds keys and bytes of events that were read in other ways.
+// Count adds keys, and bytes of events, that the caller read without using the Reader.
 func (r *Reader) Count(keys, bytes int) {
 	r.touched += keys
 	r.bytes += bytes
@@ -58,7 +58,7 @@ func (r *Reader) Newest(d Dimension, row []byte) (seq uint64, value []byte, foun
 	return r.NewestBelow(d, row, r.size)
 }
 
-// NewestBelow is like Newest, as of a smaller size.
+// NewestBelow is like Newest, but as of the size below instead of the reader's size.
 func (r *Reader) NewestBelow(d Dimension, row []byte, below uint64) (seq uint64, value []byte, found bool, err error) {
 	if below == 0 {
 		return 0, nil, false, nil

@@ -113,6 +113,7 @@ func (r *Rows) End() error {
 	return err
 }
 
+// Fail sets Err unless an earlier error has set it.
 func (r *Rows) Fail(format string, arguments ...any) {
 	if r.Err == nil {
 		r.Err = fmt.Errorf(format, arguments...)

@@ -16,7 +16,8 @@ type Config struct {
 	// nothing else.
 	Files vfs.FS
 	Dir   string
-	// Layout identifies the format of keys and values. A store with another layout is emptied.
+	// Layout identifies the format of keys and values. A store that has a different layout is
+	// emptied.
 	Layout string
 	// Schema has the length of the rows of each dimension.
 	Schema *Schema
@@ -31,7 +32,7 @@ type Config struct {
 	Log                       *slog.Logger
 	// Exit ends the process with a status. The store calls it when a write fails.
 	Exit func(status int)
-	// Replaced is called after an attempt to replace a damaged store by an empty one, whether
+	// Replaced is called after an attempt to replace a damaged store with an empty one, whether
 	// or not the attempt succeeded. It must call resume. Until then, Acquire fails.
 	Replaced func(resume func())
 }
@@ -226,7 +227,7 @@ func (s *Store) Empty(name string, old Keyspace) (Keyspace, error) {
 }
 
 // Close waits for the current replacement, if there is one, and closes the database. The
-// database must have no users. From then on, Acquire returns refused.
+// database must have no users. After Close, Acquire returns refused.
 func (s *Store) Close(refused error) error {
 	s.rebuilding.Wait()
 	s.refuse(refused)

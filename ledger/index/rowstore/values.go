@@ -25,8 +25,8 @@ func AppendTexts(dst []byte, texts ...[]byte) []byte {
 	return dst
 }
 
-// ValueReader decodes a row's value from its beginning. At the first bytes that it cannot
-// decode, it sets Bad and leaves its arguments unchanged.
+// ValueReader decodes a row's value from its beginning. When it reaches bytes that it cannot
+// decode, it sets Bad and leaves the arguments that it has not yet set unchanged.
 type ValueReader struct {
 	Rest []byte
 	Bad  bool
@@ -65,8 +65,8 @@ func (r *ValueReader) Identity(to *Identity) {
 	r.Rest = r.Rest[copy(to[:], r.Rest):]
 }
 
-// Err returns nil if exactly the whole value was decoded. If not, it returns an error that
-// wraps ErrDamaged.
+// Err returns nil if exactly the whole value was decoded. Otherwise it returns an error that
+// wraps ErrDamaged. what names the value in the error.
 func (r *ValueReader) Err(what string, value []byte) error {
 	if r.Bad || len(r.Rest) > 0 {
 		return fmt.Errorf("%w: %s cannot be decoded from %x", ErrDamaged, what, value)

@@ -31,6 +31,7 @@ type Descent struct {
 	valid bool
 }
 
+// Descent returns a walk over the versions of a row. The first Seek decides where it begins.
 func (r *Reader) Descent(d Dimension, id []byte) *Descent { return &Descent{from: r, d: d, id: id} }
 
 // Seek returns the newest version up to a seq. ok is false if there is none. The seq must be

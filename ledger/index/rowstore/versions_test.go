@@ -45,7 +45,7 @@ type rowsUnderTest struct {
 	all  map[byte][]Version // newest last
 }
 
-// write draws and writes the versions from one event.
+// write writes random versions from one event.
 func (u *rowsUnderTest) write(t *rapid.T, seq uint64) {
 	for range rapid.IntRange(0, 3).Draw(t, "versions") {
 		name := rapid.SampledFrom([]byte{1, 2, 3, 4}).Draw(t, "row")

@@ -42,7 +42,8 @@ func Of(ctx context.Context, view *index.View, seq uint64, kind record.Kind) (fa
 	return facts, nil
 }
 
-// runFacts returns the derived facts of an IPC record.
+// runFacts returns how an IPC record drifted from the previous run. The result is empty if the
+// record is not a run.
 func runFacts(ctx context.Context, view *index.View, seq uint64) (facts wire.Derived, err error) {
 	r, err := records.ReadIPCRecord(ctx, view, seq)
 	if err != nil {
@@ -62,7 +63,7 @@ func runFacts(ctx context.Context, view *index.View, seq uint64) (facts wire.Der
 	return facts, nil
 }
 
-// citationFacts returns the derived facts of a citation set.
+// citationFacts returns the conflicts and the unregistered sources of a citation set.
 func citationFacts(ctx context.Context, view *index.View, seq uint64) (facts wire.Derived, err error) {
 	found, err := citations.ConflictsOf(ctx, view, seq)
 	if err != nil {

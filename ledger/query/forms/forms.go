@@ -1,4 +1,4 @@
-// Package forms lists the forms of values by which records are found.
+// Package forms defines the formats of the values by which records are found.
 package forms
 
 import (
@@ -20,7 +20,7 @@ type Form struct {
 	Name string // describes it in error messages, after "must be"
 }
 
-// The forms that parameters of their own have. Empty values fit only Any.
+// The formats that other packages use. Only Any accepts an empty value.
 var (
 	Any   = &Form{func(string) bool { return true }, "text"}
 	Hash  = &Form{regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString, "8 to 64 lower-case hexadecimal digits"}
@@ -47,7 +47,7 @@ var (
 	partForm     = &Form{func(value string) bool { return slices.Contains(fields.IPCParts[:], value) }, "one of " + strings.Join(fields.IPCParts[:], ", ")}
 )
 
-// choiceForm is the format of a value with known texts.
+// choiceForm returns the format of a value that must be one of the known texts.
 func choiceForm(known ...string) *Form {
 	return &Form{func(value string) bool { return slices.Contains(known, value) }, "one of " + strings.Join(known, ", ")}
 }
@@ -68,7 +68,8 @@ var Values = map[string]*Form{
 	"model_profile_hash": Hash, "cache_key": Hash,
 }
 
-// Of returns the format of values with that name, or nil if it does not find records.
+// Of returns the format of the values that have the given name, or nil if records cannot be
+// found by that name.
 func Of(name string) *Form {
 	switch {
 	case strings.HasPrefix(name, "label:"):

@@ -10,14 +10,15 @@ import (
 	"colophon/ledger/index"
 )
 
-// Named is a hash of a record, and the first record that has it.
+// Named is a hash that records have under a name. Seq is the first record that has it.
 type Named struct {
 	Name, Hash string
 	Seq        uint64
 }
 
-// Any returns at most most hashes of records that begin with some digits, whatever their names, in the
-// order of the log. It returns ErrTooMany if the log exceeds the bounds.
+// Any returns the hashes of records that begin with the given digits, under any name and in the
+// order of the log. It stops after most hashes. It returns ErrTooMany if the log exceeds the
+// bounds.
 func (b Bounds) Any(ctx context.Context, v *index.View, digits string, most int) (found []Named, err error) {
 	if v.Size() > uint64(b.Events) {
 		return nil, ErrTooMany
@@ -39,7 +40,7 @@ func (b Bounds) Any(ctx context.Context, v *index.View, digits string, most int)
 		}
 		e, err := decoder.Decode(entry.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("event %d: %w", entry.Seq, err)
+			return nil, fmt.Errorf("reading event %d: %w", entry.Seq, err)
 		}
 		for _, n := range hashesOf(&e) {
 			key := [2]string{n.Name, n.Hash}
@@ -55,7 +56,7 @@ func (b Bounds) Any(ctx context.Context, v *index.View, digits string, most int)
 	return found, nil
 }
 
-// hashesOf returns all hashes of a record by which records are found.
+// hashesOf returns all hashes of a record by which it can be found.
 func hashesOf(e *event.Event) (list []Named) {
 	if !e.Kind.IsRecord() {
 		return nil

@@ -31,18 +31,19 @@ type Bounds struct{ Events, Bytes int }
 // DefaultBounds holds the bounds of the function Find.
 var DefaultBounds = Bounds{50_000, 128 << 20}
 
-// ErrTooMany means that a ledger has too many hashes to search.
+// ErrTooMany means that a search would exceed its bounds.
 var ErrTooMany = errors.New("the ledger has too many hashes to search")
 
-// Find returns the distinct hashes with a name that begin with some digits, sorted: those of runs or,
-// if no run has one, those of all records. If records of only one kind can have the hash, Find reads
-// these. If not, it reads a small log in full, and one event of each group of runs by that name in a
-// large log. It returns ErrTooMany before it reads any event if these are too many.
+// Find returns the distinct hashes that have the given name and begin with the given digits,
+// sorted. It returns the hashes of all records only if no run has such a hash. If only one kind
+// of record can have the hash, Find reads the records of that kind. Otherwise it reads a small
+// log in full, and in a large log one run of each group by that name. If these are too many
+// events, Find returns ErrTooMany before it reads any.
 func Find(ctx context.Context, v *index.View, name, digits string) ([]string, error) {
 	return DefaultBounds.Find(ctx, v, name, digits)
 }
 
-// Find is like the function Find, with the bounds b.
+// Find is like the function Find, but with the bounds b.
 func (b Bounds) Find(ctx context.Context, v *index.View, name, digits string) ([]string, error) {
 	s := search{view: v, name: name, digits: digits, text: []byte(`"` + digits), left: b, runs: make(map[string]bool), all: make(map[string]bool)}
 	if err := s.run(ctx); err != nil {
@@ -119,7 +120,8 @@ func (s *search) events(ctx context.Context, list iter.Seq2[uint64, error]) erro
 	return nil
 }
 
-// event searches one event. Few have the digits anywhere, and only those are decoded.
+// event searches one event. It decodes only events that contain the digits anywhere, which are
+// few.
 func (s *search) event(ctx context.Context, seq uint64, entry []byte) error {
 	if s.left.Bytes -= len(entry); s.left.Bytes < 0 {
 		return ErrTooMany
@@ -129,7 +131,7 @@ func (s *search) event(ctx context.Context, seq uint64, entry []byte) error {
 	}
 	e, err := s.decoder.Decode(entry)
 	if err != nil {
-		return fmt.Errorf("event %d: %w", seq, err)
+		return fmt.Errorf("reading event %d: %w", seq, err)
 	}
 	if e.Kind == record.IPCRecord && groups.IsGrouped(s.name) {
 		value, err := groups.ValueOf(ctx, s.view, seq, s.name)
@@ -144,7 +146,7 @@ func (s *search) event(ctx context.Context, seq uint64, entry []byte) error {
 	return nil
 }
 
-// add adds a hash that begins with the digits.
+// add adds hash to a set if it begins with the digits.
 func (s *search) add(to map[string]bool, hash string) {
 	if strings.HasPrefix(hash, s.digits) {
 		to[hash] = true
@@ -163,7 +165,7 @@ func kindWith(name string) record.Kind {
 	return ""
 }
 
-// hashesIn returns the hashes of a record that have a name.
+// hashesIn returns the hashes that a record has under a name. It returns none for other events.
 func hashesIn(e *event.Event, name string) (hashes [][]byte) {
 	kind := kindWith(name)
 	switch {

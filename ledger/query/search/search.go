@@ -57,9 +57,10 @@ type search struct {
 	err      error // the first error in named
 }
 
-// Find finds the possible meanings of a text: an event, a hash, a value of records, or the first words
-// of another text. Exact values come first. hashes lists the hashes, by name, by which records are
-// found. names finds names; nil finds none. complete is false if a bound left something out.
+// Find finds the possible meanings of a text: an event, a hash, a value of records, or the
+// first words of another text. Exact values come first. hashes lists the hashes, by name, by
+// which records are found. names finds the names of hits; if it is nil, hits have no names.
+// complete is false if a bound left something out.
 func Find(ctx context.Context, v *index.View, names *figures.Names, hashes []string, text string) (hits []Hit, complete bool, err error) {
 	s := &search{View: v, ctx: ctx, names: names, hashes: hashes, text: text, folded: strings.ToLower(text), complete: true, seen: make(map[[2]string]bool)}
 	for _, part := range []func() error{s.events, s.digitsOfHashes, s.values, s.labels, s.lists, s.words} {
@@ -70,7 +71,8 @@ func Find(ctx context.Context, v *index.View, names *figures.Names, hashes []str
 	return s.hits, s.complete, nil
 }
 
-// named returns a name, or nil without names.
+// named returns the name that find returns, or nil if the search has no names or an earlier
+// call failed. s.err keeps the first error.
 func (s *search) named(find func(*figures.Names) (*wire.Name, error)) *wire.Name {
 	if s.names == nil || s.err != nil {
 		return nil
@@ -88,7 +90,8 @@ func (s *search) textName(seq uint64, hash string) *wire.Name {
 	return s.named(func(n *figures.Names) (*wire.Name, error) { return n.Text(s.ctx, seq, hash) })
 }
 
-// add adds a hit, unless there are too many.
+// add adds a hit unless it is already listed. If there are already maxHits others, add sets
+// complete to false instead.
 func (s *search) add(kind, value string, seq uint64, name *wire.Name) {
 	key := [2]string{kind, value}
 	switch {
@@ -159,7 +162,7 @@ func (s *search) digitsOfHashes() error {
 // searchedValues are the names of values that a text is compared with as a whole.
 var searchedValues = []string{"run_id", "subject", "project", "source_id", "producer", "model", "path_id", "evidence_id", "content_fingerprint", records.Topic}
 
-// values finds values of records.
+// values finds the values of records that equal the text.
 func (s *search) values() error {
 	for _, name := range searchedValues {
 		if err := s.exact(name, s.text); err != nil {
@@ -169,7 +172,7 @@ func (s *search) values() error {
 	return nil
 }
 
-// exact finds the latest record that has a value.
+// exact adds the latest record that has a value, if there is one.
 func (s *search) exact(name, value string) error {
 	filter := records.Filter{Values: []records.Value{{Name: name, Text: value}}}
 	if name == records.Topic {
@@ -209,14 +212,15 @@ func (s *search) labels() error {
 	return nil
 }
 
-// more records that a list has entries beyond those that were searched.
+// more sets complete to false if a list continues after the entries that were searched.
 func (s *search) more(next []byte) {
 	if next != nil {
 		s.complete = false
 	}
 }
 
-// lists finds models, projects, sources, and producers whose names contain the text, ignoring case.
+// lists finds models, projects, sources, and producers whose names contain the text, and
+// sources whose titles contain it. It ignores case.
 func (s *search) lists() error {
 	page := index.Page{Limit: maxListed}
 	take := func(kind, value string, seq uint64) {
