@@ -54,11 +54,11 @@ func operational(route string) bool {
 	return route == "/healthz" || route == "/readyz" || route == "/metrics"
 }
 
-// authenticate returns the identity that makes a request. Valid credentials are accepted
-// whatever else their address has sent, so that guessing by others locks no one out. Failures
-// beyond a rate get 429 instead of 401. Signatures are expensive to verify; those from an
-// address with too many invalid ones are refused without being verified. All other credentials
-// are always checked.
+// authenticate returns the identity of a request's caller. It accepts valid credentials even
+// from an address that has sent many invalid ones, so that guessing by others locks no one out.
+// Failures beyond a rate get 429 instead of 401. Signatures are expensive to verify; those from
+// an address with too many invalid ones are refused without being verified. All other
+// credentials are always checked.
 func (s *Server) authenticate(c *call.Call) (*access.Identity, error) {
 	if !s.shared.Access.Required() {
 		return s.shared.Unrestricted, nil

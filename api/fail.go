@@ -17,8 +17,8 @@ import (
 // answer. No client receives it.
 const statusClientGone = 499
 
-// fail sends an error. All errors pass through it. It panics with http.ErrAbortHandler if the
-// connection must be dropped instead.
+// fail sends the response for an error. All errors pass through it. It panics with
+// http.ErrAbortHandler if the connection must be dropped instead.
 func (s *Server) fail(err error, c *call.Call) {
 	p, internal := problem.Of(err)
 	if internal && c.Request().Context().Err() != nil {
@@ -56,11 +56,11 @@ func (s *Server) fail(err error, c *call.Call) {
 		h.Set(echo.HeaderWWWAuthenticate, "Bearer")
 	}
 	c.Response().WriteHeader(p.Status)
-	_, _ = c.Response().Write(text.Text) // an error means that the client is gone
+	_, _ = c.Response().Write(text.Text) // an error means that the client has disconnected
 }
 
-// appendFailure appends the answer to a call that failed, and returns its media type: a problem, or
-// what OTLP has in its place.
+// appendFailure appends the response body for a call that failed, and returns its media type.
+// The body is a problem or, for OTLP, a google.rpc.Status.
 func appendFailure(to *call.Reply, c *call.Call, p *problem.Problem) (media string) {
 	if text, media, ok := otlp.AppendFailure(to.Text, c.Path(), c.Request(), p); ok {
 		to.Text = text

@@ -23,8 +23,9 @@ import (
 	"colophon/storage"
 )
 
-// forwardedHeader says how often a request was forwarded: "1" or "2". A server that has handed a ledger over
-// forwards the requests for it that still arrive, once more.
+// forwardedHeader is the header with the number of times that a request has been forwarded, "1"
+// or "2". A request is forwarded a second time if it reaches a server that has just handed the
+// ledger over.
 const forwardedHeader = "Colophon-Forwarded"
 
 // forwardedNext returns the next value of forwardedHeader. ok is false after the last one.
@@ -106,8 +107,8 @@ func (f *forwarder) wrap(r route, handler call.Handler) call.Handler {
 	}
 }
 
-// write answers a write here or at the server that writes the ledger. While the ledger moves from
-// one server to another, the write waits as it would wait for memory.
+// write handles a write on this server, or forwards it to the server that writes the ledger.
+// While the ledger moves from one server to another, the write waits, at most for Load.Wait.
 func (f *forwarder) write(c *call.Call, handler call.Handler, batch bool) error {
 	ctx := c.Request().Context()
 	deadline := time.Now().Add(f.shared.Limits.Load.Wait)
@@ -245,7 +246,7 @@ func (f *forwarder) relay(c *call.Call, w *forwarding, answer *http.Response, ba
 		if !w.ended() {
 			kept, err := io.ReadAll(io.LimitReader(answer.Body, limits.DrainBytes+1))
 			if err == nil && len(kept) > limits.DrainBytes {
-				err = errors.New("it sent a long answer before it had received the whole body")
+				err = errors.New("the other server sent a long answer before it had received the whole body")
 			}
 			if err != nil {
 				return err
@@ -349,7 +350,7 @@ func (w *forwarding) renew() {
 	}
 }
 
-// Close implements io.Closer. The server closes the body.
+// Close implements io.Closer. It does nothing, because net/http closes the body.
 func (w *forwarding) Close() error { return nil }
 
 // progress notes that the other server has sent something. The client can be silent in the
@@ -376,8 +377,8 @@ func (w *forwarding) stop() {
 	defer w.mu.Unlock()
 }
 
-// end reads the rest of a short body, and otherwise ends the connection. It runs before the
-// handler returns.
+// end reads the rest of a short body. If the body is long, end makes this request the last on
+// its connection. It runs before the handler returns.
 func (w *forwarding) end() {
 	r := w.call.Request()
 	if w.ended() {

@@ -31,8 +31,9 @@ func (s *Server) handle(c *call.Call) {
 	}
 }
 
-// holdBad delays the answer to a bad request from an address that sends too many. Errors that clients cannot
-// foresee do not count, such as that something does not exist or has changed.
+// holdBad delays the answer to a bad request from an address that sends too many. It does not
+// delay errors that clients cannot foresee, such as that something does not exist or has
+// changed.
 func (s *Server) holdBad(err error, c *call.Call) {
 	switch p, _ := problem.Of(err); {
 	case p.Status < 400 || p.Status >= 500, operational(c.Path()):

@@ -10,9 +10,9 @@ import (
 const maxHealthyLag = 100_000
 
 // indexHealth describes a fault of any index, or returns "". The text names no ledger, because
-// the caller needs no credentials. stopped reports a fault that must fail the readiness check.
-// An index that merely lags does not fail it, because the server still accepts writes and
-// answers queries.
+// it is sent to callers without credentials. stopped reports a fault that must fail the
+// readiness check. An index that merely lags does not fail it, because the server still accepts
+// writes and answers queries.
 func (s *Server) indexHealth() (detail string, stopped bool) {
 	for _, l := range s.host.Ledgers() {
 		follower := s.config.Index.Follower(l.Name())

@@ -9,7 +9,7 @@ import (
 	"colophon/api/problem"
 )
 
-// Hosts are the host names to which a server without authentication answers, besides localhost
+// Hosts are the host names for which a server without authentication answers, besides localhost
 // and loopback addresses. If Hosts is empty, only requests that arrive on a loopback address
 // are checked.
 type Hosts []string

@@ -120,7 +120,7 @@ var (
 	age      = prometheus.NewDesc("colophon_checkpoint_age_seconds", "Time since the last checkpoint was signed; it also grows while the ledger is idle.", []string{"ledger"}, nil)
 	running  = prometheus.NewDesc("colophon_index_running", "1 while the ledger's index follows its log, 0 after it has stopped because of an error.", []string{"ledger"}, nil)
 	rebuilds = prometheus.NewDesc("colophon_index_rebuilds_total", "How often, since the process started, the index was found damaged and replaced by an empty one.", nil, nil)
-	writable = prometheus.NewDesc("colophon_storage_writable", "1 while the ledger accepts writes, 0 while free disk space is below the mark or the ledger cannot sign, for example because its signing key is missing.", []string{"ledger"}, nil)
+	writable = prometheus.NewDesc("colophon_storage_writable", "1 while the ledger accepts writes, 0 while free disk space is below --min-free-space or the ledger cannot sign, for example because its signing key is missing.", []string{"ledger"}, nil)
 )
 
 // hostCollector reads sizes and ages from the ledgers on every scrape.
@@ -164,7 +164,7 @@ func gaugeOf(holds bool) float64 {
 	return 0
 }
 
-// routeSeries has the metrics of one route and method.
+// routeSeries holds the metrics of one route and method.
 type routeSeries struct {
 	requests *prometheus.CounterVec // by status
 	underWay prometheus.Gauge

@@ -13,8 +13,8 @@ import (
 	"colophon/storage"
 )
 
-// changes reports whether the handler changes the server or a ledger. A caller that may only read
-// can call the others.
+// changes reports whether the handler changes the server or a ledger. Callers that may only
+// read can use all other routes.
 func (r route) changes() bool {
 	const changing = access.Write | access.Admin
 	return r.method != http.MethodGet && (r.needs.All&changing != 0 || r.needs.Any != 0 && r.needs.Any&^changing == 0)

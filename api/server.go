@@ -183,20 +183,20 @@ func (s *Server) checkOrigin(r *http.Request) error {
 const maxStreams = 100
 
 // HTTP returns an http.Server for s with timeouts against slow clients. A whole read or write
-// has no deadline, because a batch can stream for any time, but each part of it has one.
-// Shutdown ends the streams of followers.
+// has no deadline, because a batch can stream for any length of time, but each part of it has
+// one. Shutdown ends the streams of followers.
 func (s *Server) HTTP() *http.Server {
 	server := s.serverOf(s)
 	server.RegisterOnShutdown(s.log.End)
 	return server
 }
 
-// GRPC returns an http.Server for the services of OTLP by gRPC, over HTTP/2 with TLS or without. It
-// has the limits of HTTP, and shares them with it.
+// GRPC returns an http.Server for OTLP over gRPC, on HTTP/2 with or without TLS. It shares its
+// limits with the server that HTTP returns.
 func (s *Server) GRPC() *http.Server {
 	server := s.serverOf(otlp.GRPC{Next: s, Patience: s.shared.Limits.Load.BodyTimeout})
 	server.Protocols = new(http.Protocols)
-	server.Protocols.SetHTTP1(true) // to answer what is not gRPC
+	server.Protocols.SetHTTP1(true) // to refuse requests that are not gRPC
 	server.Protocols.SetHTTP2(true)
 	server.Protocols.SetUnencryptedHTTP2(true)
 	return server

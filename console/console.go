@@ -1,5 +1,5 @@
-// Package console sends the web page at /, which shows what a ledger knows. The page is built
-// from src by `make console`, and the built files are embedded.
+// Package console serves the web page at /, which shows what is in the ledgers. The page is
+// built from src by `make console`, and the built files are embedded.
 package console
 
 import (
@@ -23,8 +23,9 @@ var dist embed.FS
 // page is the name of the page itself. All its other files are in the folder /ui/VERSION.
 const page = "index.html"
 
-// policy allows the page nothing but its own files and requests to this server, and no way to
-// turn a text into markup or a script. connect-src comes last; Page can add to it.
+// policy is the Content-Security-Policy of the page. It allows only the page's own files and
+// requests to this server, and prevents text from becoming markup or a script. connect-src comes
+// last, so that Page can add origins to it.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; " +
 	"frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'; connect-src 'self'"
 
@@ -35,8 +36,8 @@ type built struct {
 	tag, gzipTag string // entity tags of the two forms
 }
 
-// bundle is what was built. Its version is a digest of all its files, so that an address that
-// contains the version never changes its content.
+// bundle holds the built files. Its version is a digest of all files, so the content at a URL
+// that contains the version never changes.
 type bundle struct {
 	version string
 	files   map[string]built
@@ -71,7 +72,8 @@ var load = sync.OnceValue(func() bundle {
 
 func short(sum []byte) string { return base64.RawURLEncoding.EncodeToString(sum[:16]) }
 
-// mediaTypeOf does not depend on the media types that the machine has configured.
+// mediaTypeOf returns the media type of a file. Unlike mime.TypeByExtension, it does not depend
+// on the configuration of the machine.
 func mediaTypeOf(name string) string {
 	switch path.Ext(name) {
 	case ".html":
@@ -96,7 +98,7 @@ func compressed(text []byte) []byte {
 		err = z.Close()
 	}
 	if err != nil {
-		panic(err) // the level is valid, and a buffer takes everything
+		panic(err) // the level is valid, and a buffer accepts every write
 	}
 	return b.Bytes()
 }
@@ -110,8 +112,8 @@ func Page(w http.ResponseWriter, r *http.Request, gzip bool, connect ...string) 
 	load().files[page].send(w, r, gzip)
 }
 
-// File sends a file of the page, compressed if gzip is true. It reports whether that version
-// of the page has the file; if not, it has sent nothing.
+// File sends a file of the page, compressed if gzip is true. It reports whether that version of
+// the page has the file; if not, it sends nothing.
 func File(w http.ResponseWriter, r *http.Request, gzip bool, version, name string) bool {
 	b := load()
 	f, found := b.files[name]
@@ -139,7 +141,7 @@ func (f built) send(w http.ResponseWriter, r *http.Request, gzip bool) {
 		return
 	}
 	h.Set("Content-Length", strconv.Itoa(len(text)))
-	_, _ = w.Write(text) // the client is gone if this fails
+	_, _ = w.Write(text) // an error means that the client has disconnected
 }
 
 // hasTag reports whether the client has the content with this entity tag (RFC 9110, section

@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// Reasons why a request has no identity. The caller learns nothing more: a token that is unknown, malformed,
-// revoked or expired gets the same error as one with a wrong signature. At level debug, the log has the reason.
+// Reasons why a request has no identity. They do not tell the client more: a token that is
+// unknown, malformed, revoked, or expired gets the same error as one with a wrong signature. At
+// level debug, the log has the reason.
 var (
 	// ErrNoCredentials means that the request has no credentials.
 	ErrNoCredentials = errors.New("access: no credentials")
@@ -25,8 +26,8 @@ var (
 	// ErrStale means that the server cannot read the shared token store, and so does not know
 	// whether the token is revoked.
 	ErrStale = errors.New("access: the shared token store cannot be read")
-	// ErrUnverified means that the request has a signature that mayVerify did not allow to be
-	// verified.
+	// ErrUnverified means that mayVerify did not allow AuthenticateWithin to verify the
+	// signature.
 	ErrUnverified = errors.New("access: the signature was not verified")
 )
 
@@ -34,7 +35,7 @@ var (
 type Config struct {
 	// Dir is the folder of the token store. It need not exist.
 	Dir string
-	// Shared holds the tokens if it is not nil. Dir then holds none.
+	// If Shared is not nil, it holds the tokens, and Dir holds none.
 	Shared Shared
 	// Rules grant scopes to tokens of issuers and to client certificates.
 	Rules Rules
@@ -119,7 +120,7 @@ type SignIn struct {
 	Issuers                        []OIDC // the issuers with a ConsoleClientID
 }
 
-// SignIn describes the accepted credentials.
+// SignIn describes the accepted credentials. It returns the zero value if none are required.
 func (a *Authenticator) SignIn() SignIn {
 	if !a.Required() {
 		return SignIn{}
@@ -170,10 +171,9 @@ func (a *Authenticator) Summary() string {
 // Authenticate returns the identity of a request. The error is ErrNoCredentials, ErrInvalid, or
 // ErrStale.
 //
-// If the request has an Authorization header, only the header counts; otherwise the client
-// certificate does. A valid certificate does not make up for an invalid token. Several
-// Authorization headers, and any scheme other than Bearer, are invalid. Tokens in queries,
-// forms and cookies are ignored.
+// If the request has an Authorization header, its client certificate is ignored, even if the
+// token is invalid. Several Authorization headers, and any scheme other than Bearer, are
+// invalid. Tokens in queries, forms, and cookies are ignored.
 //
 // Every call uses the current tokens, so a revocation applies to the next request; with a shared
 // store, within a second (Shared). A handler whose response takes long must call Authenticate
@@ -210,7 +210,7 @@ func (a *Authenticator) identify(r *http.Request, mayVerify func() bool) (*Ident
 	return a.byIssuer(r.Context(), bearer, mayVerify)
 }
 
-// byToken authenticates with an API token.
+// byToken authenticates with an API token and records the use of the token.
 func (a *Authenticator) byToken(text string) (*Identity, error) {
 	now := a.now()
 	table := a.tokens.current()
@@ -238,8 +238,8 @@ func (a *Authenticator) byCertificate(state *tls.ConnectionState) (*Identity, er
 	return nil, err
 }
 
-// stillVerified returns an error if a chain of certificates that was verified is no longer
-// valid.
+// stillVerified returns an error if a chain that a handshake has verified is no longer valid or
+// its authority is no longer trusted.
 func (a *Authenticator) stillVerified(chain []*x509.Certificate) error {
 	now := a.now()
 	for _, c := range chain {

@@ -11,7 +11,7 @@ import (
 // issue long tokens.
 const maxBearer = 16 << 10
 
-// bearerPattern is b64token of RFC 6750, 2.1.
+// bearerPattern matches b64token (RFC 6750, 2.1).
 var bearerPattern = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`)
 
 // bearerOf returns the token in a request's Authorization header. The error is

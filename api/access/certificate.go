@@ -19,7 +19,7 @@ type certificateRule struct {
 	grant        Grant
 }
 
-// certificateRules converts valid rules.
+// certificateRules converts rules that Rules.check has accepted.
 func certificateRules(rules []CertificateRule) []certificateRule {
 	list := make([]certificateRule, len(rules))
 	for i, r := range rules {
@@ -29,7 +29,8 @@ func certificateRules(rules []CertificateRule) []certificateRule {
 	return list
 }
 
-// matchCertificate returns the identity that the rules give to a verified certificate.
+// matchCertificate returns the identity that the rules give to a verified certificate. It
+// returns an error if no rule matches.
 func matchCertificate(rules []certificateRule, leaf *x509.Certificate) (*Identity, error) {
 	subject, err := subjectOf(leaf)
 	if err != nil {
@@ -61,7 +62,8 @@ func subjectOf(leaf *x509.Certificate) (string, error) {
 	return name.String(), nil
 }
 
-// sansOf returns the subject alternative names of a certificate in the form of rules.
+// sansOf returns the subject alternative names of a certificate, each in the form of
+// CertificateRule.SAN.
 func sansOf(leaf *x509.Certificate) []string {
 	var names []string
 	for _, name := range leaf.DNSNames {

@@ -62,7 +62,7 @@ func unverifiedClaims(token string) (*claims, error) {
 	return parseClaims(payload)
 }
 
-// verifiedClaims returns the claims of a token with a valid signature.
+// verifiedClaims returns the claims of a token whose signature has been verified.
 func verifiedClaims(token *oidc.IDToken) (*claims, error) {
 	var payload json.RawMessage
 	if err := token.Claims(&payload); err != nil {
@@ -75,8 +75,8 @@ func (c *claims) value(name string) pyjson.Value { return c.document.Root().Memb
 
 func (c *claims) issuer() string { return string(c.value("iss").Text()) }
 
-// clockSkew is the tolerance for an issuer's clock that is ahead when nbf is checked. It does
-// not apply to exp.
+// clockSkew is how far ahead an issuer's clock may be when nbf is checked. It does not apply to
+// exp.
 const clockSkew = 5 * time.Minute
 
 // check returns an error unless the issuer made the token for this server and the token is
@@ -117,7 +117,8 @@ func numericDate(v pyjson.Value) (time.Time, error) {
 	return time.Unix(int64(seconds), 0), nil
 }
 
-// identity returns the identity that a verified token names, with the grants of the rules.
+// identity returns the identity that a verified token names, with the grants of all matching
+// rules.
 func (i *issuer) identity(c *claims) (*Identity, error) {
 	claimed := c.value(i.config.NameClaim)
 	if claimed.Kind() != pyjson.String {
@@ -149,8 +150,8 @@ func checkClaimedName(name string) error {
 	return nil
 }
 
-// claimValues returns the texts in a claim: the claim itself, or the elements of its list. The
-// claim scope is a list of words (RFC 8693, 4.2).
+// claimValues returns the strings in a claim: the claim itself, or the elements of its list.
+// The claim scope is a list of words (RFC 8693, 4.2).
 func claimValues(claim string, value pyjson.Value) []string {
 	if claim == "scope" && value.Kind() == pyjson.String {
 		return strings.Fields(string(value.Text()))
@@ -158,7 +159,8 @@ func claimValues(claim string, value pyjson.Value) []string {
 	return texts(value)
 }
 
-// texts returns a text, or the texts in a list. For other values it returns nothing.
+// texts returns the strings in a value: the value itself, or the elements of a list. It ignores
+// everything that is not a string.
 func texts(value pyjson.Value) []string {
 	if value.Kind() == pyjson.String {
 		return []string{string(value.Text())}

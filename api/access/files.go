@@ -44,8 +44,8 @@ func replaceFile(path string, text []byte, durable bool) error {
 // pipe would block, a device has no end, and a symbolic link could point elsewhere.
 func openRegular(path string) (*os.File, fs.FileInfo, error) { return safefile.Open(path) }
 
-// makeFolder creates the folder of the token store, durably. The owner of the data folder owns
-// it.
+// makeFolder durably creates the folder of the token store if it is missing. The new folder has
+// the same owner as the data folder.
 func makeFolder(dir string) error {
 	parent := filepath.Dir(dir)
 	if err := os.MkdirAll(parent, 0o700); err != nil {
@@ -61,8 +61,8 @@ func makeFolder(dir string) error {
 	return errors.Join(giveToOwner(dir, parent), safefile.SyncDir(parent))
 }
 
-// lock waits for the lock of the token store. release unlocks it, and so does the end of the
-// process.
+// lock waits for the lock of the token store. Calling release unlocks it; so does the exit of
+// the process.
 func lock(dir string) (release func() error, err error) {
 	path := filepath.Join(dir, lockFile)
 	if err := safefile.CheckFolder(dir); err != nil {

@@ -8,8 +8,9 @@ import (
 	"syscall"
 )
 
-// giveToOwner makes the owner of folder the owner of a file. If an administrator runs the
-// command for another user, the server must still be able to read the file.
+// giveToOwner makes the owner of folder the owner of a file. If root runs a command for another
+// user, that user's server must still be able to read the file. For other users, giveToOwner
+// does nothing.
 func giveToOwner(path, folder string) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -25,7 +26,7 @@ func giveToOwner(path, folder string) error {
 	return os.Lchown(path, int(owner.Uid), int(owner.Gid))
 }
 
-// lockWhole waits for the lock of a file. Closing the file releases it.
+// lockWhole waits for an exclusive lock on a file. Closing the file releases the lock.
 func lockWhole(file *os.File) error {
 	for {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX)

@@ -10,7 +10,7 @@ import (
 // giveToOwner does nothing: a file inherits its access rights from its folder.
 func giveToOwner(string, string) error { return nil }
 
-// lockWhole waits for the lock of a file. Closing the file releases it.
+// lockWhole waits for an exclusive lock on a file. Closing the file releases the lock.
 func lockWhole(file *os.File) error {
 	return windows.LockFileEx(windows.Handle(file.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK, 0, 1, 0, new(windows.Overlapped))
 }

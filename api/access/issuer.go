@@ -26,8 +26,8 @@ const (
 	maxBackoff = time.Minute
 )
 
-// algorithms lists the allowed signature algorithms. All use a public and a private key. With
-// any other algorithm, anyone with the public key could sign.
+// algorithms lists the allowed signature algorithms. All are asymmetric: with a symmetric
+// algorithm, anyone with the public key could sign.
 var algorithms = []string{
 	oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512,
 	oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA,
@@ -35,7 +35,7 @@ var algorithms = []string{
 
 type issuer struct {
 	config OIDC
-	prefix string // prefix of its actors' names
+	prefix string // prefix of the names of its actors
 	rules  []claimRule
 	log    *slog.Logger
 	now    func() time.Time
@@ -58,7 +58,8 @@ type claimRule struct {
 	grant        Grant
 }
 
-// newIssuer returns an issuer for a valid OIDC. When ctx ends, its discoveries are cancelled.
+// newIssuer returns an issuer with a configuration that Rules.check has accepted. Cancelling
+// ctx cancels its discoveries.
 func newIssuer(ctx context.Context, o OIDC, config Config) *issuer {
 	i := &issuer{config: o, prefix: "oidc:", log: config.Log.With("issuer", o.Issuer), now: config.Now, ctx: ctx, timeout: issuerTimeout}
 	if o.Name != "" {
@@ -149,7 +150,7 @@ func (i *issuer) origins() []string {
 // originPattern matches an origin that can stand in a Content-Security-Policy.
 var originPattern = regexp.MustCompile(`^https?://[A-Za-z0-9.\[\]:-]+$`)
 
-// originOf returns the origin of a URL, or "" if it has none that a policy can name.
+// originOf returns the origin of a URL, or "" if a Content-Security-Policy cannot contain it.
 func originOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -169,7 +170,8 @@ func (i *issuer) usable() *oidc.IDTokenVerifier {
 	return i.verifier
 }
 
-// ask starts a discovery unless one is running or it is too early. The caller holds mu.
+// ask starts a discovery unless one is running or the pause after a failure has not yet passed.
+// The caller holds mu.
 func (i *issuer) ask() {
 	now := i.now()
 	if i.asking != nil || now.Before(i.retry) {
@@ -192,11 +194,12 @@ func (i *issuer) ask() {
 	}()
 }
 
-// noToken is a JWT without a valid signature.
+// noToken is a JWT that no key has signed. Verifying it makes the library fetch the keys.
 const noToken = "eyJhbGciOiJSUzI1NiJ9.e30.AA" // #nosec G101 -- no key has signed it
 
-// discover fetches the issuer's discovery document and keys. After an error, the previous keys
-// stay valid. It also returns the address of the token endpoint, or "".
+// discover fetches the issuer's discovery document and keys. It returns a verifier that uses
+// them, and the URL of the token endpoint, or "" if the document has none. After an error, the
+// previous keys stay valid.
 func (i *issuer) discover() (*oidc.IDTokenVerifier, string, error) {
 	ctx := oidc.ClientContext(i.ctx, newIssuerClient(i.config.Issuer, i.timeout, i.now))
 	provider, err := oidc.NewProvider(ctx, i.config.Issuer)

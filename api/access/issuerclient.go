@@ -31,7 +31,7 @@ const (
 // discoverySuffix ends the URL of a discovery document.
 const discoverySuffix = "/.well-known/openid-configuration"
 
-// newIssuerClient returns a client for one discovery at an issuer and later fetches of its
+// newIssuerClient returns an HTTP client for one discovery and for all later fetches of the
 // keys. timeout limits each request, including its response.
 func newIssuerClient(issuer string, timeout time.Duration, now func() time.Time) *http.Client {
 	transport := &http.Transport{
@@ -41,12 +41,13 @@ func newIssuerClient(issuer string, timeout time.Duration, now func() time.Time)
 	return &http.Client{
 		Timeout:   timeout,
 		Transport: &issuerTransport{next: transport, now: now, plain: strings.HasPrefix(issuer, "http://")},
-		// Redirects are refused, because they could lead to plain HTTP.
+		// Redirects are not followed, because their target could use plain HTTP.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// issuerTransport limits the requests to an issuer and its responses.
+// issuerTransport refuses plain HTTP, limits the rate of key fetches and the length of
+// responses, and removes unusable keys from a response.
 type issuerTransport struct {
 	next  http.RoundTripper
 	now   func() time.Time
@@ -141,7 +142,8 @@ func (t *issuerTransport) mayFetch() bool {
 	return true
 }
 
-// boundedBody is a body that is cut off at a limit. What remains is not valid JSON.
+// boundedBody is a body that is cut off at a limit. A document that is cut off is not valid
+// JSON.
 type boundedBody struct {
 	io.Reader
 	io.Closer

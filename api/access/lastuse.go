@@ -17,8 +17,8 @@ import (
 // lastUseEvery is the minimum time between two writes of the last-use times.
 const lastUseEvery = time.Minute
 
-// lastUses tracks when each token was last used. It is not durable: a crash loses up to a
-// minute, and nothing is written while the disk is full.
+// lastUses tracks when each token was last used. It is not durable: a crash loses the uses of
+// up to a minute, and nothing is written while the disk is full.
 type lastUses struct {
 	path   string
 	shared Shared // used in place of path, unless it is nil
@@ -27,7 +27,7 @@ type lastUses struct {
 	mu      sync.Mutex // guards the fields up to written; never held during I/O
 	times   map[string]time.Time
 	changed bool      // times have changed since the last write
-	written time.Time // zero if nothing was written yet
+	written time.Time // zero if nothing has been written yet
 
 	writing    sync.Mutex     // held while the file is written
 	background sync.WaitGroup // running writes to shared
@@ -72,7 +72,8 @@ func readLastUses(path string) (map[string]time.Time, error) {
 	return list.LastUse, nil
 }
 
-// note records a use of a token, and writes the file if lastUseEvery has passed.
+// note records a use of a token. If lastUseEvery has passed since the last write, note also
+// stores the times of all tokens.
 func (l *lastUses) note(id string, now time.Time, table *tokenTable) {
 	l.mu.Lock()
 	l.times[id] = now.UTC().Truncate(time.Second)
@@ -161,8 +162,8 @@ func loadLastUses(ctx context.Context, shared Shared) (times map[string]time.Tim
 	return list.LastUse, version, nil
 }
 
-// write writes the file if times have changed. It writes only tokens that exist. It restores
-// the reserve if a revocation has used it.
+// write writes the file if times have changed, without tokens that no longer exist. It also
+// restores the reserve if a revocation has used it.
 func (l *lastUses) write(table *tokenTable) {
 	l.writing.Lock()
 	defer l.writing.Unlock()

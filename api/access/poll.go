@@ -101,21 +101,22 @@ func (p *poll) look(ctx context.Context) error {
 	return nil
 }
 
-// read returns the tokens and their version. The error means that they cannot be read now.
+// read returns the tokens and their version. If they are damaged or have been lost, the table
+// accepts no token. An error means that they cannot be read now.
 func (p *poll) read(ctx context.Context) (*tokenTable, int64, error) {
 	tokens, version, err := loadShared(ctx, p.shared)
 	switch {
-	case version > 0: // err says that they are damaged
+	case version > 0: // if err is not nil, they are damaged
 		return newTable(tokens, err), version, nil
 	case err != nil:
 		return nil, 0, err
 	}
-	// Tokens were stored before.
+	// read is not called before tokens have been stored.
 	return newTable(nil, errors.New("the database no longer has any tokens: restore it, or create a token")), 0, nil
 }
 
-// current returns the tokens of the last check. If that was too long ago, it returns a table
-// that accepts no token.
+// current returns the tokens of the last successful check. If that check was more than
+// staleAfter ago, current returns a table that accepts no token.
 func (p *poll) current() *tokenTable {
 	table := p.table.Load()
 	if since := time.Since(*p.looked.Load()); since > p.staleAfter {

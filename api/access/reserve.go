@@ -15,8 +15,8 @@ import (
 const ReserveFile = "tokens.reserve"
 
 // Size of the reserve in addition to the length of the tokens file, in bytes. If the disk has
-// no room for most, the reserve is smaller, but never smaller than least, because a revocation
-// makes the file longer by less than that.
+// no room for mostReserve, the reserve is smaller. It is never smaller than leastReserve, which
+// is more than a revocation adds to the file.
 const (
 	mostReserve  = 64 << 10
 	leastReserve = 4 << 10

@@ -69,7 +69,7 @@ type CertificateRule struct {
 // maxRulesFile is the maximum length of a file of rules, in bytes.
 const maxRulesFile = 1 << 20
 
-// ReadRules reads and checks a YAML file of rules. The error names every place that is wrong.
+// ReadRules reads and checks a YAML file of rules. The error names every entry that is wrong.
 func ReadRules(path string) (Rules, error) {
 	if err := safefile.CheckNamed(path, false); err != nil {
 		return Rules{}, err
@@ -191,7 +191,8 @@ func (c CertificateRule) check(place string) error {
 	return errors.Join(errs...)
 }
 
-// grantOf returns the grant of a rule.
+// grantOf returns the grant that a rule's ledgers and scopes describe. It returns an error if
+// they are not valid.
 func grantOf(ledgers, scopes []string) (Grant, error) {
 	set, err := ParseScopes(scopes...)
 	g := Grant{Ledgers: ledgers, Scopes: set}

@@ -22,12 +22,13 @@ type Shared interface {
 	Version(ctx context.Context, name string) (int64, error)
 	// Value returns a value and its version.
 	Value(ctx context.Context, name string) (value []byte, version int64, err error)
-	// SetValue durably replaces a value that has this version. It returns storage.ErrConflict
-	// if the stored value has another version.
+	// SetValue durably replaces a value whose current version is version, or stores a new value
+	// if version is 0. If the stored value has a different version, it returns
+	// storage.ErrConflict.
 	SetValue(ctx context.Context, name string, version int64, value []byte) error
 }
 
-// Names of the shared values. The content of each is the same as in the file of the same kind.
+// Names of the shared values. Each has the same content as the file of the same kind.
 const (
 	sharedTokens   = "tokens"
 	sharedLastUses = "last-use"
@@ -52,8 +53,8 @@ func loadShared(ctx context.Context, shared Shared) (tokens []Token, version int
 	return tokens, version, nil
 }
 
-// changeShared replaces the shared tokens. It calls f again if another change was made in the
-// meantime.
+// changeShared replaces the shared tokens with the result of f. It calls f again if the tokens
+// have changed in the meantime.
 func (s Store) changeShared(f func([]Token) ([]Token, error)) error {
 	ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
 	defer cancel()
@@ -106,7 +107,7 @@ func (s Store) SetText(text []byte) error {
 	}
 	if s.Shared == nil {
 		if err := makeFolder(s.Dir); err != nil {
-			return fmt.Errorf("creating the folder of tokens: %w", err)
+			return fmt.Errorf("creating the token folder: %w", err)
 		}
 	}
 	return s.change(false, func([]Token) ([]Token, error) { return tokens, nil })
@@ -115,10 +116,10 @@ func (s Store) SetText(text []byte) error {
 // movedTokensFile is the tokens file after TakeOver.
 const movedTokensFile = "tokens.moved.json"
 
-// TakeOver moves the tokens of a folder into the shared store, once. If the store has other
-// tokens, it refuses a folder whose tokens the store does not have. It also refuses a folder
-// whose tokens are lost. If the store has tokens, TakeOver creates the folder, so that the
-// next TakeOver notices if the store has lost them.
+// TakeOver moves the tokens of a folder into the shared store, once. If the store already has
+// tokens, TakeOver refuses a folder with a token that is not among them. If the store has no
+// tokens, it refuses a folder without a tokens file. If the store has tokens, TakeOver creates
+// the folder, so that the next TakeOver notices if the store has lost them.
 func TakeOver(dir string, shared Shared) error {
 	ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
 	defer cancel()

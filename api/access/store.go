@@ -16,7 +16,7 @@ import (
 // time. A running server applies a change from its next request on.
 type Store struct {
 	Dir string
-	// Shared holds the tokens if it is not nil. Dir then holds none.
+	// If Shared is not nil, it holds the tokens, and Dir holds none.
 	Shared Shared
 	// Now returns the current time. Times are stored in whole seconds.
 	Now func() time.Time
@@ -35,12 +35,12 @@ func (n NewToken) Check(now time.Time) error {
 		return err
 	}
 	if !n.Expires.IsZero() && !n.Expires.After(now) {
-		return fmt.Errorf("the token would already have expired, at %s", n.Expires.Format(time.RFC3339))
+		return fmt.Errorf("the token would expire at %s, which is not in the future; choose a later time", n.Expires.Format(time.RFC3339))
 	}
 	return checkGrants(n.Grants)
 }
 
-// CreatedToken is a created token.
+// CreatedToken is the result of Store.Create.
 type CreatedToken struct {
 	Token
 	// Text is the token itself. The store keeps only its hash.
@@ -57,7 +57,7 @@ func (s Store) Create(n NewToken) (CreatedToken, error) {
 	}
 	if s.Shared == nil {
 		if err := makeFolder(s.Dir); err != nil {
-			return CreatedToken{}, fmt.Errorf("creating the folder of tokens: %w", err)
+			return CreatedToken{}, fmt.Errorf("creating the token folder: %w", err)
 		}
 	}
 	text, id := newTokenText()
@@ -80,7 +80,7 @@ func (s Store) Create(n NewToken) (CreatedToken, error) {
 // then on, requests need a token, but the server accepts none.
 func (s Store) Clear() error {
 	if err := makeFolder(s.Dir); err != nil {
-		return fmt.Errorf("creating the folder of tokens: %w", err)
+		return fmt.Errorf("creating the token folder: %w", err)
 	}
 	return s.change(true, func([]Token) ([]Token, error) { return []Token{}, nil })
 }
@@ -105,7 +105,7 @@ func (s Store) Revoke(nameOrID string) (revoked Token, err error) {
 			at = slices.IndexFunc(tokens, func(t Token) bool { return t.ID == nameOrID })
 		}
 		if at < 0 {
-			return nil, fmt.Errorf("no token has the name or id %q, or it is revoked", nameOrID)
+			return nil, fmt.Errorf("no active token has the name %[1]q, and no token has the id %[1]q", nameOrID)
 		}
 		if tokens[at].Revoked.IsZero() {
 			tokens[at].Revoked = s.Now().UTC().Truncate(time.Second)
@@ -137,8 +137,8 @@ func (s Store) List() ([]Listed, error) {
 	return list, nil
 }
 
-// read returns the tokens and their last-use times. Times that cannot be read count as unknown; the server logs
-// the error when it starts.
+// read returns the tokens and their last-use times. If the times cannot be read, uses is nil;
+// the server logs the error when it starts.
 func (s Store) read() (tokens []Token, uses map[string]time.Time, err error) {
 	if s.Shared != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
@@ -157,8 +157,8 @@ func (s Store) read() (tokens []Token, uses map[string]time.Time, err error) {
 	return tokens, uses, err
 }
 
-// change replaces the tokens while it holds the lock. takesAway means that the change only
-// removes rights; on a full disk, such a change is allowed to use the reserve.
+// change replaces the tokens with the result of f while it holds the lock. takesAway means that
+// f only removes rights; on a full disk, such a change is allowed to use the reserve.
 func (s Store) change(takesAway bool, f func([]Token) ([]Token, error)) (err error) {
 	if s.Shared != nil {
 		return s.changeShared(f)

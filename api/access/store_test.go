@@ -194,7 +194,7 @@ func TestAStoreThatCannotBeMade(t *testing.T) {
 	grants := []Grant{{Ledgers: []string{"default"}, Scopes: Read}}
 	require.NoError(t, os.WriteFile(data, nil, 0o600))
 	_, err := s.Create(NewToken{Name: "one", Grants: grants})
-	require.ErrorContains(t, err, "creating the folder of tokens")
+	require.ErrorContains(t, err, "creating the token folder")
 	_, err = Open(Config{Dir: s.Dir})
 	require.ErrorContains(t, err, "looking for tokens")
 	require.NoError(t, os.Remove(data))

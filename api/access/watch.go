@@ -28,7 +28,7 @@ type watch struct {
 	table   atomic.Pointer[tokenTable]
 }
 
-// tokenTable holds the tokens at one time. It is immutable.
+// tokenTable holds the tokens as they were at one moment. It is immutable.
 type tokenTable struct {
 	exists bool // a tokens file exists or has existed
 	// info describes the file that was read. It is nil if the file is missing or unreadable;
@@ -64,11 +64,11 @@ func openTokens(config Config) (tokenView, error) {
 
 func (w *watch) close() {}
 
-// openWatch reads the token store for the first time. It returns an error if it cannot read
-// it. If a later read fails, the server accepts no token.
+// openWatch reads the token store for the first time. It returns an error if the store cannot
+// be read. If a later read fails, the server accepts no token.
 func openWatch(config Config) (*watch, error) {
 	w := &watch{dir: config.Dir, file: filepath.Join(config.Dir, tokensFile), log: config.Log, now: config.Now}
-	_, err := os.Lstat(w.dir) // a dangling link counts as a missing folder
+	_, err := os.Lstat(w.dir) // Lstat, so that a dangling link is an error and does not look like an absent store
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("looking for tokens: %w", err)
 	}
@@ -132,7 +132,7 @@ func newTable(tokens []Token, fault error) *tokenTable {
 	return table
 }
 
-// logChange logs how the tokens have changed.
+// logChange logs the number of active tokens, or the reason why no token is accepted.
 func logChange(log *slog.Logger, before, after *tokenTable, now time.Time) {
 	switch {
 	case after.fault == nil:
@@ -142,7 +142,7 @@ func logChange(log *slog.Logger, before, after *tokenTable, now time.Time) {
 	}
 }
 
-// summary counts the active tokens.
+// summary returns the number of active tokens as text, such as "3 tokens".
 func (t *tokenTable) summary(now time.Time) string {
 	active := 0
 	for _, k := range t.tokens {
@@ -159,8 +159,8 @@ func (t *tokenTable) summary(now time.Time) string {
 	return fmt.Sprintf("%d tokens", active)
 }
 
-// find returns the token with this text. For an unknown token it takes as long as for an
-// invalid one.
+// find returns the active token that has this text. It takes as long for an unknown id as for a
+// wrong secret.
 func (t *tokenTable) find(text string, now time.Time) (*knownToken, error) {
 	if t.fault != nil {
 		return nil, fmt.Errorf("no token is accepted: %w", t.fault)

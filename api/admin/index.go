@@ -12,11 +12,11 @@ import (
 	"colophon/ledger/index"
 )
 
-// partMemory is the memory, in bytes, to read and encode a part of an index: the rows, twice
-// because they grow, and as text.
+// partMemory is the memory, in bytes, that it takes to read and encode a part of an index: the
+// rows, whose buffers grow to up to twice their size, and the text of the answer.
 const partMemory = 4 * index.PartBytes
 
-// IndexPart sends a part of the index of a ledger, for another server.
+// IndexPart sends a part of a ledger's index to another server.
 func (h *Handlers) IndexPart(c *call.Call) error {
 	var size uint64
 	var given bool

@@ -33,7 +33,8 @@ type ledgerRow struct {
 	Scopes      []string  `json:"scopes"` // of the caller on the ledger
 }
 
-// describe returns the description of a ledger for a caller.
+// describe returns the description of a ledger at its current head, with the scopes of the
+// caller.
 func describe(c *call.Call, l *ledger.Ledger) ledgerRow {
 	info, head, settings := l.Info(), l.Head(), l.Settings()
 	return ledgerRow{
@@ -97,7 +98,7 @@ func (h *Handlers) CreateLedger(c *call.Call) error {
 	return c.AnswerJSON(http.StatusCreated, describe(c, l))
 }
 
-// Freeze permanently ends all writes to a ledger.
+// Freeze makes a ledger permanently read-only.
 func (h *Handlers) Freeze(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {

@@ -80,8 +80,8 @@ func (h *Handlers) RedactRecords(c *call.Call) error {
 	return c.AnswerJSON(http.StatusOK, answer)
 }
 
-// redact carries out the plan and adds the result to the answer. If it fails after some of the
-// records, the error says how many are redacted.
+// redact erases the content of the wanted records and adds the result to the answer. If it
+// fails after some of the records, the error says how many are redacted.
 func (h *Handlers) redact(c *call.Call, l *ledger.Ledger, wanted *seqs.Set, reason string, answer *redaction) error {
 	var events, records uint64
 	err := l.Redact(c.Request().Context(), wanted, reason, c.Actor(), func(ack ledger.Ack, n int) error {

@@ -22,7 +22,7 @@ import (
 
 // readMany reads a request about many records, and waits for its turn: a ledger handles one
 // such request at a time, because each may read a large part of the ledger. Until the request
-// writes, it takes turns with reads. The caller must call done.
+// writes, it takes turns with reads. If there is no error, the caller must call done.
 func readMany[T any](h *Handlers, c *call.Call, parse func([]byte) (*T, error)) (l *ledger.Ledger, request *T, done func(), err error) {
 	if l, err = c.Ledger(); err != nil {
 		return nil, nil, nil, err
@@ -52,7 +52,7 @@ func readMany[T any](h *Handlers, c *call.Call, parse func([]byte) (*T, error)) 
 	return l, request, done, err
 }
 
-// addReceipt adds the receipt of an event to a list in an answer, which has at most
+// addReceipt adds the receipt of an event to a list in an answer, unless the list already has
 // ledger.MaxListed receipts.
 func addReceipt(c *call.Call, l *ledger.Ledger, ack ledger.Ack, list *[]json.RawMessage) error {
 	if len(*list) == ledger.MaxListed {
@@ -84,8 +84,8 @@ func halfway(err error, records uint64, what, verb string) error {
 	return problem.New(p.Status, "%d of the records are %s, the others are not: %s; repeat the request to %s those", records, what, why, verb)
 }
 
-// selectRecords returns the records that a request selects, and the tree size at which it
-// selected them. The request then has a turn.
+// selectRecords returns the records that a request selects, and the tree size as of which it
+// selects them. If there is no error, the request then holds a turn to read.
 func (h *Handlers) selectRecords(c *call.Call, l *ledger.Ledger, request *record.Selection) (*seqs.Set, uint64, error) {
 	head := l.Head()
 	size := head.Size
@@ -143,7 +143,7 @@ func inFilter(err error, status int) error {
 	return problem.At(status, string(pointer), refused.Detail)
 }
 
-// findPage is the number of records in one index lookup.
+// findPage is the maximum number of records per index lookup.
 const findPage = 1000
 
 // collectMatches adds all records that a filter selects to set. It returns a 422 if there are
@@ -181,8 +181,8 @@ func (h *Handlers) collectMatches(c *call.Call, view *index.View, f *query.Recor
 	}
 }
 
-// bodyFilter reads the filter in the body of a request. Its members are those parameters of
-// GET /records that select records.
+// bodyFilter reads the filter in the body of a request. Its members are the parameters of GET
+// /records that select records.
 func bodyFilter(members map[string]string) (*query.RecordFilter, error) {
 	f, unknown, err := query.ParseFilter(members)
 	switch {

@@ -51,8 +51,8 @@ func (h *Handlers) ChangeStates(c *call.Call) error {
 	return c.AnswerJSON(http.StatusOK, answer)
 }
 
-// inOtherStates returns the records of a set that have another state at the head. It counts the set
-// in the answer.
+// inOtherStates returns those of the wanted records that have a different state at the head. It
+// adds the counts of all wanted records to the answer.
 func (h *Handlers) inOtherStates(c *call.Call, l *ledger.Ledger, wanted *seqs.Set, state record.State, answer *stateChanges) (others *seqs.Set, err error) {
 	head, ctx := l.Head(), c.Request().Context()
 	c.EndHeavy() // released before the handler waits
@@ -98,8 +98,8 @@ func (h *Handlers) inOtherStates(c *call.Call, l *ledger.Ledger, wanted *seqs.Se
 	return others, nil
 }
 
-// changeStates changes the state of each record by one event, and adds the result to the
-// answer. If it fails after some of the records, the error says how many have changed.
+// changeStates changes the state of the records, with one event for each, and adds the result
+// to the answer. If it fails after some of the records, the error says how many have changed.
 func (h *Handlers) changeStates(c *call.Call, l *ledger.Ledger, of *seqs.Set, request *record.StateRequest, answer *stateChanges) error {
 	changes := func(yield func(*record.Verb) bool) {
 		for seq := range of.All() {

@@ -26,8 +26,8 @@ import (
 type Handlers struct {
 	*call.Shared
 	Records *records.Handlers
-	// SpoolDir is the folder for temporary files, which have results that clients have not
-	// read yet.
+	// SpoolDir is the folder for temporary files, which hold results that clients have not read
+	// yet.
 	SpoolDir string
 }
 
@@ -80,7 +80,7 @@ func (h *Handlers) Batch(c *call.Call) error {
 	return b.run(c.Request().Context(), c.Response())
 }
 
-// batch is the batch of one request.
+// batch is the state of one batch request.
 type batch struct {
 	*Handlers
 	ledger  *ledger.Ledger
@@ -118,8 +118,8 @@ func newChunk(budget *limits.Budget, who limits.Holder) *chunk {
 	return c
 }
 
-// core returns the semaphore for which a chunk waits before it is parsed: that of all cores
-// or, for a long chunk, that of heavy work. So a chunk with one long line does not delay other
+// core returns the semaphore for which a chunk waits before it is parsed: that of all cores or,
+// for a long chunk, that of heavy work. Thus, a chunk with one long line does not delay other
 // chunks.
 func (h *Handlers) core(c *chunk) chan struct{} {
 	if len(c.buffer) > 2*chunkBytes {
@@ -224,8 +224,8 @@ func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 	}
 }
 
-// next reads one chunk, and waits until the rate limit of the sender allows its lines. An
-// error ends the batch.
+// next reads one chunk, and waits until the caller's rate limit allows its lines. After an
+// error, no further lines are read.
 func (b *batch) next(ctx context.Context, lines *lineReader, c *chunk) (more bool, err error) {
 	before := lines.number
 	b.progress()
@@ -243,7 +243,8 @@ func (b *batch) next(ctx context.Context, lines *lineReader, c *chunk) (more boo
 }
 
 // fill reads the lines of one chunk. It recovers from a panic, for example in a decompressor:
-// this goroutine is not that of a request, so the panic would end the server.
+// net/http recovers only the goroutine of a request, so a panic in this one would stop the
+// server.
 func (b *batch) fill(lines *lineReader, c *chunk) (more bool) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -265,7 +266,7 @@ func (b *batch) parse(ctx context.Context, c *chunk) {
 	}
 }
 
-// prepare decodes and prepares one line.
+// prepare decodes one line and prepares its submission, except for a validation; see enqueue.
 func (b *batch) prepare(ctx context.Context, item *batchItem, text []byte) {
 	defer item.recover()
 	line, err := b.values.ParseLine(text)
@@ -339,8 +340,8 @@ func (b *batch) checkSources(ctx context.Context, c *chunk) {
 	}
 }
 
-// recover turns a panic into the error of the line. Call it with defer: the goroutines of a
-// batch are not that of a request, so a panic would end the server.
+// recover turns a panic into the error of the line. It must be deferred: net/http recovers only
+// the goroutine of a request, so a panic in another one would stop the server.
 func (item *batchItem) recover() {
 	if r := recover(); r != nil {
 		item.err = problem.Panicked(r)
@@ -366,7 +367,7 @@ func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 		defer turn.Release()
 	}
 	text := b.results.Text[:0]
-	logged := false // one log message per chunk is enough, because its lines fail for the same reason
+	logged := false // one log message per chunk is enough, because its lines usually fail for the same reason
 	statuses := make(map[int]int)
 	for i := range c.items {
 		if len(text) >= limits.MaxWrite {
@@ -432,7 +433,7 @@ func (c *chunk) cut(start int, held int64) {
 	c.share.Shrink(held)
 }
 
-// begin notes that the lines are a write that is in progress.
+// begin marks the lines as a write that is in progress.
 func (c *chunk) begin(t *limits.ReadTurns) {
 	c.writing = t
 	t.BeginWrite()

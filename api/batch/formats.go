@@ -145,8 +145,9 @@ func within(pointer string, err error) error {
 	return invalid
 }
 
-// appendImported adds to a receipt what became of each member, and the change that follows the
-// record. If the change fails, the record is in the log nevertheless.
+// appendImported records the change that belongs to a record. It adds the result of the change
+// to the receipt, and says where each member of the line was stored. If the change fails, the
+// record is still in the log.
 func (b *batch) appendImported(ctx context.Context, receipt []byte, native *nativeLine, seq uint64) []byte {
 	w := pyjson.Builder{B: append(receipt[:len(receipt)-1], `,"imported":`...)}
 	w.OpenOrdered()
@@ -202,7 +203,8 @@ func (b *batch) follow(ctx context.Context, e *formats.Entry, seq uint64) (event
 	return ack.Seq, nil
 }
 
-// change decodes the change like a request that makes this change.
+// change returns the verb for the change of an entry. It accepts what a separate request for
+// the change would accept.
 func (b *batch) change(ctx context.Context, e *formats.Entry, seq uint64) (*record.Verb, error) {
 	c := e.Change
 	if c.State != "" {

@@ -100,7 +100,7 @@ func (r *lineReader) keep(c *chunk, start int, part []byte) error {
 	return nil
 }
 
-// add counts a line and keeps it, unless it is empty: empty lines are ignored.
+// add counts a line, and keeps the line unless it is empty.
 func (r *lineReader) add(c *chunk, start int, refused error) {
 	r.number++
 	if len(c.buffer) > start || refused != nil {
@@ -108,7 +108,7 @@ func (r *lineReader) add(c *chunk, start int, refused error) {
 	}
 }
 
-// broken adds a line that reports that the body cannot be read to its end.
+// broken adds a line that reports that the body cannot be read to its end. It returns false.
 func (r *lineReader) broken(c *chunk, err error) (more bool) {
 	r.end(c, limits.BodyError(err))
 	return false

@@ -24,7 +24,7 @@ type spool struct {
 	mu       sync.Mutex // guards the fields below
 	changed  sync.Cond
 	buffer   *call.Reply // precedes the contents of the file
-	file     *os.File    // nil until the memory limit was reached
+	file     *os.File    // nil until the memory limit has been reached
 	from, to int64       // the unread part of the file
 	held     int64       // the spool's share of the space for all files
 	err      error       // why nothing more can be written; earlier results can still be read
@@ -32,7 +32,7 @@ type spool struct {
 	broken   bool        // nothing more will be read
 }
 
-// spoolBounds has the limits of a spool.
+// spoolBounds holds the limits of a spool.
 type spoolBounds struct {
 	maxMemory int                // bytes in memory before a file is used
 	maxFile   int64              // largest size of the file in bytes
@@ -94,7 +94,7 @@ func (s *spool) writeFile(b []byte) error {
 	return nil
 }
 
-// reserve reserves size bytes of space for the file.
+// reserve reserves space for the file to have size bytes in total.
 func (s *spool) reserve(size int64) error {
 	if size > s.maxFile {
 		return limits.Refuse(limits.RefusedSpool, http.StatusServiceUnavailable, 0, "the client has not read %d bytes of results; read the results while you send lines", s.maxFile)
@@ -179,7 +179,7 @@ func (s *spool) empty() error {
 	return nil
 }
 
-// discard drops unread results.
+// discard drops unread results and removes the file.
 func (s *spool) discard() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

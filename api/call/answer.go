@@ -47,8 +47,8 @@ func (r *Reply) Release() {
 	}
 }
 
-// Sizes, in bytes, of answers that are written in one piece although net/http would split
-// them.
+// Answers of minGathered to maxGathered bytes are written in one piece, although net/http would
+// split them.
 const (
 	minGathered = 3 << 10 // with its header it might have more than 4 KiB
 	maxGathered = 32 << 10
@@ -63,7 +63,7 @@ func (r *Reply) Memory() int64 {
 	return int64(cap(r.Text))
 }
 
-// Send sends the text.
+// Send sends the text as the whole body of the response.
 func (r *Reply) Send(c *Call, status int, contentType string) error {
 	if err := c.Hold(r.Memory()); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"colophon/api/problem"
 )
 
-// Body is a body in memory, and its share of the memory budget.
+// Body is a request body in memory, with its share of the memory budget.
 type Body struct {
 	bytes.Buffer
 	share limits.Share
@@ -89,8 +89,9 @@ func (c *Call) readBodyInto(budget *limits.Budget) (*Body, error) {
 	return body, nil
 }
 
-// ReadEncoded reads the body of a write in any media type, decompressed by open, of at most MaxBody
-// bytes in either form. The caller must release it.
+// ReadEncoded reads the body of a write in any media type, and decompresses it with open. Both
+// the compressed and the decompressed body have at most MaxBody bytes. The caller must release
+// the body.
 func (c *Call) ReadEncoded(open limits.Opener) (*Body, error) {
 	r, most := c.Request(), int64(c.shared.Limits.Load.MaxBody)
 	body := bodies.Get().(*Body)

@@ -98,7 +98,7 @@ func (c *Call) Abandon() {
 // Writer returns the writer of the answer.
 func (c *Call) Writer() *limits.Writer { return &c.writer }
 
-// HoldStream makes the call release a client's slot for HTTP/2 when it ends.
+// HoldStream makes End release the slot for HTTP/2 that this client holds.
 func (c *Call) HoldStream(client string) { c.stream = client }
 
 // MarkCommitted notes that the ledger has recorded what the call requested.
@@ -178,8 +178,8 @@ func (c *Call) Hold(n int64) error {
 	return c.answer.Take(c.Request().Context(), n-c.answer.Held)
 }
 
-// BeginAnswer holds memory before the work on an answer begins. The call then has a turn to
-// compute until the answer begins.
+// BeginAnswer makes the call hold n bytes of memory for an answer, and then take a turn to
+// compute it (BeginRead).
 func (c *Call) BeginAnswer(n int64) error {
 	if err := c.Hold(n); err != nil {
 		return err
@@ -188,8 +188,9 @@ func (c *Call) BeginAnswer(n int64) error {
 }
 
 // BeginRead takes a turn to compute for a request that records nothing. The turn ends when a
-// piece of the response is sent, or earlier by EndHeavy. It waits at most Load.Wait and then
-// returns a 503 Refusal. If the response has begun, it waits as long as the client does.
+// piece of the response is sent, or when EndHeavy is called. BeginRead waits at most Load.Wait
+// and then returns a 503 Refusal. If the response has begun, it waits as long as the client
+// does.
 func (c *Call) BeginRead() error {
 	if c.committed {
 		return nil
@@ -215,9 +216,10 @@ func (c *Call) EndWrite() { c.writer.EndWrite() }
 // Work of any length calls it between its steps.
 func (c *Call) YieldTurn() error { return c.writer.Turn.Yield(c.Request().Context(), c.Holder) }
 
-// BeginDecoding begins the work on a body, which the request already holds memory for. A request
-// that records nothing takes a turn; a write that holds at least HeavyMemory takes a slot for heavy work,
-// which is released when the response begins, or earlier by EndHeavy.
+// BeginDecoding begins the work on a body, which the request already holds memory for. A
+// request that records nothing takes a turn; a write that holds at least HeavyMemory takes a
+// slot for heavy work. The slot is released when the response begins, or when EndHeavy is
+// called.
 func (c *Call) BeginDecoding(body *Body) error {
 	if body.share.Budget == c.shared.Limits.Reading {
 		return c.BeginRead()

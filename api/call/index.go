@@ -19,13 +19,13 @@ func (s *Shared) WaitForIndex(ctx context.Context, l *ledger.Ledger, size uint64
 	if err == nil && behind {
 		has := follower.Size()
 		err = limits.Refuse("", http.StatusServiceUnavailable, s.Limits.Load.IndexWait,
-			"the index has %d events of the ledger, %d less than this answer needs; the index is catching up, try again later", has, size-min(size, has))
+			"the index has %d events of the ledger, %d fewer than this answer needs; the index is catching up, try again later", has, size-min(size, has))
 	}
 	return follower, err
 }
 
-// ViewNow returns the index of a ledger at the current head, so that it covers every acknowledged
-// write. It waits like WaitForIndex.
+// ViewNow returns a view of a ledger's index at the current head, so that the view covers every
+// acknowledged write. It waits like WaitForIndex.
 func (s *Shared) ViewNow(ctx context.Context, l *ledger.Ledger) (*index.View, error) {
 	head := l.Head().Size
 	follower, err := s.WaitForIndex(ctx, l, head)
@@ -59,8 +59,8 @@ const (
 	maxRecentEvents  = 10_000
 )
 
-// WaitForRecentEvents waits up to recentEventsWait until the index has folded size events. The
-// caller then answers from the index in any case.
+// WaitForRecentEvents waits up to recentEventsWait until the index has folded size events.
+// Afterwards, the caller answers from the index even if it still lags.
 func (s *Shared) WaitForRecentEvents(ctx context.Context, follower *index.Follower, size uint64) {
 	if follower.Size()+maxRecentEvents < size {
 		return

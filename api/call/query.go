@@ -114,7 +114,8 @@ func Limit(to *int, maxPage int) Parameter {
 	}}
 }
 
-// Elements returns those elements of the path that are parameters of a query, decoded.
+// Elements returns the path parameters of a query, percent-decoded. The ledger is not one of
+// them.
 func (c *Call) Elements() (query.Parameters, error) {
 	elements := make(query.Parameters)
 	for _, name := range c.ParamNames() {
@@ -129,7 +130,7 @@ func (c *Call) Elements() (query.Parameters, error) {
 	return elements, nil
 }
 
-// Element returns an element of the path, percent-decoded.
+// Element returns the value of a path parameter, percent-decoded.
 func (c *Call) Element(name string) (string, error) {
 	value := c.Param(name)
 	if c.Request().URL.RawPath != "" { // otherwise Echo has decoded the element

@@ -39,7 +39,7 @@ const (
 	spareTime       = 5 * time.Second
 )
 
-// crowded reports whether at most a quarter of the connections remain.
+// crowded reports whether less than a quarter of the regular connections are free.
 func (c *connections) crowded() bool { return 4*c.Regular.InUse() > 3*c.Regular.limit }
 
 // take takes a slot for a connection from an address. It returns the kind of the slot, or nil
@@ -79,7 +79,7 @@ func network(ip netip.Addr) netip.Prefix {
 }
 
 // Listen returns a listener that limits the connections that l accepts. It calls refused for
-// each connection that it closes at once.
+// each connection that is closed at once.
 func (c *connections) Listen(l net.Listener, refused func()) net.Listener {
 	return &boundedListener{Listener: l, connections: c, refused: refused}
 }
@@ -254,8 +254,8 @@ func ConnectionOf(r *http.Request) (*connection, bool) {
 }
 
 // Crowded reports whether a request arrived on a spare connection, which means that it exceeds
-// Load.Connections. last means that the connection must end with this response because few
-// spare ones remain.
+// Load.Connections. last means that the connection must be closed after this response, because
+// it is a spare one or because few connections remain.
 func Crowded(r *http.Request) (beyond, last bool) {
 	c, counted := ConnectionOf(r)
 	if !counted {

@@ -123,7 +123,7 @@ const (
 	besideWindow = 512 << 10 // memory of a decompressor in addition to its window
 )
 
-// The first freeExpansion bytes of output are not checked. Beyond them, the output must not
+// The first FreeExpansion bytes of output are not checked. Beyond them, the output must not
 // exceed maxExpansion times the input. Deflate can expand its input about 1,000 times and zstd
 // 100,000 times; records expand 5 to 50 times.
 const (

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// HeavyWork limits how many writes, at the same time, keep a core busy for milliseconds while
-// they decode large bodies and long lines of batches. Go's scheduler has no priorities, so
-// without this limit each step of a commit would wait behind all of this work. Reads compute
-// in ReadTurns instead.
+// HeavyWork limits how many writes decode a large body or a long line of a batch at the same
+// time, which keeps a core busy for milliseconds. Go's scheduler has no priorities, so without
+// this limit each step of a commit would wait behind all of this work. Reads compute in
+// ReadTurns instead.
 type HeavyWork struct {
 	wait time.Duration // longest wait of a request for a core
 

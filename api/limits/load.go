@@ -38,19 +38,19 @@ type Load struct {
 	// ignores this header in all other requests.
 	TrustedProxies Networks `yaml:"trusted-proxies"`
 
-	// Connections limits the open connections. An address gets half of the remaining ones; a
-	// trusted proxy gets all of them.
+	// Connections limits the open connections. An address gets at most half of the remaining
+	// ones; a trusted proxy can use all of them.
 	Connections int `yaml:"max-connections"`
-	// BodyMemory limits the memory for bodies of writes. A caller gets half of the remaining
-	// memory.
+	// BodyMemory limits the memory for bodies of writes. A caller gets at most half of the
+	// remaining memory.
 	BodyMemory size.Bytes `yaml:"max-body-memory"`
 	// AnswerMemory limits the memory for responses until they are sent, and for bodies of
-	// requests that record nothing. A caller gets half of the remaining memory.
+	// requests that record nothing. A caller gets at most half of the remaining memory.
 	AnswerMemory size.Bytes `yaml:"max-answer-memory"`
 	// Wait is the longest time that a request waits for memory, a core, or its turn.
 	Wait time.Duration `yaml:"max-wait"`
-	// Batches limits the batches in progress, and Followers the clients that follow live
-	// events. A caller gets half of the remaining ones.
+	// Batches limits the batches in progress, and Followers the clients that follow live events.
+	// A caller gets at most half of the remaining ones.
 	Batches   int `yaml:"max-batches"`
 	Followers int `yaml:"max-followers"`
 
@@ -64,7 +64,7 @@ type Load struct {
 
 	MaxBody size.Bytes `yaml:"max-body"` // largest body of a request, except a batch
 	MaxLine size.Bytes `yaml:"max-line"` // largest line of a batch
-	MaxPage int        `yaml:"max-page"` // rows of a page
+	MaxPage int        `yaml:"max-page"` // largest number of rows of a page
 	// MaxSelected limits how many records the filter of one redaction, or of one change of
 	// states, can select.
 	MaxSelected int `yaml:"max-selected"`

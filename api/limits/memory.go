@@ -241,7 +241,7 @@ func (m meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Weight returns an upper bound of the memory that a part of a body needs while it is
+// Weight returns an upper bound on the memory that a part of a body needs while it is
 // processed: BodyCopies times its bytes, and ValueBytes for each value or name. It counts the
 // punctuation that each value or name has in JSON, even inside strings.
 func Weight(b []byte) int64 {

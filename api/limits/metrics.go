@@ -38,7 +38,7 @@ func (m Metrics) Count(why Reason) {
 	}
 }
 
-// CountLines adds the number of lines of batches for each status.
+// CountLines counts lines of batches. lines holds the number of lines for each status.
 func (m Metrics) CountLines(lines map[int]int) {
 	for status, count := range lines {
 		m.Lines.WithLabelValues(strconv.Itoa(status)).Add(float64(count))

@@ -9,7 +9,7 @@ import (
 // Networks is a list of networks in CIDR notation, separated by commas.
 type Networks []*net.IPNet
 
-// UnmarshalText parses what MarshalText writes. A single address counts as a network.
+// UnmarshalText parses what MarshalText writes. A single address is a network of its own.
 func (n *Networks) UnmarshalText(text []byte) error {
 	*n = nil
 	if len(text) == 0 {

@@ -16,8 +16,8 @@ func NewFollowPace(perSecond int64) *FollowPace {
 	return &FollowPace{rate.NewLimiter(rate.Limit(perSecond), int(max(perSecond/8, minPace)))}
 }
 
-// Delay returns how long a follower must wait after this number of bytes were sent to it.
-// Followers wait in turn, one block each, so all get equal shares.
+// Delay returns how long a follower must wait after the given number of bytes have been sent to
+// it. Followers wait in turn, one block each, so all get equal shares.
 func (p *FollowPace) Delay(bytes int) time.Duration {
 	now := time.Now()
 	return p.Limiter.ReserveN(now, min(bytes, p.Limiter.Burst())).DelayFrom(now)

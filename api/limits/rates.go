@@ -14,7 +14,7 @@ import (
 )
 
 // rates has the token buckets of recently seen identities and addresses. It drops all other
-// buckets; a bucket that is created again is full.
+// buckets. A bucket that is created again is full.
 type rates struct {
 	load Load
 
@@ -31,7 +31,7 @@ type identityRates struct{ requests, lines *rate.Limiter }
 // because verifying one costs far more than any other failure.
 type addressRates struct{ requests, failures, signatures, bad *rate.Limiter }
 
-// remembered is the limit of the map of identities, and of the map of addresses.
+// remembered is the limit of each of the two RecentMaps: for identities, and for addresses.
 const remembered = 1 << 14
 
 // FailureBurst is the number of invalid credentials, and of invalid signatures, that an
@@ -113,8 +113,9 @@ func (r *rates) LinesAtOnce(most int) int {
 	return most
 }
 
-// WaitForLines waits until an identity has tokens for count lines of batches. It calls
-// progress after each part of them. The error is that of ctx.
+// WaitForLines waits until an identity has tokens for count lines of batches. It takes the
+// tokens in several steps if there are more lines than the burst, and calls progress after each
+// step. The error is that of ctx.
 func (r *rates) WaitForLines(ctx context.Context, name string, count int, progress func()) error {
 	if r.load.RequestRate == 0 {
 		return nil
@@ -142,9 +143,9 @@ func (r *rates) CheckLines(name string) error {
 	return nil
 }
 
-// OweLines takes tokens for count lines without waiting, even if there are not enough: what was
-// recorded together counts afterwards. A request that waited for its tokens, and whose client then
-// gave up and repeated it, would take them again and never end.
+// OweLines takes tokens for count lines that have already been recorded. It does not wait, even
+// if there are not enough tokens. If a request waited for its tokens, a client that gave up and
+// repeated the request would have to wait for them again, possibly forever.
 func (r *rates) OweLines(name string, count int) {
 	if r.load.RequestRate == 0 {
 		return
@@ -158,7 +159,7 @@ func (r *rates) OweLines(name string, count int) {
 }
 
 // MayVerify reports whether the server should verify a signature from an address. It returns
-// false if too many signatures from there were invalid.
+// false if too many signatures from that address were invalid.
 func (r *rates) MayVerify(a netip.Prefix) bool { return r.address(a).signatures.Tokens() >= 1 }
 
 // CountFailure counts invalid credentials and, if verified is set, an invalid signature. It

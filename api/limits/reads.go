@@ -157,7 +157,7 @@ func (t *ReadTurns) leave(w *readWaiter) bool {
 	return true
 }
 
-// end ends a turn that began at this time.
+// end ends a turn that began at the given time, and begins waiting turns if it can.
 func (t *ReadTurns) end(began time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

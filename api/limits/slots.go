@@ -28,8 +28,8 @@ func (s *slots) TakeShare(who string) bool {
 	return s.add(who, s.limit-s.taken)
 }
 
-// add takes a slot unless all are taken or the holder already has most slots. The caller holds
-// mu.
+// add takes a slot unless all are taken. most is the largest number of slots that the holder
+// may have afterwards. The caller holds mu.
 func (s *slots) add(who string, most int) bool {
 	if s.taken >= s.limit || s.held[who] >= most {
 		return false

@@ -70,8 +70,8 @@ func WriterOf(c echo.Context) *Writer {
 	return w
 }
 
-// renew restarts the time for the next piece. To save system calls, it does so only after an
-// eighth of the time has passed.
+// renew restarts the client's time for the next piece. To save system calls, it does nothing
+// until an eighth of the time has passed.
 func (w *Writer) renew() {
 	if now := time.Now(); now.Sub(w.renewed) > w.limit/8 {
 		w.renewed = now
@@ -117,7 +117,8 @@ func (w *Writer) ClearDeadline() {
 	_ = w.controller.SetWriteDeadline(w.renewed)
 }
 
-// noted counts err if it means that the client is too slow, and returns it.
+// noted returns err. If err means that the client reads too slowly, noted also counts it in the
+// metrics.
 func (w *Writer) noted(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		w.metrics.Count(RefusedSlowReader)

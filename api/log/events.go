@@ -40,8 +40,8 @@ func eventLineOf(seq uint64, entry []byte) (eventLine, error) {
 	return eventLine{Seq: seq, EventHash: hex.EncodeToString(hash[:]), Entry: entry, Event: body}, nil
 }
 
-// Events sends a page of the log as NDJSON, in order. If the client accepts event streams, it
-// follows the log.
+// Events sends a page of the log as NDJSON, in order. If the client prefers an event stream,
+// Events streams the events instead (followEvents).
 func (h *Handlers) Events(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
@@ -69,13 +69,13 @@ func (h *Handlers) Events(c *call.Call) error {
 	return sendEvents(c, l, from, min(from+uint64(rows), head.Size))
 }
 
-// blockMemory is an upper bound of the memory for a block of lines, in bytes: for the entries
+// blockMemory is an upper bound on the memory for a block of lines, in bytes: for the entries
 // as the store reads them, and for the lines.
 const blockMemory = 2 << 20
 
-// sendEvents sends the lines of the events from up to, but not including, to, in blocks. It keeps no iterator
-// open while it sends a block, because the iterator would pin memory of the store for as long as the client
-// takes to read.
+// sendEvents sends the lines of the events with from <= seq < to, in blocks. It keeps no
+// iterator open while it sends a block, because the iterator would pin memory of the store for
+// as long as the client takes to read.
 func sendEvents(c *call.Call, l *ledger.Ledger, from, to uint64) error {
 	text := call.NewReply()
 	defer text.Release()
@@ -121,7 +121,8 @@ func appendEvents(ctx context.Context, text *call.Reply, l *ledger.Ledger, from,
 	return to, nil
 }
 
-// Event sends one event by its event_hash.
+// Event sends the event whose event_hash equals the hash in the path, or begins with the digits
+// in the path.
 func (h *Handlers) Event(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {

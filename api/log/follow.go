@@ -36,8 +36,8 @@ func (h *Handlers) followEvents(c *call.Call, l *ledger.Ledger) error {
 	})
 }
 
-// follow takes one of the places of followers, begins the answer, and calls run with a follower that
-// needs one of the scopes.
+// follow takes a slot for followers, begins the response, and calls run. The follower stops
+// once the caller has none of the scopes.
 func (h *Handlers) follow(c *call.Call, l *ledger.Ledger, size uint64, scopes access.Scopes, run func(*follower) error) error {
 	who := c.Caller()
 	if !h.Limits.Followers.TakeShare(who) {

@@ -57,7 +57,7 @@ func newFrames() *frames {
 		blocks: limits.NewRecentMap[position, *block](keptBlocks)}
 }
 
-// at returns the block that begins at the event from. head must exceed from.
+// at returns the block whose first event has the seq from. head must exceed from.
 func (f *frames) at(ctx context.Context, l *ledger.Ledger, from, head uint64) (*block, error) {
 	f.mu.Lock()
 	created := false

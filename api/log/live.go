@@ -28,9 +28,9 @@ const (
 	liveEvents = 10          // number of the newest events in a summary
 )
 
-// Live sends a summary of a ledger: its size, its counters, and its newest events. If the client accepts event
-// streams, it sends a summary whenever the ledger has grown, at most one per second. The id of a summary is the
-// tree size.
+// Live sends a summary of a ledger: its size, its counters, and its newest events. If the
+// client prefers an event stream, Live sends a summary whenever the ledger has grown, at most
+// one per second. The id of a summary is the tree size.
 func (h *Handlers) Live(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
@@ -73,7 +73,7 @@ func (f *follower) runLive(ctx context.Context, next func(context.Context) (*sum
 			if err = f.sendSummary(ctx, now); err == nil {
 				sent = now.sizes
 			}
-		case now.index < now.head: // the counters will follow
+		case now.index < now.head: // the index will catch up
 			err = f.pause(ctx, liveEvery)
 		case frozen:
 			return f.sendEnd("frozen", retryNever, fmt.Sprintf("the ledger is frozen: no more events follow its first %d", now.head))
@@ -161,7 +161,7 @@ func summarise(ctx context.Context, l *ledger.Ledger, head *ledger.Head, counted
 	return &summary{at, data, fmt.Appendf(nil, "id: %d\nevent: head\ndata: %s\n", at.head, data)}, nil
 }
 
-// newest describes the newest events below a size, the newest first.
+// newest describes the last liveEvents events below a size, newest first.
 func newest(ctx context.Context, l *ledger.Ledger, size uint64) ([]wire.LiveEvent, error) {
 	list := []wire.LiveEvent{}
 	var decoder event.Decoder

@@ -21,7 +21,7 @@ func newStreams() *streams {
 	return &streams{frames: newFrames(), ending: make(chan struct{}), of: make(map[string]*stream)}
 }
 
-// end ends all followers.
+// end ends the streams of all followers. It can be called more than once.
 func (s *streams) end() { s.once.Do(func() { close(s.ending) }) }
 
 // open creates the stream of a ledger. It must be called before the ledger accepts writes.
@@ -52,8 +52,8 @@ type stream struct {
 
 const announceEvery = 100 * time.Millisecond
 
-// changed returns a channel that closes when there might be new events, and reports whether the
-// ledger is frozen.
+// changed returns a channel that is closed when there might be new events, and reports whether
+// the ledger is frozen.
 func (s *stream) changed() (changes <-chan struct{}, frozen bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

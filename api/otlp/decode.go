@@ -20,8 +20,8 @@ import (
 // shape has the fields of a message that are messages themselves.
 type shape map[protowire.Number]shape
 
-// The shapes of spans, log records, and resources, as far as their senders choose how many there
-// are.
+// The shapes of spans, log records, and resources. They contain only the messages that a sender
+// can repeat without limit.
 var (
 	keyValueShape = shape{2: nil} // anyValueShape; set below, because the two contain each other
 	anyValueShape = shape{5: {1: nil}, 6: {1: keyValueShape}}
@@ -35,34 +35,36 @@ func init() {
 	anyValueShape[5][1] = anyValueShape
 }
 
-// maxNesting limits how deep the messages of an item nest. A value of an attribute in a value takes
-// three messages at most.
+// maxNesting limits how deep the messages of an item nest. Each level of an attribute's value
+// takes at most three messages.
 const maxNesting = 3*genai.MaxDepth + 16
 
-// itemMemory is the memory, in bytes, of each message or text that an item contains.
+// itemMemory is the memory, in bytes, that is counted for each message or text that an item
+// contains.
 const itemMemory = 160
 
-// jsonCopies is how often a text that is JSON is in memory, at most, besides the record that it
-// becomes: as values, as messages of a chat, and as text again.
+// jsonCopies is the largest number of copies of a JSON text in memory, not counting the record:
+// as values, as messages of a chat, and as text again.
 const jsonCopies = 5
 
-// looksLikeJSON reports whether a text can be a list or an object in JSON.
+// looksLikeJSON reports whether a text might be a JSON array or object.
 func looksLikeJSON(text []byte) bool {
 	text = bytes.TrimLeft(text, " \t\r\n")
 	return len(text) > 0 && (text[0] == '[' || text[0] == '{')
 }
 
-// elements estimates how many messages, texts, and bytes an item or resource contains.
+// elements estimates how many messages, strings, and byte strings an item or resource contains.
 func (s *items) elements(raw []byte, of shape) int {
 	if s.json {
-		return len(raw) / 8 // a value takes at least as much with its type: {"intValue":"1"}
+		return len(raw) / 8 // a value and its type take more than that: {"intValue":"1"}
 	}
 	return elements(raw, of, 0)
 }
 
-// elements counts the messages, texts, and bytes that a message contains, without decoding it: a
-// message of two bytes takes a hundred times as much memory. It stops where the message is not
-// valid or nests deeper than maxNesting, as the decoder does. depth is that of the message.
+// elements counts the messages, strings, and byte strings in a message. It does not decode the
+// message, because a decoded message of two bytes takes a hundred times as much memory. Like
+// the decoder, it stops where the message is not valid or nests deeper than maxNesting. depth
+// is the depth of the message itself.
 func elements(message []byte, of shape, depth int) (count int) {
 	for len(message) > 0 && depth < maxNesting {
 		n, kind, size := protowire.ConsumeTag(message)
@@ -95,7 +97,8 @@ func unmarshal(raw []byte, isJSON bool, into proto.Message) error {
 	return proto.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: maxNesting}.Unmarshal(raw, into)
 }
 
-// reading is what the readers of spans and of log records share. Only one goroutine uses it.
+// reading is the state that the readers of spans and of log records share. Only one goroutine
+// uses it.
 type reading struct {
 	*genai.Reader
 	items *items
@@ -107,7 +110,8 @@ type reading struct {
 
 // itemReader reads spans or log records.
 type itemReader interface {
-	// read reads an item. ok is false if it is read later, with others.
+	// read reads an item. ok is false if the item is a message of a chat, which is read later,
+	// together with the other messages.
 	read(item) (_ genai.Item, ok bool)
 }
 
@@ -119,7 +123,7 @@ func (r *reading) enter(i item) {
 	r.begun, r.at, r.resource = true, i.resource, new(resourcepb.Resource)
 	if i.resource >= 0 {
 		if unmarshal(r.items.resources[i.resource], r.items.json, r.resource) != nil {
-			r.resource = new(resourcepb.Resource) // only labels come from it
+			r.resource = new(resourcepb.Resource) // the items are still recorded, because only labels come from the resource
 		}
 	}
 	r.SetResource(r.resource)
@@ -181,8 +185,8 @@ func broken(what string, err error) genai.Item {
 	return genai.Item{Source: what, Count: 1, Err: fmt.Errorf("it is not valid: %w", err)}
 }
 
-// hexIDs corrects ids that were decoded from JSON: OTLP writes them in hexadecimal digits, but the
-// decoder has read base64, as JSON of Protobuf has it. An id that has other digits stays as it is.
+// hexIDs corrects ids that were decoded from JSON: OTLP writes ids in hexadecimal digits, but
+// protojson has decoded them as base64. An id that has other digits stays unchanged.
 func hexIDs(ids ...*[]byte) {
 	for _, id := range ids {
 		if decoded, err := hex.DecodeString(base64.RawStdEncoding.EncodeToString(*id)); err == nil {

@@ -23,7 +23,7 @@ const (
 	queued     = 16        // largest number of chunks between two stages
 )
 
-// export is the request of one exporter.
+// export is the state of one export request.
 type export struct {
 	*Handlers
 	ledger *ledger.Ledger
@@ -39,29 +39,30 @@ type export struct {
 // chunk is a group of items that go through the stages together.
 type chunk struct {
 	items    []item
-	share    limits.Share // memory for what was decoded
+	share    limits.Share // memory for the decoded items
 	parsed   chan struct{}
 	results  []prepared
 	messages []logMessage
-	failed   error // the request failed
+	failed   error // why the whole request failed
 }
 
-// prepared is what became of an item.
+// prepared is a decoded item. If it is a generation, it has a record and a submission.
 type prepared struct {
 	genai.Item
-	record     *record.Record // nil if it is no generation, or was rejected
+	record     *record.Record // nil if the item is not a generation, or was rejected
 	submission ledger.Submission
 	ticket     ledger.Ticket
 }
 
-// result counts what became of the items of a request.
+// result counts the items of a request by outcome.
 type result struct {
 	recorded, replayed, ignored, rejected int
 
-	first string // why the first one was rejected
+	first string // source and error of the first rejected item
 }
 
-// message says why items were rejected. It is empty if none was.
+// message returns the number of rejected items and the error of the first. It returns "" if
+// none were rejected.
 func (r *result) message() string {
 	if r.rejected == 0 {
 		return ""
@@ -69,7 +70,7 @@ func (r *result) message() string {
 	return fmt.Sprintf("%d rejected; the first: %s", r.rejected, r.first)
 }
 
-// maxMessage limits what is said about one item, in bytes.
+// maxMessage is the maximum length, in bytes, of an item's error in result.message.
 const maxMessage = 500
 
 func (r *result) reject(i genai.Item) {
@@ -78,10 +79,10 @@ func (r *result) reject(i genai.Item) {
 	}
 }
 
-// run moves the items through the stages. What is enqueued is always waited for: the ledger uses
-// the memory of the records until then.
+// run moves the items through the stages. It always waits for the records that it has enqueued,
+// because the ledger uses their memory until then.
 func (e *export) run(ctx context.Context) (*result, error) {
-	// What has arrived is recorded even if the client gives up.
+	// Items that have arrived are recorded even if the client gives up.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	parsed := make(chan *chunk, queued)
@@ -118,7 +119,7 @@ func (e *export) run(ctx context.Context) (*result, error) {
 	return total, failed
 }
 
-// parseAll parses the items in chunks, and sends these on in order.
+// parseAll parses the items in chunks, and sends the chunks to parsed in order.
 func (e *export) parseAll(ctx context.Context, parsed chan<- *chunk) {
 	defer close(parsed)
 	for rest := e.items.list; len(rest) > 0; {
@@ -140,7 +141,7 @@ func (e *export) parseAll(ctx context.Context, parsed chan<- *chunk) {
 			return
 		}
 		core := e.Limits.Parsing
-		if size > 2*chunkBytes { // one long item does not delay other requests
+		if size > 2*chunkBytes { // so that one long item does not delay other requests
 			core = e.Limits.Heavy.Cores
 		}
 		select {
@@ -172,14 +173,14 @@ func (e *export) parse(c *chunk) {
 		}
 	}
 	if logs, are := reader.(*logReader); are && len(logs.messages) > 0 {
-		c.messages = logs.messages // they keep their memory
+		c.messages = logs.messages // the messages keep their memory
 		return
 	}
 	c.share.Release()
 }
 
-// read reads and prepares one item. It recovers from a panic, so that the other items are recorded:
-// an exporter would never repeat the request.
+// read reads and prepares one item. It recovers from a panic, so that the other items are still
+// recorded: the exporter would not repeat the request.
 func (e *export) read(reader itemReader, i item) (p prepared, ok bool) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -207,7 +208,7 @@ func (e *export) parseMessages(messages *genai.Messages) *chunk {
 	return c
 }
 
-// prepare makes the submission of a generation.
+// prepare prepares the submission of an item, if the item is a generation.
 func (e *export) prepare(read genai.Item) prepared {
 	p := prepared{Item: read}
 	if p.Err != nil || p.Item.Record == nil {
@@ -281,7 +282,7 @@ func (c *chunk) drop(i int) {
 	c.results = c.results[:i]
 }
 
-// wait waits for every record of a chunk, and counts what became of the items.
+// wait waits for every record of a chunk, and counts the items of the chunk by outcome.
 func (c *chunk) wait(total *result) (failed error) {
 	for i := range c.results {
 		p := &c.results[i]

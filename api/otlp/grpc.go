@@ -16,23 +16,24 @@ import (
 	"colophon/ledger"
 )
 
-// LedgerHeader names the ledger of a call by gRPC, whose path has no room for it. Without it the
-// call is for the ledger "default".
+// LedgerHeader is the header in which a gRPC call names its ledger, because the path of a gRPC
+// call is fixed. Without this header, the call is for the ledger "default".
 const LedgerHeader = "Colophon-Ledger"
 
-// GRPC serves the services of OTLP by gRPC. It passes each call on as the request by HTTP that says
-// the same, so that access control, limits, and the forwarding to other servers are the same too.
+// GRPC serves OTLP over gRPC. It converts each call to the equivalent HTTP request, so that
+// access control, limits, and forwarding to other servers are the same.
 //
-// gRPC's own library would read whole messages before the server could count them against its
-// memory. A call has one message in each direction, so little of the protocol is needed.
+// The gRPC library would read whole messages before the server could count them against its
+// memory budget. A call has one message in each direction, so little of the protocol is needed.
 type GRPC struct {
-	// Next answers the requests by HTTP.
+	// Next handles the equivalent HTTP requests.
 	Next http.Handler
-	// Patience is how long the first bytes of a message can take.
+	// Patience is how long the first bytes of a message can take to arrive.
 	Patience time.Duration
 }
 
-// prefixBytes is the length of what precedes a message: a flag, and the length of the message.
+// prefixBytes is the length of the prefix of a message: a flag for compression, and the length
+// of the message.
 const prefixBytes = 5
 
 // ServeHTTP answers one call.
@@ -61,7 +62,7 @@ func isGRPC(contentType string) bool {
 	return contentType == "application/grpc" || contentType == "application/grpc+proto"
 }
 
-// request returns the request by HTTP that says the same as a call.
+// request returns the HTTP request that is equivalent to a call.
 func (g GRPC) request(w http.ResponseWriter, r *http.Request) (*http.Request, *failure) {
 	var signal *Signal
 	for _, s := range signals {
@@ -111,10 +112,11 @@ func (g GRPC) request(w http.ResponseWriter, r *http.Request) (*http.Request, *f
 // message is the only message of a call.
 type message struct {
 	io.ReadCloser
-	left int64 // bytes that were not read yet
+	left int64 // number of bytes that have not been read yet
 }
 
-// Read implements io.Reader. A body that ends before the message is not a shorter message.
+// Read implements io.Reader. If the body ends before the message, Read returns
+// io.ErrUnexpectedEOF.
 func (m *message) Read(b []byte) (int, error) {
 	if m.left == 0 {
 		return 0, io.EOF
@@ -126,7 +128,8 @@ func (m *message) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// recorder keeps an answer. The controller of deadlines reaches the connection through Unwrap.
+// recorder keeps a response in memory. http.ResponseController sets deadlines on the connection
+// through Unwrap.
 type recorder struct {
 	http.ResponseWriter
 	header http.Header
@@ -134,7 +137,7 @@ type recorder struct {
 	body   []byte
 }
 
-// maxAnswer limits the answer that is kept, in bytes. Answers of OTLP are far shorter.
+// maxAnswer limits the response body that is kept, in bytes. OTLP responses are far shorter.
 const maxAnswer = 64 << 10
 
 var errLongAnswer = errors.New("the answer is too long for a call by gRPC")
@@ -159,30 +162,30 @@ func (a *recorder) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// FlushError keeps the connection from sending the answer early.
+// FlushError does nothing, so that a flush does not send the response early.
 func (a *recorder) FlushError() error { return nil }
 
 // Unwrap serves http.ResponseController.
 func (a *recorder) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// sendMessage sends the answer to a call that succeeded.
+// sendMessage sends the response to a call that succeeded.
 func sendMessage(w http.ResponseWriter, body []byte) {
 	h := w.Header()
 	h.Set(echo.HeaderContentType, "application/grpc")
 	w.WriteHeader(http.StatusOK)
 	frame := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(body)))
-	_, _ = w.Write(append(frame, body...)) // an error means that the client is gone
+	_, _ = w.Write(append(frame, body...)) // an error means that the client has disconnected
 	h.Set(http.TrailerPrefix+"Grpc-Status", "0")
 }
 
-// failure is the answer to a call that failed.
+// failure is the response to a call that failed.
 type failure struct {
 	code    int
 	message string
 	details []byte // a google.rpc.Status, or nil
 }
 
-// failureOf returns the failure that an answer by HTTP states.
+// failureOf converts an HTTP error response to a failure.
 func failureOf(a *recorder) *failure {
 	if code, message, ok := readStatus(a.body); ok && a.header.Get(echo.HeaderContentType) == Protobuf {
 		return &failure{code, message, a.body}
@@ -201,7 +204,8 @@ func (f *failure) send(w http.ResponseWriter) {
 	}
 }
 
-// percentEncoded encodes a message for a header, as gRPC does: all bytes except printable ASCII.
+// percentEncoded encodes a message for the header Grpc-Message: it encodes the percent sign and
+// all bytes except printable ASCII.
 func percentEncoded(text string) string {
 	var b strings.Builder
 	for i := range len(text) {

@@ -2,17 +2,18 @@ package otlp
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Metrics counts spans and log records.
+// Metrics counts spans and log records by outcome.
 type Metrics struct{ Items *prometheus.CounterVec }
 
 // The values of the label outcome.
 var outcomes = [...]string{"recorded", "replayed", "ignored", "rejected"}
 
-// NewMetrics creates a series for every outcome, so that Prometheus' rate() counts the first one.
+// NewMetrics creates a series for every outcome, so that Prometheus' rate() counts the first
+// item of each.
 func NewMetrics() Metrics {
 	m := Metrics{prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "colophon_otlp_items_total",
-		Help: "What became of what exporters sent by OTLP: generations recorded, generations that the ledger had already (replayed), spans and log records that are no generations (ignored), and those that were rejected.",
+		Help: "Spans and log records that exporters sent by OTLP, by outcome: generations that were recorded, generations that the ledger already had (replayed), items that are not generations (ignored), and rejected items.",
 	}, []string{"outcome"})}
 	for _, outcome := range outcomes {
 		m.Items.WithLabelValues(outcome)

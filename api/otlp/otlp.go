@@ -1,6 +1,6 @@
-// Package otlp accepts generations as OpenTelemetry's exporters send them: spans and log records,
-// by HTTP and gRPC (docs/otlp.md). Each generation becomes an IPC record; everything else that an
-// exporter sends is accepted and left out.
+// Package otlp accepts generations as OpenTelemetry's exporters send them: spans and log
+// records, by HTTP and gRPC (docs/otlp.md). Each generation becomes an IPC record; everything
+// else that an exporter sends is accepted but not recorded.
 package otlp
 
 import (
@@ -37,14 +37,14 @@ const (
 // MaxItems limits the spans or log records of one request.
 const MaxItems = 50_000
 
-// Signal is a kind of telemetry: what a request has, and how it is answered.
+// Signal is a kind of telemetry: its routes, the format of its requests, and its responses.
 type Signal struct {
 	path    string // the end of its route
 	service string // the path of its gRPC method
-	// jsonNames are the names, in JSON, of the list of what belongs to one resource, of the list
-	// of what belongs to one scope, and of the items.
+	// jsonNames are the JSON names of the nested lists: of resources, of the scopes of a
+	// resource, and of the items of a scope. Each list can have several names.
 	jsonNames [3][]string
-	shape     shape // of an item
+	shape     shape // shape of an item
 	newReader func(*reading) itemReader
 	partial   func(rejected int, message string) proto.Message
 }
@@ -80,7 +80,7 @@ var (
 	signals = []*Signal{Traces, Logs}
 )
 
-// Path returns the part of the route behind that of the ledger.
+// Path returns the part of the route after the path of the ledger.
 func (s *Signal) Path() string { return s.path }
 
 // mediaOf returns the media type of a request, and of its answer: Protobuf, JSON, or "" for any
@@ -138,10 +138,10 @@ func (h *Handlers) Export(signal *Signal) call.Handler {
 	}
 }
 
-// record records the generations of a body. If it returns an error, a client that repeats the
-// request adds only what is missing.
+// record records the generations of a body. After an error, a client can repeat the request;
+// the repetition adds only the missing records.
 func (h *Handlers) record(c *call.Call, l *ledger.Ledger, signal *Signal, media string, body *call.Body) (*result, error) {
-	// The items are decoded from the body, and the records are written from them.
+	// The decoded items and the records that are made from them need memory, too.
 	if err := body.Hold(c.Request().Context(), int64(2*body.Len())); err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (h *Handlers) record(c *call.Call, l *ledger.Ledger, signal *Signal, media 
 	return e.run(c.Request().Context())
 }
 
-// answer sends the answer to a request that was read to its end.
+// answer sends message as a 200 response in the media type of the request.
 func answer(c *call.Call, media string, message proto.Message) error {
 	reply := call.NewReply()
 	defer reply.Release()

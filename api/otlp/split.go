@@ -13,27 +13,27 @@ import (
 // item is a span or a log record, as it was sent.
 type item struct {
 	raw      []byte
-	resource int // index of what it comes from; -1 if that was not sent
+	resource int // index in items.resources; -1 if the item has no resource
 }
 
-// items are the spans or log records of a request, in the order in which they were sent. They refer
-// to its body.
+// items holds the spans or log records of a request, in the order in which they were sent. It
+// refers to the request body.
 type items struct {
 	json      bool
 	list      []item
 	resources [][]byte
-	document  *pyjson.Document // of a body in JSON
+	document  *pyjson.Document // nil unless the body is JSON
 }
 
-// release ends the use of the items.
+// release frees the parsed JSON. The items must not be used afterwards.
 func (s *items) release() {
 	if s.document != nil {
 		s.document.Reset()
 	}
 }
 
-// split finds the items of a body. It decodes nothing else, so that each item can be decoded apart
-// from the others. most limits the values of a body in JSON.
+// split finds the items of a body without decoding them, so that each item can be decoded
+// separately. most is the largest number of values in a JSON body.
 func split(signal *Signal, media string, body []byte, most int) (*items, error) {
 	s := &items{json: media == JSON}
 	if s.json {
@@ -47,13 +47,13 @@ func split(signal *Signal, media string, body []byte, most int) (*items, error) 
 	return s, err
 }
 
-// Numbers of the fields of ExportTraceServiceRequest, ExportLogsServiceRequest, and what they
-// contain, which are the same for both.
+// Field numbers of ExportTraceServiceRequest, of ExportLogsServiceRequest, and of the messages
+// in them. Both requests have the same numbers.
 const (
-	ofResource protowire.Number = 1 // in the request: what belongs to one resource
-	resourceIs protowire.Number = 1 // there: the resource
-	ofScope    protowire.Number = 2 // there: what belongs to one scope
-	oneItem    protowire.Number = 2 // there: a span or log record
+	ofResource protowire.Number = 1 // in a request: a ResourceSpans or ResourceLogs
+	resourceIs protowire.Number = 1 // in a ResourceSpans or ResourceLogs: its resource
+	ofScope    protowire.Number = 2 // in a ResourceSpans or ResourceLogs: a ScopeSpans or ScopeLogs
+	oneItem    protowire.Number = 2 // in a ScopeSpans or ScopeLogs: a span or log record
 )
 
 var errProtobuf = problem.New(http.StatusBadRequest, "the body is not OTLP in Protobuf; check its Content-Type and its encoding")
@@ -76,13 +76,14 @@ func (s *items) splitProtobuf(body []byte) error {
 			return fields(scope, oneItem, func(b []byte) error { return s.add(b, resource) })
 		})
 		if len(s.list) == before && resource >= 0 {
-			s.resources = s.resources[:resource] // empty groups cost no memory
+			s.resources = s.resources[:resource] // so that resources without items take no memory
 		}
 		return err
 	})
 }
 
-// fields calls f for each field of a message that has this number and a length.
+// fields calls f with the value of each length-delimited field of a message that has the given
+// number.
 func fields(message []byte, number protowire.Number, f func([]byte) error) error {
 	for len(message) > 0 {
 		n, kind, size := protowire.ConsumeTag(message)
@@ -111,7 +112,7 @@ func fields(message []byte, number protowire.Number, f func([]byte) error) error
 	return nil
 }
 
-// add adds an item.
+// add adds an item. It returns a 413 Refusal if the request already has MaxItems.
 func (s *items) add(raw []byte, resource int) error {
 	if len(s.list) == MaxItems {
 		return limits.Refuse(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0,
@@ -154,7 +155,8 @@ func (s *items) splitJSON(signal *Signal, root pyjson.Value) error {
 	return nil
 }
 
-// listIn returns the member that is a list, by the first of its names that is given.
+// listIn returns the array that v has under the first possible name. If v has none of the
+// names, the list is absent and there is no error.
 func listIn(v pyjson.Value, names []string) (list pyjson.Value, err error) {
 	for _, name := range names {
 		list = v.Member(name)

@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Codes of gRPC, which a Status has in HTTP too.
+// gRPC status codes. A google.rpc.Status in an HTTP response contains them, too.
 const (
 	codeInvalidArgument   = 3
 	codeDeadlineExceeded  = 4
@@ -24,7 +24,7 @@ const (
 	codeUnauthenticated   = 16
 )
 
-// codeOf returns the code that says the same as a status of HTTP. Exporters repeat a call that
+// codeOf returns the gRPC code that corresponds to an HTTP status. Exporters repeat a call that
 // failed with codeDeadlineExceeded or codeUnavailable.
 func codeOf(status int) int {
 	switch status {
@@ -47,9 +47,9 @@ func codeOf(status int) int {
 	return codeInvalidArgument
 }
 
-// AppendFailure appends the answer to a request of OTLP that failed: a google.rpc.Status in the
-// media type of the request. ok is false if the route serves no OTLP, or the request is of another
-// media type; the answer is then a problem, as everywhere.
+// AppendFailure appends the response body for an OTLP request that failed: a google.rpc.Status
+// in the media type of the request. ok is false if the route does not serve OTLP, or the media
+// type is neither Protobuf nor JSON; the response is then a problem, as on other routes.
 func AppendFailure(dst []byte, route string, r *http.Request, p *problem.Problem) (text []byte, media string, ok bool) {
 	if media = mediaOf(r); media == "" || !serves(route) {
 		return dst, "", false
@@ -79,7 +79,7 @@ func appendStatusJSON(dst []byte, p *problem.Problem) []byte {
 	return w.B
 }
 
-// Numbers of the fields of google.rpc.Status, google.protobuf.Any, google.rpc.RetryInfo, and
+// Field numbers of google.rpc.Status, google.protobuf.Any, google.rpc.RetryInfo, and
 // google.protobuf.Duration.
 const (
 	statusCode    protowire.Number = 1
@@ -99,7 +99,7 @@ func appendStatus(dst []byte, p *problem.Problem) []byte {
 	if code != codeUnavailable {
 		return dst
 	}
-	// Exporters by gRPC repeat the call after this time.
+	// gRPC exporters repeat the call after this time.
 	wait := max(p.Wait, time.Second)
 	var d []byte
 	d = protowire.AppendVarint(protowire.AppendTag(d, durSeconds, protowire.VarintType), uint64(wait/time.Second))
@@ -110,7 +110,8 @@ func appendStatus(dst []byte, p *problem.Problem) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(dst, statusDetails, protowire.BytesType), detail)
 }
 
-// readStatus reads the code and the message of a Status. ok is false if text is none.
+// readStatus reads the code and the message of a Status. ok is false if text is malformed or
+// its code is 0.
 func readStatus(text []byte) (code int, message string, ok bool) {
 	for len(text) > 0 {
 		n, kind, size := protowire.ConsumeTag(text)

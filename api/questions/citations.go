@@ -15,7 +15,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// redactedByHeader names the event that erased the texts of a document.
+// redactedByHeader is the header with the seq of the event that erased the texts of a document.
 const redactedByHeader = "Colophon-Redacted-By"
 
 // CitationsDocument sends the citations document of a set, byte for byte (spec: Citations

@@ -28,9 +28,10 @@ type eventContent struct {
 	} `json:"record"`
 }
 
-// redactedSince returns the event that redacted a record, or nil if none did. The caller has read the record's
-// content with the error readErr. redactedSince looks for a redaction only after that, so that it also finds a
-// redaction that erased the bytes in between. It returns readErr only if there is no redaction.
+// redactedSince returns the seq of the event that redacted a record, or nil if the record is
+// not redacted. The caller reads the record's content first, so that redactedSince also finds a
+// redaction that erased the bytes in the meantime. readErr is the error of that read;
+// redactedSince returns it only if there is no redaction.
 func redactedSince(ctx context.Context, l *ledger.Ledger, seq uint64, readErr error) (by *uint64, err error) {
 	if by, err = query.RedactedBy(ctx, l.Store(), seq); by == nil && err == nil {
 		err = readErr
@@ -75,7 +76,7 @@ func (h *Handlers) Content(c *call.Call) error {
 	}
 	digest, err := proofs.ParseHash(named.SHA256)
 	if err != nil {
-		return fmt.Errorf("event %d, content %q: %w", seq, name, err)
+		return fmt.Errorf("parsing event %d: the digest of content %q: %w", seq, name, err)
 	}
 	memory := 3 * h.MaxContent() // for the bytes in the store, and a copy
 	if within != "" {
@@ -144,7 +145,7 @@ func textsOf(ctx context.Context, l *ledger.Ledger, seq uint64) (map[int][]byte,
 		}
 		digest, err := proofs.ParseHash(content.SHA256)
 		if err != nil {
-			return nil, fmt.Errorf("event %d, content %q: %w", seq, name, err)
+			return nil, fmt.Errorf("parsing event %d: the digest of content %q: %w", seq, name, err)
 		}
 		text, err := l.Store().Content(ctx, digest)
 		if err != nil {

@@ -16,8 +16,8 @@ import (
 	"colophon/proofs"
 )
 
-// figuresOf returns the source of figures about texts for an answer that already holds this
-// many bytes. The answer shows content, so caches must not keep it.
+// figuresOf returns the source of figures about texts for an answer that already holds held
+// bytes of memory. Because the answer then shows content, figuresOf forbids caches to keep it.
 func (h *Handlers) figuresOf(c *call.Call, l *ledger.Ledger, held int64) *figures.Texts {
 	const copies = 2 // one in the store, one in the answer
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
@@ -25,8 +25,8 @@ func (h *Handlers) figuresOf(c *call.Call, l *ledger.Ledger, held int64) *figure
 		Hold: func(bytes int64) error { return c.BeginAnswer(held + bytes) }}
 }
 
-// namesOf returns the source of names for an answer. A name shows content if the caller may read
-// content; caches must then not keep the answer.
+// namesOf returns the source of names for an answer. If the caller may read content, the names
+// can show content, and namesOf forbids caches to keep the answer.
 func (h *Handlers) namesOf(c *call.Call, l *ledger.Ledger) *figures.Names {
 	content := c.RequireScope(access.Content) == nil
 	if content {
@@ -38,7 +38,7 @@ func (h *Handlers) namesOf(c *call.Call, l *ledger.Ledger) *figures.Names {
 // textLog implements figures.Log.
 type textLog struct{ logAt }
 
-// RedactedBy returns the event by which a record is redacted now, or nil.
+// RedactedBy returns the seq of the event that has redacted a record by now, or nil.
 func (l textLog) RedactedBy(ctx context.Context, seq uint64) (*uint64, error) {
 	return query.RedactedBy(ctx, l, seq)
 }

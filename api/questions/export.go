@@ -23,7 +23,7 @@ import (
 )
 
 // Export answers a question with all rows of its list, page by page at one tree size, as NDJSON
-// (spec: Export manifests). The last line has the signed manifest. An answer without that line
+// (spec: Export manifests). The last line has the signed manifest. A response without that line
 // was cut off.
 func (h *Handlers) Export(c *call.Call) error {
 	l, err := c.Ledger()
@@ -50,7 +50,7 @@ func (h *Handlers) Export(c *call.Call) error {
 	return e.finish()
 }
 
-// export is the work on one export. Only the goroutine of the request uses it.
+// export is the state of one export request. Only the goroutine of the request uses it.
 type export struct {
 	*Handlers
 	call     *call.Call
@@ -109,7 +109,8 @@ func (h *Handlers) newExport(c *call.Call, l *ledger.Ledger) (*export, error) {
 	return e, err
 }
 
-// canonicalPath returns a path with each element percent-encoded in one way.
+// canonicalPath returns the canonical form of a path: each element is decoded and
+// percent-encoded again.
 func canonicalPath(path string) string {
 	elements := strings.Split(path, "/")
 	for i, element := range elements {
@@ -149,7 +150,8 @@ func (e *export) page(first bool) error {
 	return e.add(first, answer)
 }
 
-// add appends the rows of a page as lines. An answer without rows is one row.
+// add appends the rows of a page as lines, and sets the cursor of the next page. An answer that
+// is not a list becomes one row.
 func (e *export) add(first bool, answer any) error {
 	whole := call.NewReply()
 	defer whole.Release()
@@ -193,7 +195,7 @@ func (e *export) add(first bool, answer any) error {
 	return err
 }
 
-// row appends one row as a line.
+// row appends one row as a line, and its leaf hash to the tree of rows.
 func (e *export) row(text []byte) {
 	e.tree.Append(proofs.LeafHash(text))
 	e.tree.TakeDirty() // completed tiles are not needed
@@ -201,7 +203,7 @@ func (e *export) row(text []byte) {
 	e.text.Text = append(append(e.text.Text, text...), "}\n"...)
 }
 
-// send sends the lines that are ready, and begins the answer with the first of them.
+// send sends the lines that are ready. The first call begins the response.
 func (e *export) send() error {
 	if err := e.call.Hold(int64(cap(e.text.Text))); err != nil {
 		return err

@@ -61,11 +61,11 @@ var null = json.RawMessage("null")
 func answerOf(view *query.View, l *ledger.Ledger, seq uint64) (json.RawMessage, error) {
 	entry, err := view.Log.Entry(view.Context, seq)
 	if err != nil {
-		return nil, fmt.Errorf("entry %d: %w", seq, err)
+		return nil, fmt.Errorf("reading entry %d: %w", seq, err)
 	}
 	var event eventContent
 	if err := json.Unmarshal(entry[proofs.HashSize:], &event); err != nil {
-		return nil, fmt.Errorf("event %d: %w", seq, err)
+		return nil, fmt.Errorf("parsing event %d: %w", seq, err)
 	}
 	for _, name := range [...]string{"answer_text", "inputs", "reject_inputs"} {
 		named, ok := event.Record.Content[name]
@@ -74,7 +74,7 @@ func answerOf(view *query.View, l *ledger.Ledger, seq uint64) (json.RawMessage, 
 		}
 		digest, err := proofs.ParseHash(named.SHA256)
 		if err != nil {
-			return nil, fmt.Errorf("event %d, content %q: %w", seq, name, err)
+			return nil, fmt.Errorf("parsing event %d: the digest of content %q: %w", seq, name, err)
 		}
 		text, err := l.Store().Content(view.Context, digest)
 		if err != nil {

@@ -97,7 +97,7 @@ const (
 	oneMemory  = 1 << 20 // for an answer that is not a page
 )
 
-// answerMemory returns an upper bound of the memory for an answer, in bytes.
+// answerMemory returns an upper bound on the memory for an answer, in bytes.
 func answerMemory(r *query.Request) int64 {
 	return min(pageMemory, oneMemory+rowMemory*int64(r.Limit()))
 }

@@ -102,8 +102,8 @@ func rerun(limits record.Limits, request map[string]pyjson.Value, recorded *reco
 	return rerunWith(limits, request, recorded, nil) // a different payload has its own seed
 }
 
-// rerunWith uses seed if the request has none. If seed is nil, the seed in the payload
-// applies.
+// rerunWith returns the IPC record of the re-run. If the request has no seed, the record has
+// the seed that is passed; if that is nil, too, it has the seed in the payload.
 func rerunWith(limits record.Limits, request map[string]pyjson.Value, recorded *records.IPCRecord, seed []byte) (event.IPC, error) {
 	r, err := limits.Parse(record.IPCRecord, rerunBody(request, recorded, seed))
 	if err != nil {
@@ -158,8 +158,8 @@ func quoted(text []byte) []byte {
 	return pyjson.AppendString(nil, text)
 }
 
-// schemaOf returns the schema of a payload in a request that names none: that of the recorded
-// payload. It returns nil if there is no payload.
+// schemaOf returns, as JSON, the payload schema for a request that names none: the recorded
+// schema. It returns nil if the request has no payload.
 func schemaOf(payload pyjson.Value, recorded *records.IPCRecord) []byte {
 	if !payload.Given() {
 		return nil

@@ -98,8 +98,8 @@ func (out *Outcome) Status() int {
 	return http.StatusCreated
 }
 
-// maxListed is the largest number of failed checks that a problem lists. Its detail has their
-// total.
+// maxListed is the largest number of failed checks that a problem lists. The problem's detail
+// has the total.
 const maxListed = 100
 
 // Problem returns the problem for a refused record, and nil if the record was accepted.

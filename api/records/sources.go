@@ -16,8 +16,8 @@ import (
 
 // SourceCheck refuses citation sets that cite sources that are not registered, if the ledger
 // has that setting (spec: Unregistered sources). It uses the index at the log's head at the
-// time of the first such set, so that every registration and revocation that was acknowledged
-// before counts. Only one goroutine may use it, and it must be closed.
+// time of the first such set, so that it knows every registration and revocation that was
+// acknowledged before. Only one goroutine may use it, and it must be closed.
 type SourceCheck struct {
 	shared     *call.Shared
 	ledger     *ledger.Ledger
@@ -25,7 +25,7 @@ type SourceCheck struct {
 	registered map[string]bool
 }
 
-// CheckSources returns a check of the sources of citation sets.
+// CheckSources returns a SourceCheck for a ledger. The caller must close it.
 func (h *Handlers) CheckSources(l *ledger.Ledger) *SourceCheck {
 	return &SourceCheck{shared: h.Shared, ledger: l}
 }
@@ -98,7 +98,7 @@ func (s *SourceCheck) unregistered(ctx context.Context, r *record.Record) (place
 	return places, first, nil
 }
 
-// open opens the view unless it is open.
+// open opens the view unless it is already open.
 func (s *SourceCheck) open(ctx context.Context) (err error) {
 	if s.view != nil {
 		return nil

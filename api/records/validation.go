@@ -57,9 +57,9 @@ func (h *Handlers) PrepareValidation(ctx context.Context, l *ledger.Ledger, line
 }
 
 // validation returns the change that a request makes to a path. It returns 404 if the build
-// lacks the path, and 409 if the path has another fingerprint there. If an event already has
-// the key, it returns the change in any case, because the ledger then replays or refuses the
-// request (spec: Idempotency).
+// lacks the path, and 409 if the path has a different fingerprint there. If an event already
+// has the key, validation returns the change even then, because the ledger then replays or
+// refuses the request (spec: Idempotency).
 func (h *Handlers) validation(ctx context.Context, l *ledger.Ledger, key string, request *record.ValidationRequest, path record.CurrentPath) (*record.Verb, error) {
 	view, err := h.ViewNow(ctx, l)
 	if err != nil {
@@ -188,7 +188,7 @@ func (h *Handlers) planValidations(c *call.Call, l *ledger.Ledger, project strin
 	return answer, nil
 }
 
-// selectPaths returns the paths of a request as a view has them. It adds to the answer the
+// selectPaths returns the paths of a request as a view has them. It adds to answer.Refused the
 // listed paths to which the request cannot apply.
 func selectPaths(c *call.Call, v *index.View, project, build string, request *validationsRequest, answer *wire.PathValidations) (selected []paths.Path, err error) {
 	for _, listed := range request.Paths {

@@ -79,7 +79,7 @@ func (d document) curl(path, method string, item, operation *yaml.Node) (string,
 		if d.get(response, "content", "application/octet-stream") != nil {
 			command += " --output file"
 		}
-		break // the first response is that of success
+		break // the first response is the one for success
 	}
 	for media, content := range d.members(body) {
 		example := d.get(content, "example")
@@ -129,7 +129,8 @@ func (d document) resolve(n *yaml.Node) *yaml.Node {
 	return d.get(d.root, strings.Split(strings.TrimPrefix(n.Content[1].Value, "#/"), "/")...)
 }
 
-// get returns the member to which the names lead from n, or nil.
+// get follows a path of member names from n, and returns the last member. It returns nil if a
+// member is missing.
 func (d document) get(n *yaml.Node, names ...string) *yaml.Node {
 	for _, name := range names {
 		var found *yaml.Node
