@@ -7,12 +7,12 @@ import (
 	"fmt"
 )
 
-// ArchiveSetting is the name of the setting that holds a ledger's Archived.
+// ArchiveSetting is the name of the setting under which a ledger's Archived is stored.
 const ArchiveSetting = "archive"
 
-// Archived describes the part of a log that is only in a published copy: the entries below Below,
-// except for a few that the store keeps, and the tiles of level 0 over these entries. The tiles of
-// higher levels stay in the store. What is read from the copy is verified against them.
+// Archived describes the part of a log that was moved to a published copy. The store no longer has
+// the entries below Below, except for a few that Archive was told to keep, or the tiles of level 0
+// over them. It still has the tiles of higher levels, which verify what is read from the copy.
 type Archived struct {
 	Below uint64 `json:"below"` // a multiple of TileHashes
 	Place string `json:"place"` // the URL of the copy, without credentials
@@ -43,8 +43,8 @@ func ReadArchived(ctx context.Context, log Reader) (Archived, error) {
 	return ParseArchived(value)
 }
 
-// MissingEntry returns the error for an entry that is not stored in a ledger of that size: an
-// ArchivedError if the entry was archived, and otherwise ErrDamaged.
+// MissingEntry returns the error for an entry that a ledger of the given size does not store: an
+// ArchivedError if the entry was archived, and an error that wraps ErrDamaged otherwise.
 func MissingEntry(ctx context.Context, log Reader, seq, size uint64) error {
 	return unlessArchived(ctx, log, fmt.Errorf("%w: entry %d of %d is missing", ErrDamaged, seq, size),
 		func(a Archived) bool { return a.Has(seq) })
@@ -56,7 +56,8 @@ func MissingTile(ctx context.Context, log Reader, level uint8, index uint64) err
 	return unlessArchived(ctx, log, ErrNotFound, func(a Archived) bool { return a.HasTile(level, index) })
 }
 
-// unlessArchived returns err, or an ArchivedError if the missing item was archived.
+// unlessArchived returns err, or an ArchivedError if has reports that the missing item was
+// archived. If the setting cannot be read, it returns that error instead.
 func unlessArchived(ctx context.Context, log Reader, err error, has func(Archived) bool) error {
 	a, failed := ReadArchived(ctx, log)
 	switch {
@@ -68,14 +69,15 @@ func unlessArchived(ctx context.Context, log Reader, err error, has func(Archive
 	return err
 }
 
-// Text returns the value of ArchiveSetting.
+// Text returns a as a value of ArchiveSetting, which ParseArchived reads.
 func (a Archived) Text() []byte {
 	text, _ := json.Marshal(a) // cannot fail
 	return text
 }
 
-// Follows returns an error unless a can replace before in a ledger with size entries. The last
-// entry must stay in the store.
+// Follows returns an error unless a can replace before in a ledger with size entries: a.Below must
+// be a multiple of TileHashes, at least before.Below, and less than size, so that the last entry
+// stays in the store.
 func (a Archived) Follows(before Archived, size uint64) error {
 	switch {
 	case a.Below%TileHashes != 0:
@@ -99,7 +101,7 @@ func (a Archived) HasTile(level uint8, index uint64) bool {
 // ArchivedError means that the requested item is not in the store but in a copy of the log.
 type ArchivedError struct{ Archived }
 
-// Error names the copy and says what to do.
+// Error says where the copy is, and which options give access to it.
 func (e *ArchivedError) Error() string {
 	return fmt.Sprintf("the entries below %d are not in the database, but in the published copy at %s: give --archive and --publish with that URL", e.Below, e.Place)
 }
@@ -108,9 +110,10 @@ func (e *ArchivedError) Error() string {
 // ArchivedError for archived items.
 type Archiver interface {
 	Store
-	// Archive deletes the entries below a.Below, except for those in keep, and the tiles of level
-	// 0 over them, and stores a, all atomically and durably. The caller has verified that the copy
-	// has them. If Archive returns an error, either all of this has happened or none of it.
-	// Archive does not delay commits. It returns ErrConflict if more was archived before.
+	// Archive deletes the entries below a.Below, except for those in keep, deletes the tiles of
+	// level 0 over the archived entries, and stores a. This is one atomic and durable change: if
+	// Archive returns an error, it was made completely or not at all. The caller must have verified
+	// that the copy contains what is deleted. Archive does not delay commits. It returns
+	// ErrConflict if more entries have already been archived.
 	Archive(ctx context.Context, a Archived, keep []uint64) error
 }

@@ -10,11 +10,11 @@ const (
 	TileHashes = 256 // hashes in a full tile
 )
 
-// Check returns an error unless b can follow old. The size in the head must be the old size
-// plus the number of entries. Content and keys must belong to events of this batch. Content must be in the order
-// of its events, and no two pieces may share a slot. Redactions must be made by events of this
-// batch and concern earlier records. Tiles must consist of whole hashes. Every implementation
-// calls Check before it writes anything.
+// Check returns an error unless b can follow old. The head's size must be the old size plus the
+// number of entries. Content and keys must belong to events of this batch. Content must be in the
+// order of its events, and no two different pieces may share a slot of an event. Redactions must be
+// made by events of this batch and concern earlier records. Tiles must consist of whole hashes.
+// Every implementation of Store.Commit calls Check before it writes anything.
 func (b Batch) Check(old Head) error {
 	if b.Head.Size != old.Size+uint64(len(b.Entries)) {
 		return fmt.Errorf("a head of size %d does not follow size %d and %d entries",
@@ -41,7 +41,7 @@ func (b Batch) Check(old Head) error {
 	return b.checkContents(old)
 }
 
-// has reports whether the event at seq belongs to b, which follows old.
+// has reports whether seq is the number of an event in b, which follows old.
 func (b Batch) has(seq uint64, old Head) bool { return seq >= old.Size && seq < b.Head.Size }
 
 func (b Batch) checkContents(old Head) error {

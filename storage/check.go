@@ -4,12 +4,11 @@ import "context"
 
 // KeyChecker is a Database that can compare every stored key with the logs.
 type KeyChecker interface {
-	// CheckKeys reads every key of the database in bounded memory. logs maps the name of a
-	// ledger to a summary of its log; keys of other ledgers are not checked. Every checked
-	// key must follow from one of the logs. CheckKeys returns the first stray key of each
-	// ledger and of the database itself. The caller must make sure that there are no
-	// writers. progress, if not nil, is called from time to time with the number of keys
-	// read.
+	// CheckKeys reads every key of the database in bounded memory, and returns the first stray key
+	// of each ledger and of the database itself. A key is stray if it does not follow from any log.
+	// logs maps the name of a ledger to a summary of its log; the keys of ledgers that it does not
+	// contain are not checked. The caller must make sure that nothing writes to the database.
+	// progress, if not nil, is called from time to time with the number of keys read so far.
 	CheckKeys(ctx context.Context, logs map[string]LogSummary, progress func(keys uint64)) ([]*Stray, error)
 }
 
@@ -26,14 +25,13 @@ type LogSummary struct {
 	Setting func(name string, value []byte) error
 }
 
-// EventSummary holds the facts about an event that storage keeps.
+// EventSummary holds what storage keeps about an event besides its entry.
 type EventSummary struct {
 	Contents []Hash // digests of the content that the event names, in any order
 	Key      *Hash  // idempotency key that the event claims; nil if it claims none
 	Time     int64  // microseconds since 1970 UTC
 }
 
-// StrayKind is the kind of a stray key.
 type StrayKind string
 
 // The kinds of stray keys.
@@ -46,7 +44,7 @@ const (
 	StrayDatabase  StrayKind = "database" // anything else
 )
 
-// Stray is a stored key that no log accounts for.
+// Stray is a stored key that does not follow from any log.
 type Stray struct {
 	Ledger  string // empty for the database itself
 	Kind    StrayKind
@@ -54,5 +52,5 @@ type Stray struct {
 	Message string
 }
 
-// Error returns the kind and the message.
+// Error returns the kind and the message, separated by a colon.
 func (s *Stray) Error() string { return string(s.Kind) + ": " + s.Message }

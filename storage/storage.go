@@ -1,9 +1,9 @@
-// Package storage is the contract between the ledger and the store of everything that cannot
-// be derived from the log: ledgers, heads, entries, hash tiles, content, idempotency keys, and
-// a few named settings.
+// Package storage is the contract between the ledger and the store that keeps everything that
+// cannot be derived from the log: ledgers, heads, entries, hash tiles, content, idempotency keys,
+// and a few named settings.
 //
 // Implementations are storage/pebble (the default), storage/postgres, and storage/memory (for
-// tests). All of them pass the suite storage/storagetest.
+// tests). All of them pass the test suite storage/storagetest.
 package storage
 
 import (
@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// Errors that callers distinguish. Any other error of Store.Commit means that the outcome is
-// unknown: the caller must stop writing, and recover by opening the ledger again.
+// Errors that callers distinguish. If Store.Commit returns any other error, the outcome is unknown:
+// the caller must stop writing, and recover by opening the ledger again.
 var (
 	// ErrNotFound means that there is no such ledger, entry, tile, content, redaction, key, or
 	// setting.
 	ErrNotFound = errors.New("storage: not found")
-	// ErrConflict means that the stored head is not the one on which the commit builds, or a
-	// ledger with that name already exists. Nothing was written.
+	// ErrConflict means that the commit does not build on the stored head, or that a ledger with
+	// that name already exists. Nothing was written.
 	ErrConflict = errors.New("storage: conflict")
 	// ErrFrozen means that the ledger is frozen and accepts no commits. Nothing was written.
 	ErrFrozen = errors.New("storage: ledger is frozen")
@@ -29,32 +29,33 @@ var (
 	ErrNoSpace = errors.New("storage: too little free space")
 	// ErrInUse means that another process has the database open.
 	ErrInUse = errors.New("storage: in use by another process")
-	// ErrNotHeld means that several servers share the database, and this one does not hold the
-	// ledger. Nothing was written.
+	// ErrNotHeld means that several servers share the database, and that this server does not hold
+	// the ledger's lease. Nothing was written.
 	ErrNotHeld = errors.New("storage: this server does not hold the ledger")
-	// ErrUnavailable means that the database does not answer, or has ended the operation. A read
-	// may succeed later. If a commit returns it, the outcome is unknown.
+	// ErrUnavailable means that the database does not respond, or that it has aborted the
+	// operation. A read may succeed later. If a commit returns ErrUnavailable, the outcome is
+	// unknown.
 	ErrUnavailable = errors.New("storage: the database does not answer")
 	// ErrLogOnly means that the database is a copy of logs, which has no content and no secrets.
 	ErrLogOnly = errors.New("storage: the database has only the log")
 	// ErrFormat means that this build does not know the format of the database.
 	ErrFormat = errors.New("storage: unknown format version")
 	// ErrDamaged means that files of the database were changed after they were written. The
-	// database cannot be opened, or parts of it cannot be read. Nothing was changed.
+	// database cannot be opened, or parts of it cannot be read. The operation changed nothing.
 	ErrDamaged = errors.New("storage: damaged")
 )
 
 // Hash is a SHA-256 value.
 type Hash = [32]byte
 
-// Info describes a ledger. Only Frozen changes.
+// Info describes a ledger. After creation, only Frozen can change.
 type Info struct {
 	Name    string    // lower-case letters, digits and '-', at most 64 bytes
 	Origin  string    // checkpoint origin (spec: Origin and keys)
 	Created time.Time // UTC
-	Frozen  bool      // the ledger refuses all further writes
-	// RejectMismatch means that records whose claims do not match are refused, unless the
-	// request overrides it (spec: Refusals).
+	Frozen  bool      // whether the ledger refuses all further commits
+	// RejectMismatch makes the ledger refuse records whose claims do not match, unless the request
+	// overrides it (spec: Refusals).
 	RejectMismatch bool
 }
 
@@ -66,7 +67,7 @@ type Head struct {
 	Checkpoint []byte // signed note over Size and the root at that size
 }
 
-// Content is one posted piece of content, with its place.
+// Content is one piece of content that an event posted, with its place.
 type Content struct {
 	Digest Hash
 	Seq    uint64 // seq of the event that posted it
@@ -74,13 +75,12 @@ type Content struct {
 	Bytes  []byte
 }
 
-// Redaction means that the event By withdraws the content of the record at Seq (spec:
-// Redactions).
+// Redaction says that the event By withdraws the content of the record at Seq (spec: Redactions).
 type Redaction struct {
-	Seq uint64 // seq of the record; it is before the batch
-	By  uint64 // seq of the content_redacted event; it is in the batch
-	// Digests are the digests of all content that the record names, and that it therefore no
-	// longer needs. Other digests are ignored.
+	Seq uint64 // seq of the record, which is before the batch
+	By  uint64 // seq of the content_redacted event, which is in the batch
+	// Digests are the digests of all content that the record names and no longer needs. The content
+	// of other records is not affected.
 	Digests []Hash
 }
 
@@ -91,8 +91,8 @@ type Key struct {
 	Seq    uint64
 }
 
-// Tile is the current value of one hash tile: 1 to 256 hashes of 32 bytes. A tile only
-// grows: a later value begins with the earlier one.
+// Tile is the current value of one hash tile: 1 to 256 hashes of 32 bytes. A tile only grows: each
+// value begins with the earlier values.
 type Tile struct {
 	Level  uint8
 	Index  uint64
@@ -104,44 +104,43 @@ type Batch struct {
 	Head    Head
 	Entries [][]byte // the seq of the first entry is the old head's Size
 	Tiles   []Tile
-	// Contents belong to events of this batch, each to its own slot, in the order of the
-	// events. An event needs its content until it is redacted. Content that the ledger already
-	// has is not stored again.
+	// Contents belong to events of this batch, each to its own slot, in the order of the events. An
+	// event needs its content until it is redacted. Content that the ledger already has is stored
+	// only once.
 	Contents []Content
 	// Redactions are applied before Contents. Content that no record needs any longer is deleted,
-	// with all keys that lead to it. After that, the content of this batch is stored. If a record
-	// has several redactions, the first one counts.
+	// together with all keys that refer to it. After that, the content of this batch is stored. If
+	// a record has several redactions, the first one is stored.
 	Redactions []Redaction
-	// Keys are claimed by events of this batch. If a key is already claimed, the later event gets
-	// it.
+	// Keys are claimed by events of this batch. If a key has already been claimed, the claim passes
+	// to the later event.
 	Keys []Key
 }
 
 // Reader reads one ledger. It never waits for a writer. Its methods are safe for concurrent use,
 // and the caller owns the slices that they return. If the context is done before the call, they
-// return its error. A missing or unreadable item below the head counts as damage: the error names
-// the item and is never ErrNotFound. For an archived item, the error is an ArchivedError (see
-// Archiver).
+// return its error. A missing or unreadable item below the head is damage: the error names the item
+// and is never ErrNotFound. For an archived item, the error is an ArchivedError (see Archiver).
 type Reader interface {
 	// Head returns the last committed head.
 	Head(ctx context.Context) (Head, error)
-	// Tile returns the current value of a tile, or ErrNotFound if the tile has no hash yet.
-	// During a commit the value can already be longer than the head requires, so readers take
+	// Tile returns the current value of a tile, or ErrNotFound if the tile has no hash yet. During
+	// a commit, the value can already be longer than the head requires, so readers must use only
 	// the prefix that their tree size covers.
 	Tile(ctx context.Context, level uint8, index uint64) ([]byte, error)
-	// Entry returns the entry at seq, or ErrNotFound at or beyond the head.
+	// Entry returns the entry at seq, or ErrNotFound if seq is at or beyond the head.
 	Entry(ctx context.Context, seq uint64) ([]byte, error)
-	// Entries yields the entries from this sequence number on, in order and without gaps, up to
-	// the head at the time of the call. The bytes are valid only until the next step and must not
-	// be changed. A missing entry ends the iteration with an error.
+	// Entries yields the entries from this sequence number on, in order and without gaps, up to the
+	// head at the time of the call. The bytes of an entry are valid only until the next step and
+	// must not be changed. A missing entry ends the iteration with an error.
 	Entries(ctx context.Context, from uint64) iter.Seq2[Entry, error]
-	// Content returns the bytes stored under a SHA-256. It returns ErrNotFound if the ledger
-	// never had them, or if they are erased. The store does not check the hash.
+	// Content returns the bytes stored under a SHA-256. It returns ErrNotFound if the ledger never
+	// had them, or if they have been erased. The store does not check the hash.
 	Content(ctx context.Context, digest Hash) ([]byte, error)
 	// References yields the seqs of the records that need a piece of content, each once, in
-	// ascending order. It yields none if the ledger never had the content or it is erased. It
-	// covers records below the head at the time of the call. Records that are redacted during
-	// the iteration can be missing.
+	// ascending order. It yields none if the ledger never had the content or if the content has
+	// been erased. It covers records below the head at the time of the call. Records that are
+	// redacted during the iteration can be missing.
 	References(ctx context.Context, digest Hash) iter.Seq2[uint64, error]
 	// Referenced reports whether References would yield seq for that content.
 	Referenced(ctx context.Context, digest Hash, seq uint64) (bool, error)
@@ -149,20 +148,21 @@ type Reader interface {
 	// or ErrNotFound if no event below the head withdrew it.
 	Redaction(ctx context.Context, seq uint64) (by uint64, err error)
 	// Redactions yields all stored redactions in the order of their records, without digests. It
-	// leaves out redactions of later commits. However, it yields redactions by or of an event
-	// beyond the head, which no commit can have written. The caller treats these as damage.
+	// leaves out redactions by commits that come after the call. It does yield a redaction by or of
+	// an event beyond the head, which no commit can have written. The caller must treat such a
+	// redaction as damage.
 	Redactions(ctx context.Context) iter.Seq2[Redaction, error]
-	// Key returns the claim of an idempotency key, or ErrNotFound if the key is not claimed
-	// below the head.
+	// Key returns the claim of an idempotency key, or ErrNotFound if no event below the head claims
+	// it.
 	Key(ctx context.Context, key Hash) (Key, error)
-	// Keys looks up several idempotency keys together. It returns one claim for each claimed
-	// key, in no particular order.
+	// Keys looks up several idempotency keys together. It returns one claim for each key that has
+	// been claimed, in no particular order.
 	Keys(ctx context.Context, keys []Hash) ([]Key, error)
 	// Setting returns a named value of this ledger, or ErrNotFound if it is not set.
 	Setting(ctx context.Context, name string) ([]byte, error)
 }
 
-// Entry is one entry and its position.
+// Entry is one entry of the log and its sequence number.
 type Entry struct {
 	Seq   uint64
 	Bytes []byte
@@ -173,24 +173,24 @@ type Store interface {
 	Reader
 	// Info returns the ledger's current description.
 	Info(ctx context.Context) (Info, error)
-	// Commit makes b durable, atomically and with one sync, if the stored head still equals
-	// old in Size and Tip. Otherwise it returns ErrConflict. For a frozen ledger it returns
-	// ErrFrozen. After it returns nil, all of b survives a power failure. A batch that fails
-	// Batch.Check is refused and not written.
+	// Commit makes b durable, atomically and with one sync, if the stored head still equals old in
+	// Size and Tip. Otherwise it returns ErrConflict. For a frozen ledger it returns ErrFrozen.
+	// Once Commit has returned nil, all of b survives a power failure. If b.Check returns an error,
+	// Commit returns it and writes nothing.
 	Commit(ctx context.Context, old Head, b Batch) error
 	// Freeze marks the ledger as frozen, durably. This cannot be undone.
 	Freeze(ctx context.Context) error
-	// SetSetting stores a named value, durably.
+	// SetSetting stores a named value, durably. It replaces an earlier value.
 	SetSetting(ctx context.Context, name string, value []byte) error
-	// Writable returns nil if a commit can be tried, and ErrNoSpace otherwise.
+	// Writable returns nil if a commit can be tried, and ErrNoSpace if there is too little space.
 	Writable(ctx context.Context) error
 }
 
 // Leased is a Store of a database that several servers may share. Only the server that holds a
-// ledger can write to it; on any other server, every write returns ErrNotHeld.
+// ledger's lease can write to it; on any other server, every write returns ErrNotHeld.
 type Leased interface {
 	Store
-	// Held reports whether this server holds the ledger. It never waits for a write.
+	// Held reports whether this server holds the ledger's lease. It never waits for a write.
 	Held() bool
 }
 
@@ -199,10 +199,11 @@ type Database interface {
 	// Ledgers returns the descriptions of the ledgers, sorted by name.
 	Ledgers(ctx context.Context) ([]Info, error)
 	// Ledger opens a ledger, or returns ErrNotFound if it does not exist. Stores that are opened
-	// with the same name share their state.
+	// under the same name share their state.
 	Ledger(ctx context.Context, name string) (Store, error)
-	// Create creates an empty ledger, durably. It returns ErrConflict if the name is taken.
+	// Create creates an empty ledger, durably. It returns ErrConflict if a ledger of this name
+	// exists.
 	Create(ctx context.Context, info Info) (Store, error)
-	// Close releases everything. No Store may be used afterwards.
+	// Close releases everything. No Store may be used after that.
 	Close() error
 }

@@ -360,13 +360,13 @@ func TestFsckNamesStrays(t *testing.T) {
 		"unknown setting":        {append(key('s'), "rate"...), []byte("1"), `^default: DAMAGED: database: .*setting "rate": there is no setting with this name`},
 		"unknown kind":           {key('z'), []byte("1"), `^default: DAMAGED: database: .*a kind that this version does not know`},
 		"last number 0":          {[]byte{'l', 0, 0, 0, 0}, u32(0), `ledger "[a-z]+" has the number \d, but the last assigned number is 0$`},
-		"more in a description":  {key('i'), bytes.Replace(valueOf(t, all, key('i')), []byte("{"), []byte(`{"erased":"A secret.",`), 1), `^default: DAMAGED: database: .*the ledger's description has content, or a form, that is never written`},
+		"more in a description":  {key('i'), bytes.Replace(valueOf(t, all, key('i')), []byte("{"), []byte(`{"erased":"A secret.",`), 1), `^default: DAMAGED: database: .*the stored description of the ledger differs from the encoding that this version writes`},
 		"another signature":      {key('h'), append(valueOf(t, all, key('h')), "\u2014 other.example AAAAAGVyYXNlZA==\n"...), `^default: DAMAGED: signature: .*the stored checkpoint has 2 signatures, but 1 keys sign at this size`},
-		"a gap in the numbers":   {[]byte{'l', 0, 0, 0, 0}, u32(4), `ledger number 4 was assigned, but no name leads to it$`},
-		"two names for a number": {name("twin"), u32(number), `it has the number 1, which ledger "default" has too$`},
-		"a name for number 0":    {name("zero"), u32(0), `its number is 0, which no ledger has$`},
-		"a lost name":            {name("second"), nil, `was assigned, but no name leads to it$`},
-		"a head of no ledger":    {[]byte{'h', 0, 0, 0, 9}, make([]byte, 48), `the key 6800000009 belongs to a ledger with the number 9, which does not exist$`},
+		"a gap in the numbers":   {[]byte{'l', 0, 0, 0, 0}, u32(4), `ledger number 4 was assigned, but no ledger name refers to it$`},
+		"two names for a number": {name("twin"), u32(number), `its number 1 also belongs to ledger "default"$`},
+		"a name for number 0":    {name("zero"), u32(0), `its number is 0, which is never assigned$`},
+		"a lost name":            {name("second"), nil, `was assigned, but no ledger name refers to it$`},
+		"a head of no ledger":    {[]byte{'h', 0, 0, 0, 9}, make([]byte, 48), `the key 6800000009 belongs to ledger number 9, which does not exist$`},
 	} {
 		t.Run(what, func(t *testing.T) {
 			findings, err := fsckKeys(t.Context(), data, put(all, c.key, c.value))
@@ -426,8 +426,8 @@ func TestServeRefusesHiddenLedgers(t *testing.T) {
 		"last number 0":          {[]byte{'l', 0, 0, 0, 0}, number(0), "the last assigned number is 0"},
 		"two names for a number": {name("twin"), number(1), `which ledger`},
 		"another name":           {name("second"), number(1), `which ledger "default"`},
-		"a lost name":            {name("second"), nil, "no name leads to it"},
-		"number 0":               {name("zero"), number(0), "which no ledger has"},
+		"a lost name":            {name("second"), nil, "no ledger name refers to it"},
+		"number 0":               {name("zero"), number(0), "which is never assigned"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			data := t.TempDir()

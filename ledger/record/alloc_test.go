@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAllocations checks exact counts of allocations, which, unlike times, do not vary. Under
-// the race detector sync.Pool sometimes drops its items, so the counts are not checked there.
+// TestAllocations checks exact numbers of allocations, which do not vary as times do. It is not
+// built for the race detector, under which sync.Pool sometimes drops items.
 func TestAllocations(t *testing.T) {
 	body := benchBodies()["typical"]
 	allocations := testing.AllocsPerRun(100, func() {
@@ -27,8 +27,8 @@ func TestAllocations(t *testing.T) {
 }
 
 // Hashing does not split texts into lists of lines or words, because each element would need a
-// slice header of 24 bytes. It allocates at most a fixed multiple of the length of a text,
-// whatever the text contains.
+// slice header of 24 bytes. It allocates at most a fixed multiple of a text's length, whatever the
+// text contains.
 func TestHashingDoesNotSplitTexts(t *testing.T) {
 	const size, most = 1 << 20, 8
 	for name, c := range map[string]struct {

@@ -10,7 +10,7 @@ import (
 	"colophon/ledger/record/fields"
 )
 
-// resultOf returns the result of a check, or "" if there is no such check.
+// resultOf returns the result of the check of a field, or "" if there is no such check.
 func resultOf(r *Record, field string) Result {
 	for _, c := range r.Checks {
 		if c.Field == field {
@@ -20,8 +20,8 @@ func resultOf(r *Record, field string) Result {
 	return ""
 }
 
-// If a record has an answer next to claimed stages, the answer is checked against the stage
-// that covers it. If no stage covers it, its check has the result claimed.
+// The answer in a record with claimed stages is checked against the stage that covers it. If no
+// stage covers it, the result of the check is "claimed".
 func TestAnswersAreCheckedAgainstTheirStage(t *testing.T) {
 	v := vectors[struct {
 		Build []struct {

@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// axisPayloadHashes returns rules.AxisPayloadHashes of a payload. ok is false if the payload
-// is not a valid axis payload.
+// axisPayloadHashes reads an axis payload and returns the hashes of rules.AxisPayloadHashes. If the
+// payload is not valid, it adds problems to o.D and ok is false.
 func (r *Record) axisPayloadHashes(o strict.Object, payload pyjson.Value, apart bool, member func(name, form []byte)) (whole, seedless Hash, ok bool) {
 	p := o.Inner("payload", payload)
 	members := p.RequiredObject("axes")
@@ -30,12 +30,12 @@ func (r *Record) axisPayloadHashes(o strict.Object, payload pyjson.Value, apart 
 	}
 	whole, seedless, err := rules.AxisPayloadHashes(axes, policy, seed, world, apart, member)
 	if err != nil {
-		o.D.Invalid(p.Pointer, "cannot be normalised: %v", err)
+		o.D.Invalid(p.Pointer, "cannot be brought into canonical form: %v", err)
 	}
 	return whole, seedless, err == nil
 }
 
-// readAxis reads one axis, {label, score}.
+// readAxis reads one axis, an object with label and score. Problems are added to o.D.
 func readAxis(o strict.Object, name []byte, axis pyjson.Value) rules.Axis {
 	pointer := string(pyjson.AppendPointer([]byte(o.Pointer), name))
 	if axis.Kind() != pyjson.Object {
@@ -57,7 +57,7 @@ func readAxis(o strict.Object, name []byte, axis pyjson.Value) rules.Axis {
 	return rules.Axis{Name: name, Label: label, Score: score}
 }
 
-// readAxisSeed reads the payload's seed as an integer. It accepts a whole number with a
+// readAxisSeed reads the payload's seed as an integer, in decimal. It accepts a whole number with a
 // fraction, such as 7.0, because some clients have only one type of number.
 func (r *Record) readAxisSeed(o strict.Object) []byte {
 	v := o.Member("seed")

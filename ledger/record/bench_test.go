@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// benchBodies returns bodies of about 2 KB each, named after what makes them slow.
+// benchBodies returns request bodies of about 2 KB each, by what makes them slow.
 func benchBodies() map[string][]byte {
 	typical := map[string]any{
 		"dataset": "helpful_base", "seed": 42, "world_id": "w1",
@@ -59,7 +59,7 @@ func benchBodies() map[string][]byte {
 	return bodies
 }
 
-// ascii escapes all characters beyond ASCII, like CPython's json.
+// ascii escapes all characters beyond ASCII, as Python's json module does.
 func ascii(b []byte) []byte {
 	var out []byte
 	for _, r := range string(b) {
@@ -72,8 +72,8 @@ func ascii(b []byte) []byte {
 	return out
 }
 
-// BenchmarkIPC decodes a record, canonicalises it, computes all hashes, and checks every
-// claim. For comparison, encoding/json unmarshals the same body.
+// BenchmarkIPC parses an IPC record, canonicalises its payload, computes all hashes, and checks
+// every claim. For comparison, it also measures encoding/json on the same body.
 func BenchmarkIPC(b *testing.B) {
 	for name, body := range benchBodies() {
 		b.Run(name+"/colophon", func(b *testing.B) {
@@ -100,7 +100,7 @@ func BenchmarkIPC(b *testing.B) {
 	}
 }
 
-// BenchmarkEventBody writes a record's event body for the sequencer.
+// BenchmarkEventBody writes a record's event body, as the sequencer does.
 func BenchmarkEventBody(b *testing.B) {
 	r, err := Parse(IPCRecord, benchBodies()["typical"])
 	require.NoError(b, err)

@@ -14,27 +14,27 @@ type Result string
 // The results of a check.
 const (
 	Match    Result = "match"    // the content has the claimed hash
-	Mismatch Result = "mismatch" // the content has another hash; both hashes are recorded
-	Computed Result = "computed" // there is content and no claim
-	Claimed  Result = "claimed"  // there is a claim and no content
-	// Inconsistent is the result of a check of a verdict. No run can have such a verdict,
-	// because it breaks the rule that Field names (spec: Verdicts).
+	Mismatch Result = "mismatch" // the content has a different hash; both hashes are recorded
+	Computed Result = "computed" // there is content but no claim
+	Claimed  Result = "claimed"  // there is a claim but no content
+	// Inconsistent is the result for a verdict that no run can have, because it breaks the rule
+	// that Field names (spec: Verdicts).
 	Inconsistent Result = "inconsistent"
 )
 
-// Check is the result for one hash. If it is a mismatch, both Claimed and Computed are
-// recorded. Claimed is also recorded if the effective hash does not equal the claim.
+// Check is the result of checking one hash. For a mismatch, both Claimed and Computed are recorded.
+// Otherwise, Claimed is recorded only if it differs from the effective hash.
 type Check struct {
 	Field  string
 	Result Result
-	// Claimed and Computed are the values as they appear in the receipt, or nil.
+	// Claimed and Computed are the values as they appear in the receipt; nil if not recorded.
 	Claimed, Computed []byte
 
 	pointer string // JSON pointer to the claim; "" if Field determines it
 }
 
-// MetricField returns the name of the field as a metric label (spec: Metrics derived from the
-// log). The set of label values is bounded, so clients cannot extend it without limit.
+// MetricField returns Field as the value of a metric label (spec: Metrics derived from the log). It
+// maps Field to one of a fixed set of values, so that clients cannot create labels without limit.
 func (c Check) MetricField() string {
 	if stage, ok := strings.CutPrefix(c.Field, rules.StagePrefix); ok {
 		if !rules.IsKnownStage(stage) {
@@ -51,8 +51,8 @@ func (c Check) MetricField() string {
 	return c.Field
 }
 
-// check compares a claim with the recomputed value and adds the result to Checks. Either value
-// can be nil. check returns the effective hash.
+// check compares a claim with the recomputed value, adds the result to r.Checks, and returns the
+// effective hash. Either value can be nil; if both are, check adds nothing.
 func (r *Record) check(name string, claimed, computed []byte) []byte {
 	switch {
 	case claimed == nil && computed == nil:
@@ -71,7 +71,7 @@ func (r *Record) check(name string, claimed, computed []byte) []byte {
 	return computed
 }
 
-// Mismatches returns the checks that failed.
+// Mismatches returns the checks whose result is Mismatch.
 func (r *Record) Mismatches() []Check {
 	var failed []Check
 	for _, c := range r.Checks {
@@ -82,7 +82,7 @@ func (r *Record) Mismatches() []Check {
 	return failed
 }
 
-// PointerOf returns the JSON pointer to the claim of a check in the request.
+// PointerOf returns the JSON pointer to the claim of a check in the request body.
 func (r *Record) PointerOf(c Check) string {
 	switch {
 	case c.pointer != "":
@@ -95,8 +95,8 @@ func (r *Record) PointerOf(c Check) string {
 	return r.pointer + "/" + strings.ReplaceAll(c.Field, ".", "/")
 }
 
-// CheckField is the check of one hash in an event (spec: Checks). Claimed and Computed are nil
-// if the event omits them or has null for them.
+// CheckField is the check of one hash in an event (spec: Checks). Claimed and Computed are nil if
+// the event omits them or if they are null.
 type CheckField struct {
 	Result            Result
 	Claimed, Computed []byte
@@ -119,7 +119,7 @@ func (c *CheckField) append(w *pyjson.Builder) {
 	w.Close()
 }
 
-// NamedCheck is a check with the name of its hash.
+// NamedCheck is a check and the name of the hash that was checked.
 type NamedCheck struct {
 	Name string
 	CheckField

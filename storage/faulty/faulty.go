@@ -1,6 +1,6 @@
-// Package faulty injects faults into storage, for tests. Database wraps the storage contract,
-// and Files wraps the file system of an embedded database. A Plan selects the calls that fail,
-// and how they fail.
+// Package faulty injects faults into storage, for tests. Database wraps an implementation of the
+// storage contract, and Files wraps the file system of an embedded database. A Plan selects the
+// calls that fail, and says how they fail.
 package faulty
 
 import (
@@ -12,61 +12,62 @@ import (
 	"time"
 )
 
-// ErrInjected is wrapped by every injected error except that of NoSpace.
+// ErrInjected is wrapped by every injected error, except those with NoSpace.
 var ErrInjected = errors.New("faulty: injected fault")
 
-// Mode is a kind of fault.
+// Mode says how a call fails.
 type Mode string
 
-// The modes. A call to which a mode does not apply fails as with Fail.
+// The modes. If a mode cannot apply to a call, the call fails as with Fail.
 const (
-	// Fail means that the call does nothing and returns an error.
+	// Fail makes the call do nothing and return an error.
 	Fail Mode = "fail"
-	// Lie means that the call does everything and still returns an error.
+	// Lie makes the call succeed and still return an error.
 	Lie Mode = "lie"
-	// NoSpace means that the disk is full. A write writes its first half.
+	// NoSpace makes the call fail as on a full disk. A write of a file writes its first half.
 	NoSpace Mode = "no space"
-	// Short means that a write writes its first half and returns an error.
+	// Short makes a write of a file write its first half and return an error.
 	Short Mode = "short"
-	// Slow means that the call succeeds after Plan.Pause.
+	// Slow makes the call succeed, but only after Plan.Pause.
 	Slow Mode = "slow"
-	// Garble means that a read of a file returns data with one flipped bit. A read of a store
-	// returns a checksum error.
+	// Garble makes a read of a file return data with one flipped bit. A read of a store returns a
+	// checksum error.
 	Garble Mode = "garble"
 )
 
 // Plan selects the calls that fail. It can be sent to another process as JSON.
 type Plan struct {
 	Mode Mode
-	// Calls are the names of the calls that can fail; empty means all.
+	// Calls contains the names of the calls that can fail; empty means all.
 	Calls []string
-	// Path is a pattern of path.Match for the base name of the call's file; empty means any.
+	// Path is a pattern of path.Match for the base name of the call's file; "" means any file.
 	Path string
-	// Skip is the number of these calls that succeed first.
+	// Skip is the number of matching calls that succeed first.
 	Skip int
-	// Count is the number of calls that fail after that; 0 means one, and negative means all.
+	// Count is the number of matching calls that fail after that; 0 means one, and a negative
+	// number means all.
 	Count int
 	Pause time.Duration
-	// Bit is the number of the bit that Garble flips, from 0. It wraps around at the end of
-	// the data.
+	// Bit is the number of the bit that Garble flips, from 0. If it is beyond the end of the data,
+	// counting continues at the beginning of the data.
 	Bit int
 }
 
-// Faults executes a plan. It is safe for concurrent use.
+// Faults executes a Plan. It is safe for concurrent use.
 type Faults struct {
 	plan Plan
-	// OnFault, if not nil, is called before each fault, with the call and its file. If the number
-	// of faults is unlimited, OnFault is called only before the first fault. Set OnFault before the
+	// OnFault, if not nil, is called before each fault, with the names of the call and its file. If
+	// Plan.Count is negative, OnFault is called only before the first fault. Set OnFault before the
 	// first call.
 	OnFault func(call, file string)
 
 	mu       sync.Mutex
 	seen     int            // number of calls that match the plan; guarded by mu
-	injected map[string]int // number of failed calls by name; guarded by mu
-	over     bool           // the plan has ended; guarded by mu
+	injected map[string]int // number of failed calls by the name of the call; guarded by mu
+	over     bool           // whether Stop was called; guarded by mu
 }
 
-// New returns the faults of a plan.
+// New returns Faults that execute the plan.
 func New(plan Plan) *Faults {
 	if plan.Count == 0 {
 		plan.Count = 1
@@ -81,7 +82,7 @@ func (f *Faults) Stop() {
 	f.over = true
 }
 
-// Injected returns the number of failed calls so far, by name.
+// Injected returns the number of failed calls so far, by the name of the call.
 func (f *Faults) Injected() map[string]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,7 +93,7 @@ func (f *Faults) Injected() map[string]int {
 	return injected
 }
 
-// next returns how a call fails, or "" if it succeeds. For Slow, next pauses.
+// next returns how the call fails, or "" if it succeeds. For Slow, next pauses and returns "".
 func (f *Faults) next(call, file string) Mode {
 	mode, first := f.count(call, file)
 	if mode != "" && f.OnFault != nil && (first || f.plan.Count > 0) {
@@ -105,7 +106,8 @@ func (f *Faults) next(call, file string) Mode {
 	return mode
 }
 
-// count counts a call. It returns how the call fails, and whether it is the first that fails.
+// count counts a call. It returns how the call fails, or "", and whether it is the first call that
+// fails.
 func (f *Faults) count(call, file string) (mode Mode, first bool) {
 	if len(f.plan.Calls) > 0 && !slices.Contains(f.plan.Calls, call) {
 		return "", false
@@ -126,7 +128,7 @@ func (f *Faults) count(call, file string) (mode Mode, first bool) {
 	return f.plan.Mode, n == 0
 }
 
-// refused returns the error of a mode, or nil if the mode has none.
+// refused returns the error of a mode, or nil for Garble and for "".
 func refused(mode Mode) error {
 	switch mode {
 	case "", Garble:

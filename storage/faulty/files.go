@@ -8,7 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Names of the calls of a file system. Compact is a Create for the output of a compaction.
+// Names of the calls of a file system. Compact is a call of Create for the output of a compaction.
 const (
 	Create   = "create"
 	Compact  = "compact"
@@ -30,7 +30,7 @@ const (
 	Read        = "read"
 	Write       = "write"
 	Sync        = "sync"
-	SyncPart    = "sync part" // starts a sync without waiting for it
+	SyncPart    = "sync part" // a call of SyncTo, which starts a sync without waiting for it
 	Preallocate = "preallocate"
 	Close       = "close"
 )
@@ -49,13 +49,14 @@ type Files struct {
 
 var _ vfs.FS = (*Files)(nil)
 
-// NewFiles wraps a file system.
+// NewFiles returns a file system that passes all calls to under, unless faults makes them fail.
 func NewFiles(under vfs.FS, faults *Faults) *Files { return &Files{under, faults} }
 
 // Unwrap implements vfs.FS.
 func (f *Files) Unwrap() vfs.FS { return f.FS }
 
-// do makes a call that changes something, unless the call must fail.
+// do runs done for a call on the named file, unless the call must fail before that. With Lie, it
+// returns an error afterwards.
 func (f *Files) do(call, name string, done func() error) error {
 	mode := f.faults.next(call, name)
 	err := refused(mode)
@@ -68,7 +69,7 @@ func (f *Files) do(call, name string, done func() error) error {
 	return wrap(call, name, err)
 }
 
-// open makes a call that opens a file, unless the call must fail.
+// open is like do, for a call that opens a file. The result injects faults, too.
 func (f *Files) open(call, name string, done func() (vfs.File, error)) (vfs.File, error) {
 	var opened vfs.File
 	err := f.do(call, name, func() (err error) {
@@ -148,8 +149,7 @@ func (f *Files) MkdirAll(dir string, perm os.FileMode) error {
 	return f.do(MkdirAll, dir, func() error { return f.FS.MkdirAll(dir, perm) })
 }
 
-// Lock implements vfs.FS. Lie does not apply to it, since no caller could then release the
-// lock.
+// Lock implements vfs.FS. Lie does not apply to it, because the caller could not release the lock.
 func (f *Files) Lock(name string) (io.Closer, error) {
 	mode := f.faults.next(Lock, name)
 	if err := refused(mode); err != nil {
@@ -185,7 +185,6 @@ func (f *Files) GetDiskUsage(dir string) (usage vfs.DiskUsage, err error) {
 	return usage, err
 }
 
-// file is an open file with injected faults.
 type file struct {
 	vfs.File
 	name   string
@@ -196,7 +195,7 @@ func (f *file) do(call string, done func() error) error {
 	return (&Files{faults: f.faults}).do(call, f.name, done)
 }
 
-// read calls f, which reads into p. If the plan says so, it flips a bit of the data.
+// read calls read for p and returns its result. With Garble, it flips a bit of the data.
 func (f *file) read(p []byte, read func([]byte) (int, error)) (int, error) {
 	mode := f.faults.next(Read, f.name)
 	if err := refused(mode); err != nil {
@@ -217,7 +216,7 @@ func (f *file) ReadAt(p []byte, offset int64) (int, error) {
 	return f.read(p, func(p []byte) (int, error) { return f.File.ReadAt(p, offset) })
 }
 
-// write calls f, which writes p. If the plan says so, it writes only half of p or nothing.
+// write calls write for p, or, depending on the mode, for the first half of p or not at all.
 func (f *file) write(p []byte, write func([]byte) (int, error)) (int, error) {
 	mode := f.faults.next(Write, f.name)
 	err := refused(mode)
@@ -267,7 +266,7 @@ func (f *file) Preallocate(offset, length int64) error {
 	return f.do(Preallocate, func() error { return f.File.Preallocate(offset, length) })
 }
 
-// Close implements vfs.File. It always closes the file, since callers do not close twice.
+// Close implements vfs.File. It always closes the file, because callers do not close a file twice.
 func (f *file) Close() error {
 	err := wrap(Close, f.name, refused(f.faults.next(Close, f.name)))
 	if closed := f.File.Close(); closed != nil {

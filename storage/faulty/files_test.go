@@ -11,8 +11,8 @@ import (
 	"colophon/storage/faulty"
 )
 
-// write writes a file through a file system with faults, and returns the resulting
-// content of the file.
+// write writes text to a file through a file system with the plan's faults. It returns what the
+// file contains afterwards, and the error of the write.
 func write(t *testing.T, plan faulty.Plan, text string) (left string, err error) {
 	t.Helper()
 	under := vfs.NewMem()
@@ -42,7 +42,7 @@ func TestModesOfAWrite(t *testing.T) {
 	}
 }
 
-// Garble changes exactly the bit that the plan names, once.
+// Garble flips exactly the bit that the plan names, and only once.
 func TestGarble(t *testing.T) {
 	under := vfs.NewMem()
 	f, err := under.Create("file", vfs.WriteCategoryUnspecified)
@@ -60,7 +60,7 @@ func TestGarble(t *testing.T) {
 	}
 }
 
-// A plan selects calls and files, skips the first ones, and ends.
+// A plan selects calls and files, skips the first matching calls, and stops after Count failures.
 func TestPlan(t *testing.T) {
 	under := vfs.NewMem()
 	faults := faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{faulty.Create, faulty.Remove}, Path: "*.a", Skip: 1, Count: 2})
@@ -94,7 +94,7 @@ func TestPlan(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Every call of a file system can fail.
+// Every call of a file system and of its files can be made to fail.
 func TestEveryCallOfFilesFails(t *testing.T) {
 	const none = vfs.WriteCategoryUnspecified
 	for call, do := range map[string]func(files vfs.FS, f vfs.File) error{

@@ -9,16 +9,17 @@ import (
 	"colophon/storage"
 )
 
-// StoreCalls returns the names of all calls of storage.Reader, Store and Database.
+// StoreCalls returns the names of all calls of storage.Reader, Store, Archiver, and Database that
+// can fail.
 func StoreCalls() []string {
 	return []string{"Head", "Tile", "Entry", "Entries", "Content", "References", "Referenced", "Redaction",
 		"Redactions", "Key", "Keys", "Setting", "Info", "Commit", "Freeze", "SetSetting", "Writable", "Archive", "Ledgers", "Ledger", "Create"}
 }
 
-// errChecksum is the error of a read with Garble.
+// errChecksum is the error of a read from a store with Garble.
 var errChecksum = errors.New("checksum mismatch")
 
-// failure returns the error that a call to a store returns in that mode, or nil if the call succeeds.
+// failure returns the error that a call to a store returns in the given mode, or nil for "".
 func failure(call string, mode Mode) error {
 	switch mode {
 	case "":
@@ -31,7 +32,7 @@ func failure(call string, mode Mode) error {
 	return fmt.Errorf("%s: %w", call, ErrInjected)
 }
 
-// read makes a call that reads, unless the call must fail.
+// read returns the result of done, which only reads, unless the call must fail.
 func read[T any](f *Faults, call string, done func() (T, error)) (T, error) {
 	if err := failure(call, f.next(call, "")); err != nil {
 		var none T
@@ -40,7 +41,8 @@ func read[T any](f *Faults, call string, done func() (T, error)) (T, error) {
 	return done()
 }
 
-// change makes a call that changes something, unless the call must fail.
+// change runs done, which changes something, unless the call must fail before that. With Lie, it
+// returns an error afterwards.
 func change(f *Faults, call string, done func() error) error {
 	mode := f.next(call, "")
 	err := failure(call, mode)
@@ -53,8 +55,8 @@ func change(f *Faults, call string, done func() error) error {
 	return err
 }
 
-// walk yields the values of a call until the call fails. With Short it fails after the first
-// value, and otherwise at once.
+// walk yields what all yields, unless the call must fail. With Short it fails after the first
+// value; with any other mode it fails at once.
 func walk[T any](f *Faults, call string, all iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		mode := f.next(call, "")
@@ -76,7 +78,7 @@ func walk[T any](f *Faults, call string, all iter.Seq2[T, error]) iter.Seq2[T, e
 	}
 }
 
-// Database is a database with injected faults in its calls and in those of its stores.
+// Database injects faults into the calls of a database and of its stores.
 type Database struct {
 	under  storage.Database
 	faults *Faults
@@ -84,7 +86,7 @@ type Database struct {
 
 var _ storage.Database = (*Database)(nil)
 
-// NewDatabase wraps a database.
+// NewDatabase returns a database that passes all calls to under, unless faults makes them fail.
 func NewDatabase(under storage.Database, faults *Faults) *Database { return &Database{under, faults} }
 
 // Ledgers implements storage.Database.
@@ -119,7 +121,7 @@ func (d *Database) wrap(under storage.Store, err error) (storage.Store, error) {
 // Close implements storage.Database. No plan makes it fail.
 func (d *Database) Close() error { return d.under.Close() }
 
-// store is a ledger with injected faults.
+// store injects faults into the calls of a ledger.
 type store struct {
 	under  storage.Store
 	faults *Faults

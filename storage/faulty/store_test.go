@@ -13,14 +13,15 @@ import (
 	"colophon/storage/storagetest"
 )
 
-// Without faults, a wrapped database behaves like the database that it wraps.
+// If no call fails, a wrapped database behaves like the database that it wraps.
 func TestWithoutFaults(t *testing.T) {
 	storagetest.Run(t, func(*testing.T) storage.Database {
 		return faulty.NewDatabase(memory.New(), faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{"none"}}))
 	})
 }
 
-// callAll makes every call of the contract, and returns the errors of those that failed.
+// callAll makes every call of the storage contract, and returns the errors of those that failed, by
+// the name of the call.
 func callAll(ctx context.Context, d storage.Database) (failed map[string]error) {
 	failed = make(map[string]error)
 	note := func(call string, err error) {
@@ -79,8 +80,7 @@ func callAll(ctx context.Context, d storage.Database) (failed map[string]error) 
 	return failed
 }
 
-// Every call fails if the plan says so. Other calls fail only if they depend on that
-// call.
+// Each call can be made to fail. Other calls then succeed, unless they depend on the failed one.
 func TestEveryCallFails(t *testing.T) {
 	for _, call := range faulty.StoreCalls() {
 		faults := faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{call}})
@@ -120,7 +120,7 @@ func TestModesOfAStore(t *testing.T) {
 	}
 }
 
-// With Short, a walk ends after its first step.
+// With Short, a walk fails after its first step.
 func TestShortWalks(t *testing.T) {
 	d := faulty.NewDatabase(memory.New(), faulty.New(faulty.Plan{Mode: faulty.Short, Calls: []string{"Entries"}}))
 	s, err := d.Create(t.Context(), storage.Info{Name: "default"})

@@ -1,4 +1,4 @@
-// Package memory is a complete implementation of the storage contract in memory, for tests.
+// Package memory implements the whole storage contract in memory, for tests.
 package memory
 
 import (
@@ -67,7 +67,7 @@ func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, taken := d.ledgers[info.Name]; taken {
-		return nil, fmt.Errorf("creating ledger %q: %w: the name is taken", info.Name, storage.ErrConflict)
+		return nil, fmt.Errorf("creating ledger %q: %w: a ledger of this name exists", info.Name, storage.ErrConflict)
 	}
 	info.Created = info.Created.UTC()
 	l := &ledger{
@@ -84,8 +84,8 @@ func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store
 	return l, nil
 }
 
-// Close implements storage.Database. The ledgers remain in memory, so that a test can reopen
-// them as a new process would.
+// Close implements storage.Database. The ledgers stay in memory, so that a test can continue to use
+// the database as if it had been reopened.
 func (d *Database) Close() error { return nil }
 
 type tileKey struct {
@@ -103,12 +103,12 @@ type ledger struct {
 	entries    map[uint64][]byte
 	tiles      map[tileKey][]byte
 	contents   map[storage.Hash]*content
-	redactions map[uint64]uint64 // by record: the event that redacted it
+	redactions map[uint64]uint64 // record → event that redacted it
 	keys       map[storage.Hash]storage.Key
 	settings   map[string][]byte
 }
 
-// content is one piece of content that a record needs.
+// content is a piece of content that at least one record needs.
 type content struct {
 	bytes      []byte
 	references []uint64 // records that need it, each once, in ascending order
@@ -125,12 +125,12 @@ func (l *ledger) describe() storage.Info {
 // Info implements storage.Store.
 func (l *ledger) Info(ctx context.Context) (storage.Info, error) {
 	if err := ctx.Err(); err != nil {
-		return storage.Info{}, fmt.Errorf("describing ledger %q: %w", l.name, err)
+		return storage.Info{}, fmt.Errorf("reading the description of ledger %q: %w", l.name, err)
 	}
 	return l.describe(), nil
 }
 
-// Commit implements storage.Store. Any error means that nothing was written.
+// Commit implements storage.Store. If it returns an error, nothing was written.
 func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,9 +160,9 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	return nil
 }
 
-// redact deletes a record's references to content, unless an earlier redaction has done so. A
-// redaction by an event at or above the head does not count, because no commit wrote it. The
-// caller must hold l.mu.
+// redact stores a redaction and deletes the record's references to content, unless an earlier
+// redaction has done so. An earlier redaction by an event at or beyond the head is ignored, because
+// no commit wrote it. The caller must hold l.mu.
 func (l *ledger) redact(r storage.Redaction) {
 	if by, already := l.redactions[r.Seq]; already && by < l.head.Size {
 		return
@@ -182,7 +182,8 @@ func (l *ledger) redact(r storage.Redaction) {
 	}
 }
 
-// keep stores content, or records that another record needs it. The caller must hold l.mu.
+// keep stores a piece of content, or adds a reference if the ledger already has the content. The
+// caller must hold l.mu.
 func (l *ledger) keep(c *storage.Content) {
 	held, ok := l.contents[c.Digest]
 	if !ok {
@@ -194,7 +195,7 @@ func (l *ledger) keep(c *storage.Content) {
 	}
 }
 
-// accepts returns nil if b can be committed on top of old. The caller must hold l.mu.
+// accepts returns an error unless b can be committed on top of old. The caller must hold l.mu.
 func (l *ledger) accepts(ctx context.Context, old storage.Head, b storage.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -231,7 +232,7 @@ func (l *ledger) SetSetting(ctx context.Context, name string, value []byte) erro
 	return nil
 }
 
-// Writable implements storage.Store. Memory is never short of space.
+// Writable implements storage.Store. It never returns storage.ErrNoSpace.
 func (l *ledger) Writable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("checking free space: %w", err)
@@ -239,18 +240,19 @@ func (l *ledger) Writable(ctx context.Context) error {
 	return nil
 }
 
-// clone copies b. The copy is never nil.
+// clone returns a copy of b, which is never nil.
 func clone(b []byte) []byte { return append([]byte{}, b...) }
 
-// copyHead copies h. An empty checkpoint becomes nil.
+// copyHead returns a copy of h. An empty checkpoint becomes nil.
 func copyHead(h storage.Head) storage.Head {
 	h.Checkpoint = append([]byte(nil), h.Checkpoint...)
 	return h
 }
 
-// archived returns the value of the ArchiveSetting. The caller must hold l.mu.
+// archived returns the stored Archived, or the zero Archived if there is none. The caller must hold
+// l.mu.
 func (l *ledger) archived() storage.Archived {
-	a, _ := storage.ParseArchived(l.settings[storage.ArchiveSetting]) // the zero Archived if the setting is absent
+	a, _ := storage.ParseArchived(l.settings[storage.ArchiveSetting]) // fails only if the setting is absent
 	return a
 }
 

@@ -32,8 +32,8 @@ func TestTamper(t *testing.T) {
 	require.ErrorIs(t, err, storage.ErrNotFound)
 }
 
-// A slice that a caller keeps after its step of the iteration is overwritten, so that tests
-// reveal such callers.
+// Entries overwrites the bytes of each step in the next, so that tests reveal callers that keep
+// them.
 func TestEntriesReuseTheirBuffer(t *testing.T) {
 	store, err := memory.New().Create(t.Context(), storage.Info{Name: "default"})
 	require.NoError(t, err)

@@ -7,11 +7,11 @@ import (
 	"colophon/storage"
 )
 
-// Tamper changes stored data of a ledger, bypassing the contract of storage. Changes apply at
-// once and are not validated. It is for tests of code that must detect damage.
+// Tamper changes stored data of a ledger without the checks of the storage contract. Changes take
+// effect at once. It is for tests of code that must detect damage.
 type Tamper struct{ ledger *ledger }
 
-// Tamper returns a handle for the named ledger, or storage.ErrNotFound.
+// Tamper returns a Tamper for the named ledger, or storage.ErrNotFound.
 func (d *Database) Tamper(name string) (*Tamper, error) {
 	l, err := d.ledger(name)
 	if err != nil {
@@ -37,7 +37,7 @@ func (t *Tamper) DeleteEntry(seq uint64) error {
 	return t.change(func(l *ledger) { delete(l.entries, seq) })
 }
 
-// SetTile replaces a hash tile.
+// SetTile replaces or adds a hash tile.
 func (t *Tamper) SetTile(level uint8, index uint64, hashes []byte) error {
 	return t.change(func(l *ledger) { l.tiles[tileKey{level, index}] = clone(hashes) })
 }
@@ -52,14 +52,14 @@ func (t *Tamper) SetHead(h storage.Head) error {
 	return t.change(func(l *ledger) { l.head = copyHead(h) })
 }
 
-// SetContent replaces the bytes stored under a digest. It returns storage.ErrNotFound if the
-// ledger does not have the digest.
+// SetContent replaces the bytes stored under a digest. It returns storage.ErrNotFound if the ledger
+// does not have the content.
 func (t *Tamper) SetContent(digest storage.Hash, b []byte) error {
 	return t.changeContent(digest, func(l *ledger) { l.contents[digest].bytes = clone(b) })
 }
 
-// DeleteContent deletes the bytes stored under a digest, as if they had never been stored. It
-// returns storage.ErrNotFound if the ledger does not have the digest.
+// DeleteContent deletes the content with the given digest, as if it had never been stored. It
+// returns storage.ErrNotFound if the ledger does not have the content.
 func (t *Tamper) DeleteContent(digest storage.Hash) error {
 	return t.changeContent(digest, func(l *ledger) { delete(l.contents, digest) })
 }
@@ -74,17 +74,18 @@ func (t *Tamper) changeContent(digest storage.Hash, f func(l *ledger)) error {
 	return nil
 }
 
-// SetRedaction marks the record at seq as redacted by event by. It changes no content.
+// SetRedaction stores that the event by redacted the record at seq, but changes no content.
 func (t *Tamper) SetRedaction(seq, by uint64) error {
 	return t.change(func(l *ledger) { l.redactions[seq] = by })
 }
 
-// DeleteRedaction deletes the mark that the record at seq is redacted.
+// DeleteRedaction deletes the redaction of the record at seq.
 func (t *Tamper) DeleteRedaction(seq uint64) error {
 	return t.change(func(l *ledger) { delete(l.redactions, seq) })
 }
 
-// DeleteReference deletes the reference from the record at seq to the content.
+// DeleteReference makes the ledger forget that the record at seq needs the content. It returns
+// storage.ErrNotFound if the ledger does not have the content.
 func (t *Tamper) DeleteReference(digest storage.Hash, seq uint64) error {
 	return t.changeContent(digest, func(l *ledger) {
 		held := l.contents[digest]

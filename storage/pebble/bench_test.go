@@ -37,8 +37,9 @@ const (
 	benchRecord = benchEntry + 2*benchText
 )
 
-// benchmarkBatch returns a batch of n records with the tiles at the right edge. A record has
-// an entry, two unique texts, a system prompt that all records share, and a key.
+// benchmarkBatch returns a batch of n records that follows old, with the tiles at the right edge of
+// the tree. A record has an entry, two unique texts, a system prompt that all records share, and an
+// idempotency key.
 func benchmarkBatch(old storage.Head, n int, text []byte) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + uint64(n), Checkpoint: text[:300]}}
 	cut := func(seq uint64, bytes int) []byte {
@@ -64,7 +65,7 @@ func benchmarkBatch(old storage.Head, n int, text []byte) storage.Batch {
 	return b
 }
 
-// BenchmarkCommit commits to a real disk, including the syncs.
+// BenchmarkCommit measures commits of several sizes to a real disk, including the syncs.
 func BenchmarkCommit(b *testing.B) {
 	text := prose(1 << 20)
 	for _, n := range []int{1, 64, 256, 1024} {
@@ -90,10 +91,10 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
-// BenchmarkGrowth measures the cost of a record in a database that grows to b.N records, in
-// commits of 64; set -benchtime=1000000x. Sizes are relative to the bytes committed: written
-// is what the engine wrote to tables and value files, and disk is the size of the folder at
-// the end.
+// BenchmarkGrowth measures the storage cost of a record in a database that grows to b.N records, in
+// commits of 64. Run it with -benchtime=1000000x. It reports bytes per committed byte: written
+// counts what the engine wrote to tables and value files, and disk is the size of the folder at the
+// end.
 func BenchmarkGrowth(b *testing.B) {
 	const commit = 64
 	text := prose(8 << 20)
@@ -125,9 +126,9 @@ func BenchmarkGrowth(b *testing.B) {
 	require.NoError(b, db.Close())
 }
 
-// BenchmarkKeys looks up 64 new idempotency keys in a ledger of 300,000 records that is too
-// large for its digest filter. blocks is the number of table blocks that a key needs,
-// including filters. unfiltered is the number of tables that no filter excluded.
+// BenchmarkKeys looks up 64 new idempotency keys in a ledger of 300,000 records, with no memory for
+// a digest filter. It reports blocks, the number of table blocks read per key, including filter
+// blocks, and unfiltered, the number of tables per key that no table filter excluded.
 func BenchmarkKeys(b *testing.B) {
 	const records, commit, asked = 300_000, 1000, 64
 	text := prose(8 << 20)

@@ -10,7 +10,7 @@ type change struct {
 	err   error
 }
 
-// newChange returns a change with room for about size bytes of keys and values.
+// newChange returns an empty change. size is the expected total length of keys and values in bytes.
 func newChange(db *engine.DB, size int) *change {
 	return &change{batch: db.NewBatchWithSize(size)}
 }
@@ -33,7 +33,7 @@ func (c *change) deleteRange(from, to []byte) {
 	}
 }
 
-// commit applies all writes of the change atomically.
+// commit applies all writes of the change atomically, unless an earlier write returned an error.
 func (c *change) commit(durability *engine.WriteOptions) error {
 	if c.err != nil {
 		return c.err

@@ -10,9 +10,9 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// Commit implements storage.Store. Commits of one ledger run one at a time. Readers see the
-// new head only once it is durable. If Commit returns an error, nothing was written. A write
-// that fails ends the process (Config.Fatal).
+// Commit implements storage.Store. Commits of one ledger run one at a time. Readers see the new
+// head only once it is durable. If Commit returns an error, it has written nothing. If a write
+// fails, the process is ended (Config.Fatal).
 func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +73,7 @@ func (l *ledger) accepts(ctx context.Context, old storage.Head, b storage.Batch)
 	return b.Check(old)
 }
 
-// batchBytes estimates the length of b's keys and values.
+// batchBytes returns an upper estimate of the total length of b's keys and values in bytes.
 func batchBytes(b storage.Batch) int {
 	const perItem = 2*keys.MaxLength + 32
 	n := perItem * (len(b.Entries) + len(b.Keys) + len(b.Tiles) + 2*len(b.Contents) + 1)
@@ -93,7 +93,7 @@ func batchBytes(b storage.Batch) int {
 type ledgerChange struct {
 	*change
 	ledger  keys.Ledger
-	digests *digestFilter // the digest of each new key is added here before readers can see the key
+	digests *digestFilter // receives the digest of each new key before readers can see the key
 }
 
 func (c *ledgerChange) setEntries(old storage.Head, b storage.Batch) {

@@ -34,20 +34,20 @@ type Config struct {
 	// Content that is waiting to be erased stays, and every write fails. ReadOnly needs no
 	// free space.
 	ReadOnly bool
-	// MinFreeBytes is the mark of free space. Below it, Writable returns ErrNoSpace, and
-	// compactions wait unless they erase content. 0 means 5 % of the file system, at least 32
-	// MiB, at most 1 GiB.
+	// MinFreeBytes is the free-space threshold. Below it, Writable returns ErrNoSpace, and
+	// compactions wait unless they erase content. 0 means 5 % of the file system, but at least 32
+	// MiB and at most 1 GiB.
 	MinFreeBytes uint64
-	// ReadWhenFull opens a database for reading only if there is too little space to open it
-	// for writing (see Database.ReadOnly). Without ReadWhenFull, Open then returns ErrNoSpace.
+	// ReadWhenFull makes Open open the database for reading only if there is too little space to
+	// open it for writing (see Database.ReadOnly). Otherwise Open returns ErrNoSpace in this case.
 	ReadWhenFull bool
-	// Copies removes copies of the database that are no longer in use. It returns an error if
-	// a copy must stay. Copies can contain erased content, so an erasure counts as pending
-	// until Copies returns nil. Only one goroutine calls it. nil means that there are no
+	// Copies removes those copies of the database that are no longer in use. It returns an error if
+	// a copy must stay. Copies can contain erased content, so an erasure is reported as pending
+	// until Copies returns nil. It is never called concurrently. nil means that there are no
 	// copies.
 	Copies func() error
-	// CacheBytes is the memory for uncompressed blocks. Digest filters can take up to half of
-	// it. 0 means 64 MiB.
+	// CacheBytes is the memory for uncompressed blocks. Digest filters can use up to half of it. 0
+	// means 64 MiB.
 	CacheBytes int64
 	// MemTableBytes is the size of each of the two memory tables. The engine flushes a full
 	// table. 0 means 16 MiB, which is also the maximum.
@@ -56,13 +56,13 @@ type Config struct {
 
 const defaultCacheBytes = 64 << 20
 
-// newCache returns the block cache. It includes the memory tables, because the engine counts
-// them as part of the cache.
+// newCache returns the block cache, with room for the memory tables, because the engine counts them
+// as part of the cache.
 func (c Config) newCache() *engine.Cache {
 	return engine.NewCache(c.CacheBytes + memTables*c.MemTableBytes)
 }
 
-// filterBytes is the maximum memory of the digest filters, which is part of the cache.
+// filterBytes returns the maximum memory of all digest filters together. It is part of CacheBytes.
 func (c Config) filterBytes() int64 { return c.CacheBytes / 2 }
 
 func (c Config) withDefaults() Config {
@@ -90,50 +90,51 @@ func (c Config) withDefaults() Config {
 
 func (c Config) validate() error {
 	if c.Dir == "" {
-		return errors.New("no folder given for the database")
+		return errors.New("no folder is given for the database (Config.Dir)")
 	}
 	if c.CacheBytes < 0 {
-		return errors.New("the cache size is negative")
+		return errors.New("the cache size (Config.CacheBytes) is negative")
 	}
 	if c.MemTableBytes < 0 || c.MemTableBytes > memTableBytes {
-		return errors.New("the size of the memory tables is out of range")
+		return errors.New("the size of the memory tables (Config.MemTableBytes) must be between 0 and 16 MiB")
 	}
 	return nil
 }
 
-// The write-ahead log keeps the contents of the memory tables until they are flushed. The
-// free-space mark must leave room for memTables × memTableBytes.
+// The write-ahead log keeps the contents of the memory tables until they are flushed. The smallest
+// free-space threshold must therefore leave room for memTables × memTableBytes.
 const (
 	memTableBytes = 16 << 20
 	memTables     = 2
 )
 
-// The next line does not compile if the free-space mark leaves less room than that.
+// This line does not compile if the smallest free-space threshold is too small for that.
 const _ = uint(disk.MinReserve - memTables*memTableBytes)
 
-// openFiles limits the table files that are kept open. A flush of about 8,000 records makes
-// two files of entries and two of contents, which are never merged.
+// openFiles limits the number of table files that are kept open. A flush of about 8,000 records
+// creates two files of entries and two of contents, which are never merged.
 const openFiles = 2048
 
-// Values of leastApart bytes or more are written to value files when a memory table is
+// Values of at least leastApart bytes are written to separate value files when a memory table is
 // flushed, and stay there. Compactions rewrite only the references to them.
 const (
 	leastApart  = 128      // bytes; shorter values are stored with their keys
-	flushBytes  = 16 << 20 // approximate maximum of a flushed table and its values
-	mergedBytes = 4 << 20  // approximate maximum of a compacted table
+	flushBytes  = 16 << 20 // approximate maximum size of a flushed table and its values
+	mergedBytes = 4 << 20  // approximate maximum size of a compacted table
 	baseBytes   = 64 << 20 // maximum size of the first level below level 0, including values
 )
 
-// Tables of level 0 overlap. They are merged when there are compactAt/2 of them. When there
-// are stopAt, writes wait. It is cheapest to merge many at once, and lookups of new digests do
+// Tables of level 0 overlap. They are merged when there are compactAt/2 of them. When there are
+// stopAt of them, writes wait. Merging many at once is cheapest, and looking up new digests does
 // not read them (see digestFilter).
 const (
 	compactAt = 64
 	stopAt    = 128
 )
 
-// spanPolicy gives each kind of key with separate values tables of its own. Such keys only
-// grow, so their tables move down the levels and are never merged.
+// spanPolicy puts each kind of key that has separate values into tables of its own. New keys of
+// such a kind are always greater than the existing ones, so their tables move down the levels and
+// are never merged.
 func spanPolicy(start []byte) (policy engine.SpanPolicy, end []byte, err error) {
 	apart, end := keys.Apart(start)
 	if !apart {
@@ -143,9 +144,9 @@ func spanPolicy(start []byte) (policy engine.SpanPolicy, end []byte, err error) 
 	return policy, end, nil
 }
 
-// options returns the engine's options except the file system. They suit two cores and data
-// that is mostly appended. Entries and content arrive in key order. Places and claims arrive
-// in random order; they are small and hardly compress.
+// options returns the engine's options except the file system. They are chosen for two cores and
+// for data that is mostly appended. Entries and content arrive in key order. Places and claims
+// arrive in random order; they are small and hardly compress.
 func (c Config) options() *engine.Options {
 	o := &engine.Options{
 		MaxOpenFiles:                openFiles,

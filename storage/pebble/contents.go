@@ -10,16 +10,16 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// pieces is the content of a commit. It records which pieces the ledger must store, and which
-// events need them.
+// pieces is the content of one commit, sorted by digest. It records which pieces the ledger does
+// not have yet.
 type pieces struct {
 	contents []storage.Content
 	sorted   []int  // indices of contents by digest; equal digests in the order of their events
 	firsts   []int  // positions in sorted at which a new digest begins
-	fresh    []bool // by index in contents: whether the piece is the first with its digest, and not stored yet
+	fresh    []bool // by index in contents: whether the piece is the first with its digest in this commit and not yet stored
 }
 
-// pieces finds out which of the contents the ledger already has. Digests in erased count as
+// pieces finds out which of the contents the ledger already has. Digests in erased are treated as
 // absent, because the same commit erases them.
 func (l *ledger) pieces(contents []storage.Content, erased map[storage.Hash]bool) (*pieces, error) {
 	p := &pieces{contents: contents, sorted: make([]int, len(contents))}
@@ -59,10 +59,10 @@ func (l *ledger) pieces(contents []storage.Content, erased map[storage.Hash]bool
 	return p, nil
 }
 
-// digest returns the digest at a position of sorted.
+// digest returns the digest of the piece at a position of sorted.
 func (p *pieces) digest(at int) storage.Hash { return p.contents[p.sorted[at]].Digest }
 
-// setContents writes each piece that the ledger does not have once.
+// setContents writes each piece that the ledger does not have, exactly once.
 func (c *ledgerChange) setContents(p *pieces) {
 	var key [keys.MaxLength]byte
 	for i := range p.contents {
@@ -72,8 +72,8 @@ func (c *ledgerChange) setContents(p *pieces) {
 	}
 }
 
-// setHoldings writes the places of new contents, and references for all other events that need
-// a piece.
+// setHoldings writes a place for each new piece of content, and a reference for every other event
+// that needs a piece.
 func (c *ledgerChange) setHoldings(p *pieces) {
 	for i, first := range p.firsts {
 		end := len(p.sorted)

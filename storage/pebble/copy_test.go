@@ -11,8 +11,8 @@ import (
 	"colophon/storage"
 )
 
-// Copies that are made during commits contain only whole commits, including all that
-// returned before the copy began. Such a copy can be written to.
+// A copy that is made during commits contains only whole commits, including all that returned
+// before the copy began. It is a database that can be written to.
 func TestCopiesUnderLoad(t *testing.T) {
 	files := vfs.NewMem()
 	db, l := newLedger(t, files)
@@ -57,7 +57,7 @@ func TestCopiesUnderLoad(t *testing.T) {
 	require.Error(t, db.Copy(ctx, "copy-0"), "an existing folder is not overwritten")
 }
 
-// An erasure does not remove write-ahead logs while they are being copied.
+// Erasing does not remove write-ahead logs while Copy copies them.
 func TestCopiesDuringErasures(t *testing.T) {
 	files := vfs.NewMem()
 	db, l := newLedger(t, files)

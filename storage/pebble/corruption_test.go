@@ -14,7 +14,7 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// damage flips a bit in the middle of each file that matches the pattern.
+// damage flips a bit in the middle of each file in testDir whose name matches the pattern.
 func damage(t *testing.T, files *vfs.MemFS, pattern string) {
 	done := 0
 	for _, name := range matching(t, files, pattern) {
@@ -28,7 +28,7 @@ func damage(t *testing.T, files *vfs.MemFS, pattern string) {
 	require.Positive(t, done)
 }
 
-// matching returns the files of the database that match a pattern.
+// matching returns the names of the files in testDir that match the pattern.
 func matching(t *testing.T, files vfs.FS, pattern string) (matching []string) {
 	names, err := files.List(testDir)
 	require.NoError(t, err)
@@ -42,7 +42,7 @@ func matching(t *testing.T, files vfs.FS, pattern string) (matching []string) {
 	return matching
 }
 
-// commits makes n commits and returns their batches.
+// commits makes n commits to the empty ledger and returns their batches.
 func commits(t *testing.T, l *ledger, n int) []storage.Batch {
 	var all []storage.Batch
 	var head storage.Head
@@ -55,8 +55,8 @@ func commits(t *testing.T, l *ledger, n int) []storage.Batch {
 	return all
 }
 
-// Reads that need a damaged file return an error, beginning with the reads of Open. They never
-// panic, return wrong values, or end the process.
+// If a file is damaged, every read that needs the file returns an error, including the reads in
+// Open. None panics, returns a wrong value, or ends the process.
 func TestDamagedFile(t *testing.T) {
 	files := vfs.NewCrashableMem()
 	db, l := newLedger(t, files)
@@ -74,7 +74,8 @@ func TestDamagedFile(t *testing.T) {
 	}
 }
 
-// requireDamage requires that opening or reading a database reports damage, and nothing worse.
+// requireDamage requires that Open fails or that some of the reads report damage. No read may
+// return a wrong value or end the process.
 func requireDamage(t *testing.T, files *vfs.MemFS, all []storage.Batch) {
 	config := testConfig(files)
 	config.Fatal = func(msg string) { panic(msg) }
@@ -109,7 +110,7 @@ func requireDamage(t *testing.T, files *vfs.MemFS, all []storage.Batch) {
 	}
 }
 
-// readDamaged reads everything in a batch. It returns the number of reads that fail because of
+// readDamaged reads everything that the batch wrote, and returns how many reads failed because of
 // damage. All other results must be correct.
 func readDamaged(ctx context.Context, t *testing.T, store storage.Store, b storage.Batch) int {
 	failed := 0
@@ -136,8 +137,8 @@ func readDamaged(ctx context.Context, t *testing.T, store storage.Store, b stora
 	return failed
 }
 
-// Damage inside the write-ahead log is not mistaken for its end, which would silently drop
-// acknowledged commits. (In the last commit of a log, the two cannot be distinguished.)
+// Open does not mistake damage inside the write-ahead log for the log's end, which would silently
+// drop acknowledged commits. (In the last commit of a log, the two cannot be distinguished.)
 func TestDamagedLog(t *testing.T) {
 	crashable := vfs.NewCrashableMem()
 	db, l := newLedger(t, crashable)
@@ -151,7 +152,7 @@ func TestDamagedLog(t *testing.T) {
 	require.NotErrorIs(t, err, storage.ErrFormat)
 }
 
-// A database without its manifest is not mistaken for a new one.
+// Open does not mistake a database without its manifest for a new one.
 func TestLostManifest(t *testing.T) {
 	files := pebbletest.NewCrashable()
 	db, l := newLedger(t, files.FS())

@@ -23,11 +23,11 @@ type history struct {
 	heads   []storage.Head
 
 	begun, acknowledged atomic.Int64 // numbers of commits; the ledger's creation counts as the first
-	flushes             int64        // number of memory tables during play
+	flushes             int64        // number of memory tables that play flushed
 }
 
-// newHistory returns a history with commits of several sizes, from one block of the log to
-// many.
+// newHistory returns a history with commits of several sizes, from one block of the log to many
+// blocks. Some of them redact content of the commit before.
 func newHistory(commits int) *history {
 	h := &history{heads: []storage.Head{{}}}
 	for i := range commits {
@@ -42,7 +42,7 @@ func newHistory(commits int) *history {
 	return h
 }
 
-// play creates the ledger and makes the commits, and restarts in the middle.
+// play creates the ledger and makes the commits. It closes and reopens the database halfway.
 func (h *history) play(ctx context.Context, files vfs.FS, durability *engine.WriteOptions) error {
 	for _, part := range [][2]int{{0, len(h.batches) / 2}, {len(h.batches) / 2, len(h.batches)}} {
 		db, err := Open(ctx, testConfig(files))
@@ -95,8 +95,9 @@ func (h *history) playOn(ctx context.Context, db *Database, from, to int) error 
 	return nil
 }
 
-// check opens the database after a power cut. Every acknowledged step must be complete. A step
-// that had begun but was not acknowledged must be complete or absent.
+// check opens the database after a power cut. A step is the ledger's creation or a commit. Every
+// acknowledged step must be complete. A step that had begun but was not acknowledged must be either
+// complete or absent.
 func (h *history) check(ctx context.Context, files vfs.FS, acknowledged, begun int64) error {
 	db, err := Open(ctx, testConfig(files))
 	if err != nil {
@@ -126,7 +127,7 @@ func (h *history) checkDatabase(ctx context.Context, db *Database, acknowledged,
 	return fmt.Errorf("the head has size %d after %d acknowledged and %d begun steps", head.Size, acknowledged, begun)
 }
 
-// checkLedger compares the ledger with its state after n commits, and makes the next commit.
+// checkLedger compares the ledger with its state after n commits, and then makes the next commit.
 func (h *history) checkLedger(ctx context.Context, store storage.Store, n int) error {
 	head, err := store.Head(ctx)
 	if err != nil {
@@ -163,8 +164,8 @@ func (h *history) checkLedger(ctx context.Context, store storage.Store, n int) e
 	return store.Commit(ctx, h.heads[n], h.batches[n])
 }
 
-// checkBeside checks the tile, the key, and the content of commit i when there have been n
-// commits.
+// checkBeside checks the tile, the key, and the content that commit i stored, after n commits in
+// all.
 func (h *history) checkBeside(ctx context.Context, store storage.Store, i, n int) error {
 	b := h.batches[i]
 	erased := i%8 == 2 && i+1 < n // the next commit erases it
@@ -188,14 +189,15 @@ func (h *history) checkBeside(ctx context.Context, store storage.Store, i, n int
 	return failed
 }
 
-// cuts determines when the power fails, and how much of the unsynced data survives.
+// cuts says before which operations the power fails, and how much of the unsynced data survives.
 type cuts struct {
-	every    int   // cut before each operation whose number is a multiple of this
-	percents []int // each probability gives one cut with its own random choices
+	every    int   // cut before each operation whose number is a multiple of every
+	percents []int // for each percentage, one cut that keeps about that share of the unsynced data
 }
 
-// losses runs work, cuts the power before its operations, and lets inspect check the disk
-// after each cut. It returns the number of cuts and the errors of inspect.
+// losses runs work and calls inspect before those operations that c selects. inspect calls cut to
+// simulate a power cut, and checks the file system that cut returns. losses returns the number of
+// cuts and the errors of inspect.
 func losses(
 	t *testing.T, files *pebbletest.Crashable, c cuts, work func() error, inspect func(cut func() vfs.FS) error,
 ) (int, []error) {
@@ -219,8 +221,8 @@ func losses(
 	return made, wrong
 }
 
-// lossesOf plays a history on a new file system that loses power at each cut. It returns the
-// number of cuts, and the errors found after them.
+// lossesOf plays a history on a new file system and checks it after each power cut. It returns the
+// number of cuts and the errors found after them.
 func lossesOf(t *testing.T, h *history, c cuts, durability *engine.WriteOptions) (int, []error) {
 	files := pebbletest.NewCrashable()
 	ctx := t.Context()
@@ -244,7 +246,8 @@ func TestPowerCutAtEveryOperation(t *testing.T) {
 	require.Greater(t, h.flushes, int64(2), "power was cut in flushes too")
 }
 
-// Pebble commits a batch of more than half a memory table in a different way.
+// No commit is lost or partial if the power fails during a commit of more than half a memory table,
+// which Pebble stores in a memory table of its own.
 func TestPowerCutInLargeCommit(t *testing.T) {
 	h := newHistory(1)
 	large := batch(h.heads[1], 10, memTableBytes/16)
@@ -255,7 +258,7 @@ func TestPowerCutInLargeCommit(t *testing.T) {
 	require.NoError(t, errors.Join(wrong...))
 }
 
-// The tests above can detect lost commits: without syncs, they do.
+// Without syncs, the checks above do find lost commits.
 func TestPowerCutFindsMissingSync(t *testing.T) {
 	_, wrong := lossesOf(t, newHistory(6), cuts{every: 1, percents: []int{0}}, engine.NoSync)
 	require.NotEmpty(t, wrong)

@@ -11,8 +11,8 @@ import (
 	"colophon/storage"
 )
 
-// damaged converts an error of a read that reports damage to a file to storage.ErrDamaged,
-// with a message of one line. It returns other errors unchanged.
+// damaged converts an error of the engine that reports a damaged file to one that wraps
+// storage.ErrDamaged and has a message of one line. It returns other errors unchanged.
 func damaged(err error) error {
 	corrupt := engine.IsCorruptionError(err) || errors.Is(err, frames.ErrFooter)
 	if !corrupt || errors.Is(err, storage.ErrDamaged) {
@@ -21,7 +21,8 @@ func damaged(err error) error {
 	return fmt.Errorf("%w: %s", storage.ErrDamaged, firstLine(err))
 }
 
-// firstLine returns the part of the engine's message about damage that is useful to operators.
+// firstLine returns the first line of the engine's message about damage. The other lines are of no
+// use to operators.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line

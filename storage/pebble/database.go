@@ -25,11 +25,11 @@ type Database struct {
 	reserve *disk.ReserveFS
 	logs    *disk.LogFS
 	eraser  *erase.Eraser
-	// durability of every write is engine.Sync. It is a field so that the crash test can prove that it
-	// notices a missing sync.
+	// durability is the option of every write: engine.Sync, except in the crash test, which proves
+	// that it would notice a missing sync.
 	durability *engine.WriteOptions
-	readOnly   bool  // set if Config.ReadOnly is set or full is not nil; the eraser does not run then
-	full       error // why the database was opened for reading only, if space was low; never changes
+	readOnly   bool  // set if Config.ReadOnly is set or full is not nil; if set, the eraser does not run
+	full       error // why the database was opened for reading only (too little space), or nil; never changes
 
 	closed atomic.Bool
 
@@ -41,7 +41,7 @@ type Database struct {
 
 var errClosed = errors.New("the database is closed")
 
-// usable returns nil if an operation can begin.
+// usable returns an error if the database is closed or ctx is done.
 func (d *Database) usable(ctx context.Context) error {
 	if d.closed.Load() {
 		return errClosed
@@ -62,7 +62,8 @@ func (d *Database) writable(ctx context.Context) error {
 // (Config.ReadWhenFull). Every write returns storage.ErrNoSpace until it is opened again.
 func (d *Database) ReadOnly() bool { return d.full != nil }
 
-// CheckSpace returns nil if free space is above Config.MinFreeBytes, and storage.ErrNoSpace otherwise.
+// CheckSpace returns nil if free space is above the free-space threshold, and storage.ErrNoSpace
+// otherwise. A closed database can be checked, too.
 func (d *Database) CheckSpace() error { return d.space.Check() }
 
 // get returns a copy of the value of a key, or storage.ErrNotFound.
@@ -87,7 +88,7 @@ func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, fmt.Errorf("listing ledgers: %w", err)
 	}
-	d.mu.Lock() // prevents the creation of ledgers in the meantime
+	d.mu.Lock() // prevents the creation of ledgers while the names are read
 	defer d.mu.Unlock()
 	infos, numbers, err := d.infos()
 	if err == nil {
@@ -99,7 +100,8 @@ func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
 	return infos, nil
 }
 
-// infos returns the descriptions of the ledgers by name, and their names by number.
+// infos returns the descriptions of the ledgers in the order of their names, and a map from number
+// to name.
 func (d *Database) infos() (infos []storage.Info, numbers map[keys.Ledger]string, err error) {
 	numbers = make(map[keys.Ledger]string)
 	start, end := keys.Names()
@@ -135,17 +137,17 @@ func (d *Database) infos() (infos []storage.Info, numbers map[keys.Ledger]string
 // another ledger.
 func unusedNumber(numbers map[keys.Ledger]string, number keys.Ledger) error {
 	if number == 0 {
-		return fmt.Errorf("%w: its number is 0, which no ledger has", storage.ErrDamaged)
+		return fmt.Errorf("%w: its number is 0, which is never assigned", storage.ErrDamaged)
 	}
 	if other, used := numbers[number]; used {
-		return fmt.Errorf("%w: it has the number %d, which ledger %q has too", storage.ErrDamaged, number, other)
+		return fmt.Errorf("%w: its number %d also belongs to ledger %q", storage.ErrDamaged, number, other)
 	}
 	return nil
 }
 
-// checkNumbers checks that the ledgers have the numbers from 1 to the last one assigned, and no
-// others. With other numbers, a ledger could be hidden, or a new ledger could overwrite an existing
-// one.
+// checkNumbers returns an error unless the numbers of the ledgers are exactly those from 1 to the
+// last one assigned. Otherwise a ledger could be hidden, or a new ledger could overwrite an
+// existing one.
 func (d *Database) checkNumbers(numbers map[keys.Ledger]string) error {
 	last, err := d.lastNumber()
 	if err != nil {
@@ -153,7 +155,7 @@ func (d *Database) checkNumbers(numbers map[keys.Ledger]string) error {
 	}
 	for number := keys.Ledger(1); number <= last; number++ {
 		if _, named := numbers[number]; !named {
-			return fmt.Errorf("%w: ledger number %d was assigned, but no name leads to it", storage.ErrDamaged, number)
+			return fmt.Errorf("%w: ledger number %d was assigned, but no ledger name refers to it", storage.ErrDamaged, number)
 		}
 	}
 	for number, name := range numbers {
@@ -169,13 +171,14 @@ func (d *Database) checkNumbers(numbers map[keys.Ledger]string) error {
 	for ok := infos.First(); ok && err == nil; ok = infos.Next() {
 		key := keys.Parse(infos.Key())
 		if _, named := numbers[key.Ledger]; key.Family != keys.InfoKey || !named {
-			err = fmt.Errorf("%w: the ledger with the number %d has a description, but no name leads to it", storage.ErrDamaged, key.Ledger)
+			err = fmt.Errorf("%w: the ledger with the number %d has a description, but no ledger name refers to it", storage.ErrDamaged, key.Ledger)
 		}
 	}
 	return errors.Join(err, infos.Error(), infos.Close())
 }
 
-// describe reads the description of the ledger with that name and number.
+// describe reads the description of the ledger that has the given name and number. A description
+// that names another ledger is reported as damage.
 func (d *Database) describe(name string, number keys.Ledger) (storage.Info, error) {
 	info, err := d.info(number)
 	if err == nil && info.Name != name {
@@ -184,7 +187,8 @@ func (d *Database) describe(name string, number keys.Ledger) (storage.Info, erro
 	return info, err
 }
 
-// info reads a ledger's description. A missing description counts as damage.
+// info reads the description of the ledger with the given number. A missing description is reported
+// as damage.
 func (d *Database) info(number keys.Ledger) (storage.Info, error) {
 	stored, err := d.get(keys.Info(number))
 	if errors.Is(err, storage.ErrNotFound) {
@@ -196,7 +200,7 @@ func (d *Database) info(number keys.Ledger) (storage.Info, error) {
 	return keys.DecodeInfo(stored)
 }
 
-// head reads a ledger's head. A missing head counts as damage.
+// head reads the head of the ledger with the given number. A missing head is reported as damage.
 func (d *Database) head(number keys.Ledger) (storage.Head, error) {
 	stored, err := d.get(keys.Head(number))
 	if errors.Is(err, storage.ErrNotFound) {
@@ -219,8 +223,8 @@ func (d *Database) Ledger(ctx context.Context, name string) (storage.Store, erro
 	return l, nil
 }
 
-// ledger returns the ledger with that name, which it opens at first use. The caller must hold
-// d.mu.
+// ledger returns the handle on the ledger with the given name, and opens the ledger if necessary.
+// The caller must hold d.mu.
 func (d *Database) ledger(ctx context.Context, name string) (*ledger, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, err
@@ -253,7 +257,7 @@ func (d *Database) ledger(ctx context.Context, name string) (*ledger, error) {
 	return l, nil
 }
 
-// redacted reports whether any record of a ledger is redacted.
+// redacted reports whether any record of the ledger has been redacted.
 func (d *Database) redacted(number keys.Ledger) (bool, error) {
 	start, end := keys.Redactions(number, 0)
 	rows, err := d.engine.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
@@ -264,7 +268,7 @@ func (d *Database) redacted(number keys.Ledger) (bool, error) {
 	return found, damaged(errors.Join(rows.Error(), rows.Close()))
 }
 
-// remember creates the one handle on a ledger and stores it. The caller must hold d.mu.
+// remember creates the handle on a ledger and adds it to d.ledgers. The caller must hold d.mu.
 func (d *Database) remember(number keys.Ledger, info storage.Info, head storage.Head) *ledger {
 	l := &ledger{db: d, number: number, recent: newRecent(recentDigests), digests: d.fillers.newDigestFilter(info.Name, number)}
 	l.info.Store(&info)
@@ -273,7 +277,7 @@ func (d *Database) remember(number keys.Ledger, info storage.Info, head storage.
 	return l
 }
 
-// Create implements storage.Database. The new ledger is empty and durable.
+// Create implements storage.Database. When it returns, the new ledger is durable.
 func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -290,7 +294,7 @@ func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, erro
 	}
 	_, err := d.get(keys.Name(info.Name))
 	if err == nil {
-		return nil, fmt.Errorf("%w: the name is taken", storage.ErrConflict)
+		return nil, fmt.Errorf("%w: a ledger of this name exists", storage.ErrConflict)
 	}
 	if !errors.Is(err, storage.ErrNotFound) {
 		return nil, err
@@ -324,8 +328,8 @@ func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, erro
 	return d.remember(number, stored, storage.Head{}), nil
 }
 
-// nextNumber returns a ledger number that was never assigned before. The caller must hold
-// d.mu, and stores the number under keys.Last together with the ledger.
+// nextNumber returns a ledger number that has never been assigned. The caller must hold d.mu, and
+// must store the number under keys.Last in the change that creates the ledger.
 func (d *Database) nextNumber() (keys.Ledger, error) {
 	last, err := d.lastNumber()
 	if err != nil {
@@ -337,7 +341,7 @@ func (d *Database) nextNumber() (keys.Ledger, error) {
 	return last + 1, nil
 }
 
-// lastNumber returns the last assigned ledger number, or 0 if none was assigned.
+// lastNumber returns the last assigned ledger number, or 0 if none has been assigned.
 func (d *Database) lastNumber() (keys.Ledger, error) {
 	stored, err := d.get(keys.Last())
 	if errors.Is(err, storage.ErrNotFound) {
@@ -350,8 +354,8 @@ func (d *Database) lastNumber() (keys.Ledger, error) {
 	return keys.Ledger(last), err
 }
 
-// Close releases everything. No Store may be in use. Using a Store afterwards returns an error. Close
-// does not wait for erasures. The next process that opens the database continues them.
+// Close releases everything. No method of a Store may be running; later calls return an error.
+// Close does not wait for erasures: the next process that opens the database continues them.
 func (d *Database) Close() error {
 	if d.closed.Swap(true) {
 		return fmt.Errorf("closing the database: %w", errClosed)

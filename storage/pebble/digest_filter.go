@@ -13,8 +13,8 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// digestFilter knows, without a lookup, that the ledger has no place and no claim for most
-// absent digests. Nearly all digests that are written are new, and each lookup would search
+// digestFilter knows of most absent digests, without a lookup, that the ledger has neither a place
+// nor a claim for them. Nearly all digests that are written are new, and each lookup would search
 // every table that could contain the key (BenchmarkCommit). It is safe for concurrent use.
 //
 // The first use starts a goroutine that reads the digests that the ledger already has. Until
@@ -29,7 +29,7 @@ type digestFilter struct {
 	filled bool          // whether the filter has all digests that the ledger had at the first use
 }
 
-// mayContain returns false only for a digest for which the ledger has no place and no claim.
+// mayContain returns false only if the ledger has neither a place nor a claim for the digest.
 func (f *digestFilter) mayContain(digest storage.Hash) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -37,8 +37,8 @@ func (f *digestFilter) mayContain(digest storage.Hash) bool {
 	return !f.filled || f.filter.MayContain(bloom.Key(digest[:]))
 }
 
-// add adds a digest. The caller must do so before readers can see the key, so that the
-// goroutine that fills the filter cannot miss it.
+// add adds a digest that is about to be written. The caller must call add before readers can see
+// the key, because the goroutine that fills the filter might miss it.
 func (f *digestFilter) add(digest storage.Hash) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -46,7 +46,8 @@ func (f *digestFilter) add(digest storage.Hash) {
 	f.filter.Add(bloom.Key(digest[:]))
 }
 
-// begin starts to fill the filter at the first call. The caller must hold f.mu.
+// begin creates the filter and starts to fill it, at the first call only. The caller must hold
+// f.mu.
 func (f *digestFilter) begin() {
 	if f.filter == nil {
 		f.filter = bloom.New(f.fillers.take)
@@ -54,8 +55,9 @@ func (f *digestFilter) begin() {
 	}
 }
 
-// fill adds the digests of the ledger's places and claims, until ctx is done or memory runs
-// out. After an error, the filter cannot be used, and its memory is released.
+// fill adds the digests of all places and claims of the ledger. It stops without an error if ctx is
+// done or memory runs out. If a read fails, it releases the filter, and mayContain then always
+// returns true.
 func (f *digestFilter) fill(ctx context.Context, db *engine.DB) error {
 	for _, kind := range []func(keys.Ledger) (start, end []byte){keys.Places, keys.Claims} {
 		start, end := kind(f.number)
@@ -92,8 +94,8 @@ func (f *digestFilter) giveUp() {
 // alive.
 const fillKeys = 1 << 14
 
-// fillSome adds the digests of some keys from start on. It returns the next start, or nil at
-// the end.
+// fillSome adds the digests of the first fillKeys keys from start on. It returns the key at which
+// to continue, or nil at the end.
 func (f *digestFilter) fillSome(db *engine.DB, start, end []byte) (next []byte, err error) {
 	it, err := db.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
@@ -126,9 +128,9 @@ type fillers struct {
 	db     *Database
 	logger *slog.Logger
 	cache  *engine.Cache // limits the memory of the filters, so that the sum stays within the size of the cache
-	spare  atomic.Int64  // number of bytes that filters can still use; the first filter that needs them gets them
+	spare  atomic.Int64  // number of bytes that filters can still use; assigned in the order in which filters ask
 	ctx    context.Context
-	stop   context.CancelFunc // ends ctx
+	stop   context.CancelFunc // cancels ctx
 	under  sync.WaitGroup
 }
 
@@ -143,7 +145,7 @@ func (f *fillers) newDigestFilter(name string, number keys.Ledger) *digestFilter
 	return &digestFilter{fillers: f, name: name, number: number}
 }
 
-// take implements bloom.Memory.
+// take implements bloom.Memory. It reserves the bytes in f.spare and in the engine's cache.
 func (f *fillers) take(bytes int64) (release func(), ok bool) {
 	give, ok := bloom.Within(&f.spare)(bytes)
 	if !ok {
@@ -153,17 +155,17 @@ func (f *fillers) take(bytes int64) (release func(), ok bool) {
 	return func() { reserved(); give() }, true
 }
 
-// begin fills a filter in the background. Until that is done, lookups read the database.
+// begin fills a filter in the background. Until the filter is filled, lookups read the database.
 func (f *fillers) begin(filter *digestFilter) {
 	f.under.Go(func() {
 		if err := filter.fill(f.ctx, f.db.engine); err != nil {
-			f.logger.Warn("the digests of a ledger could not be read; until the next start, every write looks up its digests in the database",
+			f.logger.Warn("the digests of a ledger could not be read; writes to it are slower until the next start, because they look up every digest in the database",
 				"ledger", filter.name, "error", err)
 		}
 	})
 }
 
-// end stops the goroutines and waits for them. No filter may be used afterwards.
+// end stops the goroutines and waits for them. No filter may be used after that.
 func (f *fillers) end() {
 	f.stop()
 	f.under.Wait()

@@ -10,7 +10,7 @@ import (
 	"colophon/storage/faulty"
 )
 
-// asks returns how often do consulted the filters of tables.
+// asks returns how often table filters were consulted while do ran.
 func asks(db *Database, do func()) int64 {
 	before := db.engine.Metrics().Filter
 	do()
@@ -18,8 +18,8 @@ func asks(db *Database, do func()) int64 {
 	return after.Hits + after.Misses - before.Hits - before.Misses
 }
 
-// Digests that this process wrote are found, and so are those of earlier processes once the
-// filter has read them. Digests that were never written are not looked up.
+// Digests that this process wrote are found, and so are those of earlier processes once the filter
+// has read them. Commit does not look up digests that were never written.
 func TestNewKeysAreNotLookedUp(t *testing.T) {
 	const records, lookups = 2*fillKeys + 2000, 1000 // more keys than one iterator reads
 	ctx, files, text := t.Context(), vfs.NewMem(), prose(1<<20)
@@ -61,7 +61,7 @@ func TestNewKeysAreNotLookedUp(t *testing.T) {
 	}), int64(lookups/10))
 }
 
-// mayContain returns true until the stored digests are read. It always returns true if they
+// mayContain returns true until the stored digests have been read. It always returns true if they
 // do not fit into memory or cannot be read.
 func TestUnreadDigestsAreLookedUp(t *testing.T) {
 	db, l := newLedger(t, vfs.NewMem())

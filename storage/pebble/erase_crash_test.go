@@ -16,8 +16,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// erasure is a ledger with secrets in the last level, in level 0, and in the log. The power
-// fails while they are being redacted.
+// erasure is a ledger with secrets in the last level, in level 0, and in the write-ahead log. The
+// power fails while they are being redacted.
 type erasure struct {
 	secrets []*secrets
 	head    storage.Head // before the redaction
@@ -25,7 +25,8 @@ type erasure struct {
 	redacted, gone atomic.Bool // set when the ledger acknowledges the redaction, and when the eraser reports that the content is gone
 }
 
-// prepare creates the ledger and stops its eraser.
+// prepare creates the ledger and stores the secrets. The eraser of the returned database is
+// stopped.
 func (e *erasure) prepare(t *testing.T, files vfs.FS) (*Database, *ledger) {
 	db, l := newLedger(t, files)
 	db.eraser.End()
@@ -46,7 +47,7 @@ func (e *erasure) prepare(t *testing.T, files vfs.FS) (*Database, *ledger) {
 	return db, l
 }
 
-// play redacts everything, waits until the secrets are gone, and continues for a while.
+// play redacts everything, waits until the secrets are gone, and then makes more commits.
 func (e *erasure) play(ctx context.Context, db *Database, l *ledger) error {
 	db.eraser.Start(db.engine)
 	b := batch(e.head, 1, 2000)
@@ -82,9 +83,9 @@ func waitErased(ctx context.Context, db *Database) error {
 	return errors.New("erased content was not removed from the files")
 }
 
-// check opens the database after a power cut. If the redaction was acknowledged, it must be
-// stored. If it is stored, the secrets must disappear from the folder. If the secrets were
-// reported as gone, no file may contain them even before the database is opened.
+// check opens the database after a power cut. If the redaction was acknowledged, it must be stored.
+// If it is stored, the secrets must disappear from the folder. If gone is set, no file may contain
+// a secret even before the database is opened.
 func (e *erasure) check(ctx context.Context, files vfs.FS, redacted, gone bool) error {
 	if gone {
 		if err := e.notIn(ctx, files); err != nil {
@@ -135,7 +136,7 @@ func (e *erasure) checkDatabase(ctx context.Context, files vfs.FS, db *Database,
 	return e.notIn(ctx, files)
 }
 
-// notIn returns nil if no file contains a secret.
+// notIn returns an error if a file contains a secret.
 func (e *erasure) notIn(ctx context.Context, files vfs.FS) error {
 	for i, s := range e.secrets {
 		found, err := s.found(ctx, files, testDir)

@@ -21,8 +21,8 @@ import (
 	"colophon/storage/pebble/internal/erase"
 )
 
-// marked creates a database with redacted secrets in the last level. Its eraser is stopped, so
-// that the test can call it.
+// marked creates a database whose last level holds redacted secrets that are not erased yet. Its
+// eraser is stopped, so that the test can call Pass itself.
 func marked(t *testing.T, files vfs.FS) (*Database, *ledger, *secrets) {
 	db, l := newLedger(t, files)
 	db.eraser.End()
@@ -73,7 +73,7 @@ func TestErasing(t *testing.T) {
 	require.False(t, worked)
 }
 
-// An erasure is pending while a copy that can contain the content cannot be removed.
+// An erasure stays pending as long as Config.Copies returns an error.
 func TestErasingWaitsForCopies(t *testing.T) {
 	db, _, s := marked(t, vfs.NewMem())
 	held, calls := errors.New("the copy is in use"), 0
@@ -94,13 +94,13 @@ func TestErasingWaitsForCopies(t *testing.T) {
 	require.Equal(t, 2, calls, "Copies is not called if nothing is erased")
 }
 
-// CheckGone finds content in tables that have not been rewritten yet.
+// CheckGone finds erased content in tables that have not been rewritten yet.
 func TestCheckFindsErasedContent(t *testing.T) {
 	db, _, _ := marked(t, vfs.NewMem())
 	var marks []erase.Mark
 	require.NoError(t, erase.EachMark(db.engine, 1, func(m erase.Mark) { marks = append(marks, m) }))
 	require.Len(t, marks, 1)
-	require.ErrorContains(t, db.eraser.CheckGone(t.Context(), marks), "still holds erased content")
+	require.ErrorContains(t, db.eraser.CheckGone(t.Context(), marks), "still contains erased content")
 	db.eraser.Begin()
 	require.NoError(t, db.eraser.Rewrite(t.Context(), marks))
 	require.NoError(t, db.eraser.CheckGone(t.Context(), marks))
@@ -193,8 +193,8 @@ func TestErasureWaitsForIterators(t *testing.T) {
 	requireNowhere(t, s, db.space.FS)
 }
 
-// Below the mark of free space, the eraser uses the reserve. If the reserve is too small, the
-// eraser returns an error.
+// When free space is below the threshold, the eraser uses the reserve. If the reserve is too small,
+// the eraser returns an error.
 func TestErasureInTheReserve(t *testing.T) {
 	memory := vfs.NewMem()
 	db, l, s := marked(t, memory)
@@ -215,7 +215,7 @@ func TestErasureInTheReserve(t *testing.T) {
 	require.ErrorIs(t, db.reserve.Enough(), storage.ErrNoSpace, "other compactions wait again")
 }
 
-// fillingFS has enough space until full is set.
+// fillingFS reports enough free space until full is set and returns true.
 type fillingFS struct {
 	vfs.FS
 	full atomic.Pointer[func() bool]

@@ -15,7 +15,8 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// places returns functions that store content in different kinds of files, by name.
+// places returns functions that post secrets and move them to a certain kind of file. A function
+// returns the secrets and a pattern for the names of the files that then contain them.
 func places() map[string]func(c *clerk) (s *secrets, in string) {
 	return map[string]func(c *clerk) (*secrets, string){
 		"log": func(c *clerk) (*secrets, string) { return c.post(), ".log" },
@@ -91,7 +92,7 @@ func TestErasureDuringASlowRead(t *testing.T) {
 	c.redact(s)
 	c.erased()
 	s.requireGone(t, c.dir)
-	for seq := range c.head.Size - 2 { // except for the event read above and the later redaction
+	for seq := range c.head.Size - 2 { // all events except the one read above and the later redaction
 		e, err, ok := next()
 		require.True(t, ok)
 		require.NoError(t, err)
@@ -127,12 +128,13 @@ func TestErasureContinuesAfterAKill(t *testing.T) {
 }
 
 const (
+	// Where the secrets are when the process is killed: the suffix of a kind of file, or anywhere.
 	whereVariable = "COLOPHON_TEST_WHERE"
 	anywhere      = "anywhere" // at any time while the eraser works
 	secretSeq     = 50
 )
 
-// roleErase redacts secrets, prints that it has done so, and waits to be killed.
+// roleErase redacts the secrets, prints that it has done so, and waits to be killed.
 func roleErase(dir string) error {
 	ctx := context.Background()
 	db, err := Open(ctx, Config{Dir: dir, Logger: silent()})
@@ -172,7 +174,7 @@ func roleErase(dir string) error {
 	select {}
 }
 
-// The place and the mark of a piece of content are removed together with it.
+// When a piece of content is erased, its place and its mark are removed, too.
 func TestErasureRemovesThePlace(t *testing.T) {
 	c := newClerk(t)
 	s := c.post()

@@ -11,12 +11,12 @@ import (
 
 // Erasing describes erased content that might still be in files of the database.
 type Erasing struct {
-	Pieces int       // number of pieces of content
+	Pieces int       // number of pieces of content that are not yet gone
 	Oldest time.Time // time at which the oldest piece was erased, in UTC; zero if Pieces is 0
 }
 
-// Erasing counts the erased content that might still be in files. An erasure takes seconds.
-// If one takes longer, the log says why.
+// Erasing counts the pieces of erased content that might still be in files of the database.
+// Normally an erasure takes seconds; if one takes longer, the log says why.
 func (d *Database) Erasing(ctx context.Context) (Erasing, error) {
 	if err := d.usable(ctx); err != nil {
 		return Erasing{}, fmt.Errorf("counting erased content: %w", err)

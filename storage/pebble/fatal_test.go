@@ -33,8 +33,9 @@ func (f *failingLog) inject(op errorfs.Op) error {
 	return nil
 }
 
-// A commit whose write fails ends the process and does not return. After the next start,
-// everything acknowledged before is there, and either all or nothing of the failed commit.
+// If the write of a commit fails, the process is ended and Commit does not return. After the next
+// start, all earlier acknowledged commits are there, and the failed commit is there completely or
+// not at all.
 func TestFailedLogIsFatal(t *testing.T) {
 	for name, kinds := range map[string][]errorfs.OpKind{
 		"write": {errorfs.OpFileWrite},
@@ -85,14 +86,15 @@ func TestFailedLogIsFatal(t *testing.T) {
 	}
 }
 
-// Even if Fatal returns, which its contract forbids, the engine does not continue.
+// If Fatal returns, which its contract forbids, the logger panics so that the engine does not
+// continue.
 func TestFatalMustNotReturn(t *testing.T) {
 	l := testConfigLogger(func(string) {})
 	require.PanicsWithValue(t, "storage/pebble: Config.Fatal returned after: lost 3",
 		func() { l.Fatalf("lost %d", 3) })
 }
 
-// Errors in the background are logged, and the operation is retried if possible.
+// If a flush fails, the error is logged and the flush is retried.
 func TestFailedFlushIsReportedAndRetried(t *testing.T) {
 	var fail atomic.Bool
 	files := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -110,8 +112,8 @@ func TestFailedFlushIsReportedAndRetried(t *testing.T) {
 	require.Zero(t, readDamaged(t.Context(), t, l, all[0]))
 }
 
-// The engine shows the erasures of a commit before the commit is durable. A reader that does
-// not find content for this reason must then find its redaction.
+// The engine can make the erasures of a commit visible before the commit is durable. A reader that
+// misses content for this reason must then find the redaction.
 func TestContentThatIsBeingErased(t *testing.T) {
 	var hold atomic.Bool
 	held, release := make(chan struct{}), make(chan struct{})
@@ -153,7 +155,7 @@ func TestContentThatIsBeingErased(t *testing.T) {
 	require.NoError(t, <-committed)
 }
 
-// Each commit syncs the log once, whatever it contains.
+// Each commit syncs the write-ahead log exactly once, with or without redactions.
 func TestOneSyncPerCommit(t *testing.T) {
 	var syncs atomic.Int64
 	files := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {

@@ -9,10 +9,10 @@ import (
 	"colophon/storage/pebble/internal/erase"
 )
 
-// The footer of a file locates its other blocks and is read first. If any bit of a footer
-// changes, operations that need the file fail, and the process continues.
+// The footer of a file locates its other blocks and is read first. If any bit of a footer is
+// flipped, operations that need the file fail, but the process continues.
 func TestEveryBitOfAFooter(t *testing.T) {
-	const footer = 38 // bytes, about the shortest possible table
+	const footer = 38 // bytes; about the shortest footer of a table
 	files := vfs.NewMem()
 	db, l := newLedger(t, files)
 	all := commits(t, l, 1)

@@ -13,24 +13,24 @@ import (
 
 func silent() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// digestOf returns a digest made from a number.
+// digestOf returns a digest that is derived from a number.
 func digestOf(n uint64) storage.Hash {
 	return sha256.Sum256(binary.BigEndian.AppendUint64(nil, n))
 }
 
-// fill writes bytes that hardly compress. They depend only on seed.
+// fill fills b with bytes that hardly compress and that depend only on seed.
 func fill(b []byte, seed uint64) {
 	source := rand.NewChaCha8(digestOf(seed))
 	_, _ = source.Read(b) // never fails
 }
 
-// redactionOf returns the redaction, by event by, of the event whose content was posted by a
-// batch on a head of that size.
+// redactionOf returns the redaction of the event size, whose content batch posted on a head of that
+// size. The event by makes the redaction.
 func redactionOf(size, by uint64) storage.Redaction {
 	return storage.Redaction{Seq: size, By: by, Digests: []storage.Hash{digestOf(size)}}
 }
 
-// testConfigLogger returns the engine's logger for a database with that Config.Fatal.
+// testConfigLogger returns the engine's logger for a database whose Config.Fatal is fatal.
 func testConfigLogger(fatal func(string)) engine.Logger {
 	return Config{Logger: silent(), Fatal: fatal}.options().Logger
 }

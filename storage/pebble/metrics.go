@@ -12,13 +12,13 @@ import (
 // opened.
 type Metrics struct {
 	DiskBytes    uint64 // total size of all files, including obsolete ones
-	WALBytes     uint64 // live data in the write-ahead log
+	WALBytes     uint64 // size of the live data in the write-ahead log
 	Compactions  int64
 	Flushes      int64
-	Level0Files  int64     // tables that wait for a compaction
+	Level0Files  int64     // tables in level 0, which wait for a compaction
 	FsyncLatency Histogram // sync latency of the write-ahead log
-	// FreeBytes is the free space of the database's file system. FreeMark is the mark below
-	// which writes are refused. Both are 0 if unknown.
+	// FreeBytes is the free space of the database's file system. FreeMark is the free-space
+	// threshold: writes are refused if less is free. Both are 0 if unknown.
 	FreeBytes uint64
 	FreeMark  uint64
 	Erasing   Erasing
@@ -28,10 +28,10 @@ type Metrics struct {
 type Histogram struct {
 	Count   uint64
 	Sum     time.Duration
-	Buckets []Bucket // in ascending order of bounds; durations above the last bound count only in Count
+	Buckets []Bucket // in ascending order of bounds; longer durations than the last bound are only in Count
 }
 
-// Bucket counts the durations up to its bound, including those of lower buckets.
+// Bucket counts the durations up to UpperBound, including those that lower buckets count.
 type Bucket struct {
 	UpperBound time.Duration
 	Count      uint64
@@ -68,7 +68,7 @@ func (d *Database) Metrics() (Metrics, error) {
 	}, nil
 }
 
-// histogram copies a histogram of nanoseconds.
+// histogram converts a histogram of nanoseconds. It leaves out the bucket without a bound.
 func histogram(h *dto.Histogram) Histogram {
 	copied := Histogram{Count: h.GetSampleCount(), Sum: time.Duration(h.GetSampleSum())}
 	for _, b := range h.GetBucket() {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sized is a file system of a known size.
+// sized is a file system that reports the given total and free space, in bytes.
 type sized struct {
 	vfs.FS
 	total, free uint64

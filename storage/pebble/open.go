@@ -19,15 +19,15 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// engineFormat is the version of Pebble's file formats. It is fixed, so that a newer library
-// does not convert the files by itself.
+// engineFormat is the version of Pebble's file formats. It is fixed, so that a newer version of the
+// library does not convert the files before we decide to.
 const engineFormat = engine.FormatValueSeparation
 
-// Open opens the database in cfg.Dir. If the folder is absent or empty, Open creates an empty
-// database. It returns ErrInUse if this process or another one has the database open,
-// ErrFormat if the format version differs, and ErrDamaged if files were changed after they
-// were written; in that case it changes nothing. It refuses a folder that contains anything
-// else.
+// Open opens the database in cfg.Dir. If the folder does not exist or is empty, Open creates an
+// empty database. It returns ErrInUse if this process or another one has the database open,
+// ErrFormat if the database has another format version, and ErrDamaged if files were changed after
+// they were written; in that case Open changes nothing. It refuses a folder that contains any other
+// files.
 func Open(ctx context.Context, cfg Config) (*Database, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -87,14 +87,14 @@ func open(cfg Config) (*Database, error) {
 	options.Experimental.ValueSeparationPolicy = d.eraser.ValueSeparation
 	d.eraser.ListenTo(options.EventListener)
 	d.engine, err = engine.Open(dir, options)
-	if full != nil && errors.Is(err, engine.ErrDBDoesNotExist) { // there is no database to read
+	if full != nil && errors.Is(err, engine.ErrDBDoesNotExist) { // the folder contains no database that could be read
 		err = full
 	}
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	err = d.checkFormat()
-	if full != nil && errors.Is(err, storage.ErrNotFound) { // the database has nothing to read yet
+	if full != nil && errors.Is(err, storage.ErrNotFound) { // the database is still empty, so there is nothing to read
 		err = full
 	}
 	if err != nil {
@@ -110,13 +110,13 @@ func open(cfg Config) (*Database, error) {
 	return d, nil
 }
 
-// locate returns the folder of the database, and the version of Pebble's file formats with
-// which to open it. It creates the folder unless the database is opened for reading only.
+// locate returns the folder of the database, and the version of Pebble's file formats to open it
+// with. It creates the folder unless cfg.ReadOnly is set.
 func locate(cfg Config) (dir string, format engine.FormatMajorVersion, err error) {
 	if cfg.ReadOnly {
 		description, err := engine.Peek(cfg.Dir, cfg.FS)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && !description.Exists {
-			return "", 0, fmt.Errorf("%w: there is no database", storage.ErrNotFound)
+			return "", 0, fmt.Errorf("%w: the folder contains no database", storage.ErrNotFound)
 		}
 		if err != nil {
 			return "", 0, err
@@ -129,11 +129,11 @@ func locate(cfg Config) (dir string, format engine.FormatMajorVersion, err error
 	return dir, format, err
 }
 
-// peek returns the version of Pebble's file formats with which to open the folder initially.
-// For an existing database it is that database's version, because the database can belong to
-// another program and must not be converted. For a new database it is this build's version.
-// peek changes nothing. It fails if the folder contains anything except a Pebble database or
-// the remains of an interrupted first start.
+// peek returns the version of Pebble's file formats to open the folder with at first. For an
+// existing database this is the database's own version, because the database can belong to another
+// program and must not be converted. For a new database it is engineFormat. peek changes nothing.
+// It fails if the folder contains anything except a Pebble database or the remains of an
+// interrupted first start.
 func peek(files vfs.FS, dir string) (engine.FormatMajorVersion, error) {
 	description, err := engine.Peek(dir, files)
 	if err != nil {
@@ -149,14 +149,14 @@ func peek(files vfs.FS, dir string) (engine.FormatMajorVersion, error) {
 	slices.Sort(names)
 	for _, name := range names {
 		if !leftByFirstStart(name) {
-			return 0, fmt.Errorf("the folder holds no database, but other files such as %q", name)
+			return 0, fmt.Errorf("the folder contains no database but other files, such as %q", name)
 		}
 	}
 	return engineFormat, nil
 }
 
-// leftByFirstStart reports whether a file with that name can be left over from an interrupted
-// first start or from the creation of a file system.
+// leftByFirstStart reports whether a file of this name can be left over from an interrupted first
+// start or from the creation of the file system.
 func leftByFirstStart(name string) bool {
 	for _, pattern := range []string{"LOCK", "MANIFEST-*", "OPTIONS-*", "marker.*", "*.log", "*.dbtmp", "lost+found"} {
 		if ok, err := path.Match(pattern, name); ok && err == nil {
@@ -166,9 +166,9 @@ func leftByFirstStart(name string) bool {
 	return false
 }
 
-// checkFormat compares the stored format version with this build's version, and lets Pebble
-// convert its files to engineFormat. A database without keys is new and gets the version. A
-// database with keys but without a version belongs to another program.
+// checkFormat returns an error unless the stored format version is this build's version, and lets
+// Pebble convert its files to engineFormat. A database without keys is new and gets this build's
+// version. A database that has keys but no version belongs to another program.
 func (d *Database) checkFormat() error {
 	stored, err := d.get(keys.Format())
 	if errors.Is(err, storage.ErrNotFound) {
@@ -198,7 +198,7 @@ func (d *Database) initialise() error {
 		return err
 	}
 	if !empty {
-		return errors.New("the folder holds the database of another program")
+		return errors.New("the folder contains the database of another program")
 	}
 	if d.readOnly {
 		return fmt.Errorf("%w: the database is empty", storage.ErrNotFound)
@@ -209,7 +209,8 @@ func (d *Database) initialise() error {
 	return d.engine.Set(keys.Format(), keys.Number(keys.FormatVersion), d.durability)
 }
 
-// convert converts an older database to engineFormat. This cannot be undone.
+// convert converts a database with older file formats to engineFormat, unless it is open for
+// reading only. This cannot be undone.
 func (d *Database) convert() error {
 	if d.engine.FormatMajorVersion() >= engineFormat || d.readOnly {
 		return nil

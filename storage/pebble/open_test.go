@@ -19,7 +19,7 @@ import (
 
 func TestOpenOnDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b", "c")
-	for range 2 { // created at first, and then opened
+	for range 2 { // creates the database first, and then opens it
 		db, err := Open(t.Context(), Config{Dir: dir, Logger: silent()})
 		require.NoError(t, err)
 		require.NoError(t, db.Close())
@@ -54,7 +54,7 @@ func TestOpenTwiceInOneProcess(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// If the lock file is deleted, the database still cannot be opened twice.
+// A database that is open cannot be opened again even if its lock file has been deleted.
 func TestOpenTwiceWithoutLockFile(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a lock file in use cannot be deleted on this system")

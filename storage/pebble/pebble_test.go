@@ -14,7 +14,7 @@ import (
 
 const testDir = "database"
 
-// openOn opens the database on a file system in memory.
+// openOn opens the database in testDir on the given file system.
 func openOn(t *testing.T, files vfs.FS) *Database {
 	db, err := Open(t.Context(), testConfig(files))
 	require.NoError(t, err)
@@ -62,8 +62,8 @@ func newLedger(t *testing.T, files vfs.FS) (*Database, *ledger) {
 	return db, store.(*ledger)
 }
 
-// batch returns a batch on old with n entries of size bytes. The first entry has content and a
-// key. All of them depend on the size of old.
+// batch returns a batch on old that has n entries of size bytes each. The first entry has content
+// and an idempotency key. What they contain depends only on the size of old.
 func batch(old storage.Head, n, size int) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + uint64(n), Checkpoint: []byte("signed")}}
 	for i := range n {
@@ -164,7 +164,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// The number of a ledger is never reused, even if the stored last number is wrong.
+// Create does not reuse the number of a ledger, even if the stored last number is wrong.
 func TestCreateOverwritesNoLedger(t *testing.T) {
 	files := vfs.NewMem()
 	db, err := Open(t.Context(), Config{Dir: "db", FS: files})
@@ -192,7 +192,7 @@ func TestCreateOverwritesNoLedger(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// Opening a database for reading only changes nothing and creates nothing.
+// With Config.ReadOnly, Open creates nothing and changes nothing.
 func TestReadOnly(t *testing.T) {
 	files := vfs.NewMem()
 	_, err := Open(t.Context(), Config{Dir: "db", FS: files, ReadOnly: true})

@@ -19,8 +19,8 @@ import (
 	"colophon/storage"
 )
 
-// The tests below start other processes. Each process runs this test binary, with its role
-// and its folder in the environment.
+// Some tests start other processes. Each of these runs this test binary, with its role and its
+// folder in environment variables.
 const (
 	roleVariable = "COLOPHON_TEST_ROLE"
 	dirVariable  = "COLOPHON_TEST_DIR"
@@ -38,7 +38,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// process starts another process in a role. The process ends with the test.
+// process returns a command that runs this binary in the given role. The process is killed when the
+// test ends.
 func process(t *testing.T, role, dir string) *exec.Cmd {
 	executable, err := os.Executable()
 	require.NoError(t, err)
@@ -47,7 +48,7 @@ func process(t *testing.T, role, dir string) *exec.Cmd {
 	return command
 }
 
-// roleOpen opens the database and prints the result.
+// roleOpen opens the database, and prints whether it could or why not.
 func roleOpen(dir string) error {
 	db, err := Open(context.Background(), Config{Dir: dir, Logger: silent()})
 	if errors.Is(err, storage.ErrInUse) {
@@ -74,7 +75,7 @@ func TestOpenInTwoProcesses(t *testing.T) {
 	require.Empty(t, string(printed))
 }
 
-// roleCommit commits until it is killed, and prints the size after each commit.
+// roleCommit commits until it is killed, and prints the ledger's size after each commit.
 func roleCommit(dir string) error {
 	ctx := context.Background()
 	db, err := Open(ctx, Config{Dir: dir, Logger: silent()})
@@ -107,7 +108,7 @@ func TestKilledProcess(t *testing.T) {
 	}
 	require.NoError(t, committing.Process.Kill())
 	var acknowledged uint64
-	for ok := true; ok; ok = lines.Scan() { // lines that the process printed before it was killed count too
+	for ok := true; ok; ok = lines.Scan() { // includes lines that the process printed before it was killed
 		_, err := fmt.Sscan(lines.Text(), &acknowledged)
 		require.NoError(t, err)
 	}
@@ -129,8 +130,8 @@ func TestKilledProcess(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// roleFail commits to a log whose syncs fail. Config.Fatal has its default, which ends the
-// process.
+// roleFail commits while syncs of the write-ahead log fail. Config.Fatal has its default, which
+// ends the process.
 func roleFail(dir string) error {
 	failing := &failingLog{kinds: []errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData}}
 	files := errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(failing.inject))

@@ -12,7 +12,8 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// fetch returns a copy of the value of a key.
+// fetch returns a copy of the value of a key, or storage.ErrNotFound. It fails if the database is
+// closed or ctx is done.
 func (l *ledger) fetch(ctx context.Context, key []byte) ([]byte, error) {
 	if err := l.db.usable(ctx); err != nil {
 		return nil, err
@@ -57,7 +58,7 @@ func (l *ledger) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 	entry, err := l.fetch(ctx, keys.AppendEntry(nil, l.number, seq))
 	switch {
 	case seq >= size && err == nil:
-		// The engine shows a commit before it is durable, but the head does not.
+		// The engine makes a commit visible before it is durable, but the head does not.
 		err = storage.ErrNotFound
 	case seq < size && errors.Is(err, storage.ErrNotFound):
 		err = storage.MissingEntry(ctx, l, seq, size)
@@ -126,10 +127,10 @@ func (l *ledger) Content(ctx context.Context, digest storage.Hash) ([]byte, erro
 	return content, nil
 }
 
-// content reads content. It returns storage.ErrNotFound if the ledger has none with that
-// digest. The engine shows the erasures of a commit before the commit is durable, but
-// Redaction shows them only afterwards. Therefore, if the bytes are missing, content waits for
-// the running commit and looks again. A caller that then reads the redaction will find it.
+// content reads content. It returns storage.ErrNotFound if the ledger does not have it. The engine
+// makes the erasures of a commit visible before the commit is durable, but Redaction shows them
+// only afterwards. Therefore, if the bytes are missing, content waits for the running commit and
+// then looks again. A caller that then calls Redaction will find the redaction.
 func (l *ledger) content(ctx context.Context, digest storage.Hash) ([]byte, error) {
 	content, err := l.stored(ctx, digest)
 	if !errors.Is(err, storage.ErrNotFound) {
@@ -140,9 +141,9 @@ func (l *ledger) content(ctx context.Context, digest storage.Hash) ([]byte, erro
 	return l.stored(ctx, digest)
 }
 
-// stored reads content through its place. Between the two reads, a commit can erase the
-// content, or erase it and store it elsewhere. A place is never reused, so missing bytes are
-// damage only if their place still exists.
+// stored looks up the place of the content and then reads the bytes there. Between these two reads,
+// a commit can erase the content, or erase it and store it at another place. A place is never
+// reused, so missing bytes mean damage only if the content still has the same place.
 func (l *ledger) stored(ctx context.Context, digest storage.Hash) ([]byte, error) {
 	if err := l.db.usable(ctx); err != nil {
 		return nil, err
@@ -181,8 +182,8 @@ func (l *ledger) Referenced(ctx context.Context, digest storage.Hash, seq uint64
 	return referenced, nil
 }
 
-// referenced reads the same keys as references: first the content's place, which names the
-// event that first posted it, and then the reference of a later event.
+// referenced finds out whether the record at seq needs the content. It reads the content's place,
+// which names the event that posted it first, and then the reference of seq.
 func (l *ledger) referenced(ctx context.Context, digest storage.Hash, seq uint64) (bool, error) {
 	stored, err := l.fetch(ctx, keys.AppendPlace(nil, l.number, digest))
 	if err != nil || seq >= l.head.Load().Size {

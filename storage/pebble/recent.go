@@ -2,15 +2,15 @@ package pebble
 
 import "colophon/storage"
 
-// recentDigests limits the number of digests in each of a ledger's two sets.
+// recentDigests limits the number of digests in each of the two sets in a ledger's recent.
 const recentDigests = 8192
 
-// recent remembers digests of content that was posted repeatedly, so that content that is
-// posted again and again, such as a system prompt, costs no lookup. It can forget digests. It
-// is not safe for concurrent use.
+// recent remembers digests of content that was posted more than once, so that content that is
+// posted again and again, such as a system prompt, needs no lookup. It can forget digests. It is
+// not safe for concurrent use.
 //
-// New digests are added to the current set. When that set is full, it replaces the previous
-// one, and the digests that were not looked up since then are forgotten.
+// New digests are added to the current set. When that set is full, it replaces the previous set.
+// Digests of the previous set that were not looked up in the meantime are then forgotten.
 type recent struct {
 	limit             int
 	current, previous map[storage.Hash]struct{}

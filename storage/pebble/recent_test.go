@@ -10,8 +10,8 @@ import (
 	"colophon/storage"
 )
 
-// recent has only digests that were added and not removed. It is bounded, and keeps the
-// digests that were looked up recently.
+// recent contains only digests that were added and not removed. Its size is bounded, and it keeps
+// the digests that were looked up most recently.
 func TestRecent(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		const limit = 4
@@ -56,8 +56,8 @@ func TestRecentKeepsLookedUpDigests(t *testing.T) {
 	require.False(t, set.has(digestOf(1)))
 }
 
-// Content that is posted again is remembered and not looked up. If it was erased in between,
-// the commit is still correct.
+// Commit remembers content that was posted twice and does not look it up again. It is still correct
+// if the content was erased in between.
 func TestContentBeyondMemory(t *testing.T) {
 	_, l := newLedger(t, vfs.NewMem())
 	l.recent = newRecent(2)

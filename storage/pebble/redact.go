@@ -13,10 +13,10 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// redact records the redactions of b, removes the references of the redacted records, and
-// deletes content that no record needs any longer: its bytes and its place. It leaves marks
-// for the eraser, because deleted bytes stay in files until the files are rewritten. It
-// returns the digests of the deleted content.
+// redact applies the redactions of b and returns the digests of the content that it deletes. It
+// stores the redactions, removes the references of the redacted records, and deletes the bytes and
+// the place of content that no record needs any longer. It leaves marks for the eraser, because
+// deleted bytes stay in files until the files are rewritten.
 func (l *ledger) redact(c *change, b storage.Batch) (map[storage.Hash]bool, error) {
 	if len(b.Redactions) == 0 {
 		return nil, nil
@@ -47,8 +47,8 @@ func (l *ledger) redact(c *change, b storage.Batch) (map[storage.Hash]bool, erro
 	return erased, errors.Join(err, holdings.Close())
 }
 
-// withdrawn stores the redactions of records that are not yet redacted. It returns, for each
-// piece of content, the records that no longer need it.
+// withdrawn stores the redactions of records that are not yet redacted. It returns, for each piece
+// of content, the newly redacted records that named it.
 func (l *ledger) withdrawn(c *change, redactions []storage.Redaction) (map[storage.Hash]map[uint64]bool, error) {
 	head := l.head.Load()
 	withdrawn := make(map[storage.Hash]map[uint64]bool)
@@ -63,8 +63,8 @@ func (l *ledger) withdrawn(c *change, redactions []storage.Redaction) (map[stora
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return nil, fmt.Errorf("looking for the redaction of record %d: %w", r.Seq, err)
 		}
-		// A stored redaction by an event beyond the head was not written by a commit. Nothing
-		// was erased for it, and it must not prevent this erasure.
+		// A stored redaction by an event beyond the head was not written by a commit. It erased
+		// nothing, so it must not prevent this erasure.
 		if by, wrong := keys.DecodeSeq(stored); err == nil && wrong == nil && by < head.Size {
 			continue
 		}
@@ -79,7 +79,7 @@ func (l *ledger) withdrawn(c *change, redactions []storage.Redaction) (map[stora
 	return withdrawn, nil
 }
 
-// withdrawal removes a piece of content from records that no longer need it.
+// withdrawal removes one piece of content from records that no longer need it.
 type withdrawal struct {
 	ledger  keys.Ledger
 	digest  storage.Hash
@@ -87,8 +87,8 @@ type withdrawal struct {
 	erased  bool // whether no other record needs the content
 }
 
-// apply makes the change. holdings iterates over the ledger's places and references. time is
-// the time of the commit.
+// apply adds the withdrawal to c and sets w.erased. holdings iterates over the ledger's places and
+// references. time is the time of the commit, in microseconds since 1970 UTC.
 func (w *withdrawal) apply(c *change, holdings *engine.Iterator, time int64) error {
 	place, end := keys.HoldingRange(w.ledger, w.digest)
 	if !holdings.SeekGE(place) || !bytes.Equal(holdings.Key(), place) {

@@ -22,12 +22,12 @@ func TestWritable(t *testing.T) {
 		want              string
 	}{
 		{free: gibibyte, total: 100 * gibibyte},
-		{free: gibibyte - 1, total: 100 * gibibyte, want: "1023 MiB free, 1024 MiB needed"},
+		{free: gibibyte - 1, total: 100 * gibibyte, want: "1023 MiB are free, but 1024 MiB are needed"},
 		{free: 32 * mebibyte, total: 500 * mebibyte},
-		{free: 12*mebibyte + 5, total: 500 * mebibyte, want: "12 MiB free, 32 MiB needed"},
-		{free: 511 * mebibyte, total: 10 * gibibyte, want: "511 MiB free, 512 MiB needed"},
+		{free: 12*mebibyte + 5, total: 500 * mebibyte, want: "12 MiB are free, but 32 MiB are needed"},
+		{free: 511 * mebibyte, total: 10 * gibibyte, want: "511 MiB are free, but 512 MiB are needed"},
 		{free: 512 * mebibyte, total: 10 * gibibyte},
-		{free: 12 * mebibyte, total: gibibyte, mark: 48*mebibyte - 1, want: "12 MiB free, 48 MiB needed"},
+		{free: 12 * mebibyte, total: gibibyte, mark: 48*mebibyte - 1, want: "12 MiB are free, but 48 MiB are needed"},
 		{free: 12 * mebibyte, total: 100 * gibibyte, mark: 1},
 	} {
 		db.space.MinFree = c.mark
@@ -57,11 +57,11 @@ func TestWritableWithoutAnswer(t *testing.T) {
 	require.NotErrorIs(t, err, storage.ErrNoSpace)
 }
 
-// lowFS reports little free space while low is set, and counts the requests for it.
+// lowFS reports little free space while low is set.
 type lowFS struct {
 	vfs.FS
 	low      atomic.Bool
-	requests chan struct{} // gets one item for each request while low is set, up to its capacity
+	requests chan struct{} // gets one item for each call of GetDiskUsage while low is set, up to its capacity
 	compacts atomic.Int64  // number of tables that compactions created while low was set
 }
 
@@ -85,7 +85,7 @@ func (l *lowFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 	return l.FS.Create(name, category)
 }
 
-// waiting creates a database with a compaction that waits for space.
+// waiting creates a database in which a compaction waits for free space.
 func waiting(t *testing.T) (*lowFS, *Database, *ledger) {
 	files := newLowFS()
 	db, l := newLedger(t, files)
@@ -117,7 +117,7 @@ func TestCloseEndsTheWaitForSpace(t *testing.T) {
 	files, db, _ := waiting(t)
 	require.NoError(t, db.Close())
 	_, err := Open(t.Context(), testConfig(files))
-	require.ErrorIs(t, err, storage.ErrNoSpace, "the engine would retry forever to flush its log")
+	require.ErrorIs(t, err, storage.ErrNoSpace, "otherwise the engine would retry forever to flush its log")
 	files.low.Store(false)
 	again := openOn(t, files)
 	store, err := again.Ledger(t.Context(), "default")
@@ -136,8 +136,8 @@ func readEntries(t *testing.T, r storage.Reader) []uint64 {
 	return seqs
 }
 
-// On a full disk, a database can be opened for reading only. It shows every commit, writes
-// nothing, and refuses every write.
+// With Config.ReadWhenFull, Open opens a database on a full disk for reading only. Every commit is
+// there, no file is changed, and every write is refused.
 func TestReadWhenFull(t *testing.T) {
 	files, db, _ := waiting(t)
 	store, err := db.Ledger(t.Context(), "default")

@@ -20,11 +20,12 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// secrets are three pieces of content. One does not compress. One is compressed, so that a
-// search of the bytes does not find it. One is too short to be stored apart from its key.
+// secrets is content of one event, in three pieces: one that does not compress, one that is
+// compressed, so that a plain search of the bytes does not find it, and one that is too short to be
+// stored apart from its key.
 type secrets struct {
 	contents []storage.Content // pieces of content of one event
-	needles  [][]byte          // for each piece, a text by which a search finds it
+	needles  [][]byte          // for each piece, a text that occurs in it and nowhere else
 }
 
 func newSecrets(seq uint64) *secrets {
@@ -42,7 +43,7 @@ func newSecrets(seq uint64) *secrets {
 	return s
 }
 
-// keptBeside returns content of the same event that the redaction does not erase, so that the
+// keptBeside returns content of the same event that its redaction does not erase. With it, the
 // engine must rewrite value files and cannot simply delete them.
 func keptBeside(seq uint64) storage.Content {
 	kept := storage.Content{Digest: digestOf(1000*seq + 999), Seq: seq, Slot: 999, Bytes: make([]byte, 3000)}
@@ -50,7 +51,7 @@ func keptBeside(seq uint64) storage.Content {
 	return kept
 }
 
-// redaction returns the redaction of the event with the secrets.
+// redaction returns the redaction, by event by, of the event that has the secrets.
 func (s *secrets) redaction(by uint64) storage.Redaction {
 	r := storage.Redaction{Seq: s.contents[0].Seq, By: by}
 	for _, c := range s.contents {
@@ -59,7 +60,7 @@ func (s *secrets) redaction(by uint64) storage.Redaction {
 	return r
 }
 
-// found returns, for each secret, the files that contain it.
+// found returns, for each secret, the names of the files that contain it.
 func (s *secrets) found(ctx context.Context, files vfs.FS, dir string) (all [][]string, err error) {
 	for _, needle := range s.needles {
 		names, err := pebbletest.Find(ctx, files, dir, needle)
@@ -71,11 +72,11 @@ func (s *secrets) found(ctx context.Context, files vfs.FS, dir string) (all [][]
 	return all, nil
 }
 
-// inTables means tables and value files.
+// inTables stands for tables and value files.
 const inTables = "tables"
 
-// requireFound checks that each secret is in a file with that suffix, or in inTables, and
-// nowhere else.
+// requireFound requires that each secret is in files whose names end in the given suffix, and in no
+// others. inTables stands for the tables or value files that should have it.
 func (s *secrets) requireFound(t *testing.T, dir, in string) {
 	t.Helper()
 	found, err := s.found(t.Context(), vfs.Default, dir)
@@ -141,8 +142,8 @@ func (c *clerk) reopen() {
 	require.NoError(c.t, err)
 }
 
-// commit commits an event with 1 KB of content that does not compress. change can add to the
-// batch.
+// commit commits an event with a 1 KB entry that does not compress. change, if not nil, can add to
+// the batch first.
 func (c *clerk) commit(change func(b *storage.Batch)) {
 	b := storage.Batch{Head: storage.Head{Size: c.head.Size + 1, Tip: digestOf(c.head.Size), Time: time.Now().UnixMicro()}}
 	entry := make([]byte, 1000)
@@ -155,7 +156,7 @@ func (c *clerk) commit(change func(b *storage.Batch)) {
 	c.head = b.Head
 }
 
-// post commits other content, and then the secrets.
+// post commits 100 other events and then the secrets.
 func (c *clerk) post() *secrets {
 	for range 100 {
 		c.commit(nil)
@@ -179,7 +180,7 @@ func (c *clerk) compact() {
 	require.NoError(c.t, c.db.engine.Compact(c.t.Context(), []byte{0}, []byte{0xff}, false))
 }
 
-// erased waits until the eraser is done.
+// erased waits until the eraser is done with all marks.
 func (c *clerk) erased() {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool {
@@ -189,7 +190,7 @@ func (c *clerk) erased() {
 	}, time.Minute, time.Millisecond)
 }
 
-// tablesHold reports whether any table in the folder, in use or not, has a key in that range.
+// tablesHold reports whether any table in the folder, in use or not, has a key in the given range.
 func (c *clerk) tablesHold(start, end []byte) bool {
 	names, err := filepath.Glob(filepath.Join(c.dir, "*"+erase.TableSuffix))
 	require.NoError(c.t, err)
@@ -197,7 +198,7 @@ func (c *clerk) tablesHold(start, end []byte) bool {
 	for _, name := range names {
 		reader, err := erase.OpenTable(c.t.Context(), vfs.Default, name)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // a table that is no longer in use
+			continue // the table is obsolete and has been deleted
 		}
 		require.NoError(c.t, err)
 		all, err := reader.NewIter(sstable.NoTransforms, start, end, sstable.DebugHandlesBlobContext)

@@ -12,7 +12,7 @@ import (
 	"colophon/storage/faulty"
 )
 
-// contents returns the files in a database's folder by name.
+// contents returns the contents of the files in testDir, by name.
 func contents(t *testing.T, files vfs.FS) map[string]string {
 	t.Helper()
 	names, err := files.List(testDir)
@@ -43,9 +43,9 @@ func writeFile(t *testing.T, files vfs.FS, name string, text []byte) {
 	require.NoError(t, f.Close())
 }
 
-// A database with one changed bit in its manifest or its write-ahead log is not opened, and
-// Open changes nothing in it: once the bit is restored, every commit is there. (Pebble alone
-// would treat it as a shorter database and delete the rest.)
+// If a bit in the manifest or the write-ahead log of a database is flipped, Open refuses the
+// database and changes nothing in it: once the bit has been restored, every commit is there.
+// (Pebble alone would open it with fewer commits and delete the rest.)
 func TestOneBit(t *testing.T) {
 	for _, pattern := range []string{"MANIFEST-*", "*.log"} {
 		for _, part := range []int{0, 1, 2, 3} {
@@ -78,7 +78,7 @@ func TestOneBit(t *testing.T) {
 	}
 }
 
-// fileOf returns the latest file of a database whose name matches.
+// fileOf returns the last file of a database, by name, whose name matches the pattern.
 func fileOf(t *testing.T, files vfs.FS, pattern string) (found string) {
 	t.Helper()
 	for name := range contents(t, files) {
@@ -92,7 +92,7 @@ func fileOf(t *testing.T, files vfs.FS, pattern string) (found string) {
 	return found
 }
 
-// A failed read is not reported as damage, because it can succeed the next time.
+// Open does not report a failed read as damage, because the read can succeed the next time.
 func TestUnreadableLog(t *testing.T) {
 	memory := vfs.NewMem()
 	db, l := newLedger(t, memory)
@@ -110,9 +110,9 @@ func TestUnreadableLog(t *testing.T) {
 	require.NoError(t, left.Close())
 }
 
-// A database whose manifest has lost its second or a later record is not opened either.
-// Otherwise new writes would have lower sequence numbers than stored ones, which would hide
-// the new writes.
+// Open refuses a database whose manifest has lost its second record or a later one. Otherwise new
+// writes would get lower internal sequence numbers than stored ones, which would hide the new
+// writes.
 func TestManifestThatIsCutOff(t *testing.T) {
 	files := vfs.NewMem()
 	db, l := newLedger(t, files)

@@ -11,22 +11,22 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// ledger is the only handle on a ledger. It implements storage.Store.
+// ledger is the only handle on its ledger. It implements storage.Store.
 type ledger struct {
 	db     *Database
 	number keys.Ledger
 
-	// mu serialises writers of head, info, and recent.
+	// mu serialises changes of head, info, and recent.
 	mu     sync.Mutex
 	info   atomic.Pointer[storage.Info] // written under mu, read without it
-	head   atomic.Pointer[storage.Head] // written under mu when durable, read without mu
+	head   atomic.Pointer[storage.Head] // written under mu once durable, read without mu
 	recent *recent                      // guarded by mu
 	// archiving serialises Archive. Commits do not wait for it.
 	archiving sync.Mutex
 	digests   *digestFilter
-	// redacted is true if a record is redacted, or if a commit that redacts one has begun.
-	// It saves lookups: most ledgers have no redactions, and looking for one costs as much
-	// as reading an entry.
+	// redacted is true if a record has been redacted, or if a commit that redacts one has begun. It
+	// saves lookups: most ledgers have no redactions, and looking for one costs as much as reading
+	// an entry.
 	redacted atomic.Bool
 }
 
@@ -38,7 +38,7 @@ func (l *ledger) name() string { return l.info.Load().Name }
 // Info implements storage.Store.
 func (l *ledger) Info(ctx context.Context) (storage.Info, error) {
 	if err := l.db.usable(ctx); err != nil {
-		return storage.Info{}, fmt.Errorf("describing ledger %q: %w", l.name(), err)
+		return storage.Info{}, fmt.Errorf("reading the description of ledger %q: %w", l.name(), err)
 	}
 	return *l.info.Load(), nil
 }

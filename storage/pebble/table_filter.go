@@ -7,11 +7,11 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// filterPolicy filters only keys that are looked up to find out whether they exist. Filters
-// for other keys would take memory from the cache.
+// filterPolicy builds filters only for keys that are looked up to find out whether they exist.
+// Filters for other keys would waste memory of the cache.
 type filterPolicy struct{ bloom.FilterPolicy }
 
-// Bits of a filter per key. Filters of the upper levels have more bits, because a lookup of an
+// Bits per key in a filter. Filters of the upper levels have more bits, because a lookup of an
 // absent key can consult several of them.
 const (
 	filterBits     = 16
@@ -31,7 +31,7 @@ func (p filterPolicy) NewWriter(kind engine.FilterType) engine.FilterWriter {
 	return digestKeys{p.FilterPolicy.NewWriter(kind)}
 }
 
-// digestKeys adds only keys with digests to a filter.
+// digestKeys adds only keys that contain digests to a filter.
 type digestKeys struct{ engine.FilterWriter }
 
 // AddKey implements engine.FilterWriter.

@@ -11,8 +11,8 @@ import (
 	"colophon/storage"
 )
 
-// Without a digest filter, the filters of tables show that a key is new, and almost no block
-// is read. The filters do not hide stored keys.
+// If there is no digest filter, table filters exclude new keys, so that almost no block is read.
+// They never exclude stored keys.
 func TestFreshKeysAreFiltered(t *testing.T) {
 	const records, asked = 4000, 1000
 	db, l := newLedger(t, vfs.NewMem())
@@ -49,7 +49,8 @@ func TestFreshKeysAreFiltered(t *testing.T) {
 	}
 }
 
-// Filters contain the three keys of a record that have a digest, but not its four other keys.
+// Filters contain the three keys of a record that have a digest, but not its four other keys, so
+// they stay small.
 func TestFiltersAreSmall(t *testing.T) {
 	const records = 4000
 	db, l := newLedger(t, vfs.NewMem())

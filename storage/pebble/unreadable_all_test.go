@@ -16,13 +16,14 @@ import (
 	"colophon/storage/pebble/internal/erase"
 )
 
-// answer is the result of a read. If err is not nil, text is ignored.
+// answer is the result of one read. text is meaningless if err is not nil.
 type answer struct {
 	text string
 	err  error
 }
 
-// listing collects the values that an iterator yields, up to its first error.
+// listing joins the values that an iterator yields, one per line. It returns the first error that
+// the iterator yields.
 func listing[T any](all iter.Seq2[T, error]) (string, error) {
 	var text strings.Builder
 	for one, err := range all {
@@ -34,8 +35,8 @@ func listing[T any](all iter.Seq2[T, error]) (string, error) {
 	return text.String(), nil
 }
 
-// everything reads items of every kind from a store, both stored and missing ones, and returns
-// the answers by the name of the read.
+// everything reads items of every kind from a store, both stored and missing ones. It returns the
+// result of each read by the name of the read.
 func everything(ctx context.Context, store storage.Store) map[string]answer {
 	all := make(map[string]answer)
 	note := func(read string, n uint64, text string, err error) {
@@ -89,9 +90,9 @@ func allSorts(t *testing.T) vfs.FS {
 	return files
 }
 
-// If a file of a database cannot be opened or read, or if its bytes are wrong, a read that
-// needs the file fails. It never returns a wrong result, and never ErrNotFound for a stored
-// item. Otherwise a key would be treated as new, and two events would have it.
+// If a file of a database cannot be opened or read, or if its bytes are wrong, every read that
+// needs the file fails. It never returns a wrong result or ErrNotFound for a stored item. Otherwise
+// an idempotency key would be treated as new, and two events would claim it.
 func TestUnreadableItemsAreNotAbsent(t *testing.T) {
 	files := allSorts(t)
 	db := openOn(t, files)

@@ -14,8 +14,8 @@ import (
 	"colophon/storage/pebble/internal/erase"
 )
 
-// shared is the number of pieces of content and of keys. Two events need piece n: n and
-// shared+n.
+// shared is the number of pieces of content, and also of idempotency keys. The events n and
+// shared+n need piece n.
 const (
 	shared = 1500
 	every  = 100 // one of this many events is redacted, and one of this many pieces is posted again
@@ -25,7 +25,8 @@ func pieceNo(n int) storage.Content {
 	return storage.Content{Digest: digestOf(uint64(n)), Bytes: fmt.Appendf(nil, "piece %d", n)}
 }
 
-// storedInTables creates a database that has keys and content in tables. It returns the head.
+// storedInTables creates a database that has keys and content in tables. It returns the file system
+// and the ledger's head.
 func storedInTables(t *testing.T) (vfs.FS, storage.Head) {
 	files := vfs.NewMem()
 	db, l := newLedger(t, files)
@@ -43,8 +44,8 @@ func storedInTables(t *testing.T) (vfs.FS, storage.Head) {
 	return files, b.Head
 }
 
-// following returns a batch that redacts events whose content others need. It posts both
-// content that is already stored and new content.
+// following returns a batch on old that redacts events whose content others need, and that posts
+// both content that is already stored and new content.
 func following(old storage.Head) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + 1, Tip: digestOf(2)}, Entries: [][]byte{{1}}}
 	for n := 0; n < shared; n += every {
@@ -60,7 +61,8 @@ func following(old storage.Head) storage.Batch {
 	return b
 }
 
-// requireNeeded checks which event needs which piece, before or after the following batch.
+// requireNeeded checks which events need which piece. after says whether the following batch was
+// committed.
 func requireNeeded(t *testing.T, l storage.Store, size uint64, after bool) {
 	t.Helper()
 	for n := 0; n < shared; n += every / 2 {
@@ -79,8 +81,8 @@ func requireNeeded(t *testing.T, l storage.Store, size uint64, after bool) {
 		require.Equal(t, want, got, "piece %d", n)
 		text, err := l.Content(t.Context(), pieceNo(n).Digest)
 		if err != nil {
-			// The engine also reads in the background. If the fault hits such a read, a reader
-			// of the same block gets the error, and the next reader reads the block again.
+			// The engine also reads in the background. If the fault hits such a read, a reader of
+			// the same block gets the error. The next reader reads the block again.
 			text, err = l.Content(t.Context(), pieceNo(n).Digest)
 		}
 		require.NoError(t, err)
@@ -88,8 +90,9 @@ func requireNeeded(t *testing.T, l storage.Store, size uint64, after bool) {
 	}
 }
 
-// tryReads runs do repeatedly. In each run, another read or opening of a file that matches
-// path fails, until each has failed once.
+// tryReads calls do repeatedly, each time with a fault in a different read or opening of a file
+// that matches path, until each of them has failed once. After each call of do, check gets its
+// error.
 func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func(store storage.Store) error, check func(store storage.Store, err error)) {
 	calls := []string{faulty.Open, faulty.Read}
 	copied := func() vfs.FS {
@@ -124,7 +127,7 @@ func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func
 	for skip := opening; skip < all; skip++ {
 		faults := faulty.New(faulty.Plan{Mode: mode, Calls: calls, Path: path, Skip: skip, Bit: 37 * skip})
 		db, store, err := open(faulty.NewFiles(copied(), faults))
-		if err != nil { // because do can read the files in another order
+		if err != nil { // possible, because do can read the files in another order
 			require.NotErrorIs(t, err, storage.ErrNotFound)
 			require.NotErrorIs(t, err, storage.ErrFormat)
 			continue
@@ -136,7 +139,7 @@ func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func
 	}
 }
 
-// A commit that cannot read stored items fails and changes nothing. It does not treat them as
+// A commit that cannot read stored items fails and changes nothing. It does not treat such items as
 // absent.
 func TestCommitThatCannotRead(t *testing.T) {
 	for _, mode := range []faulty.Mode{faulty.Fail, faulty.Garble} {
@@ -154,7 +157,7 @@ func TestCommitThatCannotRead(t *testing.T) {
 	}
 }
 
-// An idempotency key that cannot be read is not treated as new.
+// Keys does not treat an idempotency key that cannot be read as new: it returns an error.
 func TestKeysThatCannotBeRead(t *testing.T) {
 	for _, mode := range []faulty.Mode{faulty.Fail, faulty.Garble} {
 		files, _ := storedInTables(t)

@@ -39,15 +39,15 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 	}
 }
 
-// redactionPiece is a run of successive redactions, with the size of the head in the same
+// redactionPiece is a run of successive redactions, with the size that the head had in the same
 // snapshot.
 type redactionPiece struct {
 	rows []storage.Redaction
 	size uint64
 }
 
-// redactions returns the redactions of records from a seq on, up to most of them. It reads
-// them and the head from one snapshot. The engine shows a commit before it is durable, and the
+// redactions returns the first most redactions of records at or after from. It reads them and the
+// head from one snapshot. The engine makes a commit visible before it is durable, and the
 // redactions of such a commit must not be mistaken for forged ones.
 func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redactionPiece, err error) {
 	if err := l.db.usable(ctx); err != nil {
@@ -56,7 +56,7 @@ func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redac
 	moment := l.db.engine.NewSnapshot()
 	defer func() { err = damaged(errors.Join(err, moment.Close())) }()
 	if p.size, err = sizeAt(moment, l.number); err != nil {
-		return redactionPiece{}, fmt.Errorf("reading the head stored with the redactions: %w", err)
+		return redactionPiece{}, fmt.Errorf("reading the head at the time of the redactions: %w", err)
 	}
 	start, end := keys.Redactions(l.number, from)
 	rows, err := moment.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
@@ -82,7 +82,7 @@ func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redac
 	return p, rows.Error()
 }
 
-// sizeAt returns the number of entries of a ledger in a snapshot.
+// sizeAt returns the size of a ledger's head in a snapshot.
 func sizeAt(moment *engine.Snapshot, number keys.Ledger) (size uint64, err error) {
 	stored, closer, err := moment.Get(keys.Head(number))
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 )
 
 // Archive implements storage.Archiver. It locks the setting but not the head, because commits must
-// not wait for it. It does not need the fence: everything that it deletes is in the copy, no
-// matter which server deletes it, and the archived part only grows. If the outcome is unknown, the
-// caller can call Archive again.
+// not wait for it. It does not need the fencing epoch: everything that it deletes is in the copy,
+// no matter which server deletes it, and the archived part only grows. If the outcome is unknown,
+// the caller can call Archive again.
 func (l *ledger) Archive(ctx context.Context, a storage.Archived, keep []uint64) error {
 	err := l.db.writable(ctx)
 	if err == nil && !l.Held() {
@@ -42,7 +42,7 @@ func (l *ledger) archive(ctx context.Context, a storage.Archived, keep []uint64)
 		if err := begin(ctx, conn); err != nil {
 			return err
 		}
-		// Inserts the row if it is absent, so that it can be locked.
+		// Insert the row if it is absent, so that it can be locked.
 		if _, err := conn.Exec(ctx, `INSERT INTO colophon_settings (ledger, name, value) VALUES ($1, $2, $3) ON CONFLICT (ledger, name) DO NOTHING`,
 			l.number, storage.ArchiveSetting, storage.Archived{Place: a.Place}.Text()); err != nil {
 			return err

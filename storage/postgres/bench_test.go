@@ -12,8 +12,8 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// Sizes in bytes of the parts of a record in a benchmark, and the number of prompts that the
-// records share.
+// Sizes in bytes of the parts of a record in a benchmark, and the number of different prompts in
+// the records.
 const (
 	benchEntry   = 1100
 	benchText    = 500 // length of a record's payload, and also of its output
@@ -21,8 +21,8 @@ const (
 	benchPrompts = 32
 )
 
-// benchBatch makes n records and their tiles. A record has an entry, two unique texts, a
-// prompt that it shares with other records, and a key.
+// benchBatch returns a batch of n records that follows old, with their tiles. A record has an
+// entry, two unique texts, a prompt that it shares with other records, and an idempotency key.
 func benchBatch(old storage.Head, n int, text []byte) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + uint64(n), Checkpoint: text[:300]}}
 	cut := func(seq uint64, bytes int) []byte {
@@ -47,7 +47,8 @@ func benchBatch(old storage.Head, n int, text []byte) storage.Batch {
 	return b
 }
 
-// BenchmarkCommits commits to several ledgers at the same time, as one of several servers.
+// BenchmarkCommits measures concurrent commits to several ledgers, for a server that shares the
+// database with others.
 func BenchmarkCommits(b *testing.B) {
 	const ledgers, records = 4, 16
 	text := benchWords(1 << 20)
@@ -78,7 +79,7 @@ func BenchmarkCommits(b *testing.B) {
 	require.NoError(b, db.Close())
 }
 
-// benchWords returns a text of random words.
+// benchWords returns a text of random words, with at least the given number of bytes.
 func benchWords(bytes int) (text []byte) {
 	dice := rand.New(rand.NewPCG(1, 2))
 	for len(text) < bytes {
@@ -90,8 +91,8 @@ func benchWords(bytes int) (text []byte) {
 	return text[:bytes]
 }
 
-// BenchmarkCommit commits to a real disk, including the syncs. Before each commit, it looks up
-// the keys.
+// BenchmarkCommit measures commits of several sizes to a real disk, including the syncs. Before
+// each commit, it looks up the idempotency keys, as the ledger does.
 func BenchmarkCommit(b *testing.B) {
 	text := benchWords(1 << 20)
 	for _, n := range []int{1, 64, 1024, 4096} {

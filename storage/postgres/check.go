@@ -14,10 +14,10 @@ import (
 
 var _ storage.KeyChecker = (*Database)(nil)
 
-// CheckKeys implements storage.KeyChecker. A key here is a row. CheckKeys counts the rows of
-// each table. The walk over the log has already shown that everything that the log names is
-// stored, so a count that is too high means that there is a stray row. CheckKeys then reads
-// the event of each row to find it.
+// CheckKeys implements storage.KeyChecker. A key here is a row. CheckKeys counts the rows of each
+// table. The caller has already checked that everything that the log names is stored, so a count
+// that is too high means that there is a stray row. CheckKeys then reads the event of each row to
+// find the stray one.
 func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.Stray, error) {
 	c := &check{db: d, progress: progress}
 	strays, err := c.run(ctx, logs)
@@ -27,7 +27,7 @@ func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSum
 	return strays, nil
 }
 
-// check is one run over all rows.
+// check is one call of CheckKeys.
 type check struct {
 	db       *Database
 	progress func(keys uint64) // may be nil
@@ -69,7 +69,7 @@ func (c *check) run(ctx context.Context, logs map[string]storage.LogSummary) ([]
 	return strays, nil
 }
 
-// foreign finds a row that belongs to a nonexistent ledger.
+// foreign returns a stray row that belongs to a nonexistent ledger, or nil if there is none.
 func (c *check) foreign(ctx context.Context) (*storage.Stray, error) {
 	for _, table := range []string{"heads", "entries", "tiles", "contents", "references", "redactions", "claims", "settings"} {
 		numbers, err := collect(ctx, c.db, pgx.RowTo[int64], `SELECT t.ledger FROM colophon_`+table+` t
@@ -79,13 +79,13 @@ func (c *check) foreign(ctx context.Context) (*storage.Stray, error) {
 		}
 		if len(numbers) > 0 {
 			return &storage.Stray{Kind: storage.StrayDatabase, Message: fmt.Sprintf(
-				"the table colophon_%s has a row for a ledger with the number %d, which does not exist", table, numbers[0])}, nil
+				"the table colophon_%s has a row for ledger number %d, which does not exist", table, numbers[0])}, nil
 		}
 	}
 	return nil, nil
 }
 
-// count runs a query that returns one number, and adds the number to the progress.
+// count runs a query that returns one number, adds this number to c.read, and reports progress.
 func (c *check) count(ctx context.Context, query string, arguments ...any) (uint64, error) {
 	var n int64
 	if err := c.db.row(ctx, []any{&n}, query, arguments...); err != nil {
@@ -128,8 +128,8 @@ func (c *ledgerCheck) entries(ctx context.Context) (*storage.Stray, error) {
 	return stray(storage.StrayEntry, uint64(seqs[0]), "it is stored, but the head has %d entries", c.head.Size), nil
 }
 
-// tiles checks that the tree of the head includes each stored tile up to the tile's last
-// stored hash. The walk over the log has already checked the hashes.
+// tiles checks that the head's tree includes each stored tile up to the tile's last stored hash.
+// The caller of CheckKeys has already checked the hashes.
 func (c *ledgerCheck) tiles(ctx context.Context) (found *storage.Stray, err error) {
 	const height = 8 // log2 of storage.TileHashes
 	err = c.db.read(ctx, func(pool *pgxpool.Pool) error {
@@ -152,8 +152,8 @@ func (c *ledgerCheck) tiles(ctx context.Context) (found *storage.Stray, err erro
 	return found, err
 }
 
-// holdings checks that each reference has its content, and that each piece of content is
-// needed by a record.
+// holdings checks that each reference has its content, that no record has two references to the
+// same content, and that each piece of content is needed by a record.
 func (c *ledgerCheck) holdings(ctx context.Context) (*storage.Stray, error) {
 	for _, wrong := range []struct{ query, message string }{
 		{`SELECT r.digest, r.seq FROM colophon_references r WHERE r.ledger = $1 AND NOT EXISTS (
@@ -161,7 +161,7 @@ func (c *ledgerCheck) holdings(ctx context.Context) (*storage.Stray, error) {
 			"content %x has a reference, but is not stored"},
 		{`SELECT r.digest, r.seq FROM colophon_references r JOIN colophon_contents c ON c.ledger = r.ledger AND c.digest = r.digest
 			WHERE r.ledger = $1 AND r.seq = c.seq LIMIT 1`,
-			"it has two references to the content %x"},
+			"it has two references to content %x"},
 		{`SELECT c.digest, -1::bigint FROM colophon_contents c WHERE c.ledger = $1 AND c.seq IS NULL AND NOT EXISTS (
 			SELECT 1 FROM colophon_references r WHERE r.ledger = c.ledger AND r.digest = c.digest) LIMIT 1`,
 			"content %x is stored, but no record needs it"},
@@ -192,10 +192,11 @@ func scanNeed(row pgx.CollectableRow) (n need, err error) {
 	return n, row.Scan(&n.digest, &n.seq)
 }
 
-// checkPage is the number of rows that the search for a stray reads at once.
+// checkPage is the number of rows that the search for a stray row reads at once.
 const checkPage = 1024
 
-// needs compares the number of stored needs with the number in the log.
+// needs compares the number of stored pairs of content and a record that needs it with the number
+// in the log. If they differ, it returns the stray pair.
 func (c *ledgerCheck) needs(ctx context.Context) (*storage.Stray, error) {
 	first, err := c.count(ctx, `SELECT count(seq) FROM colophon_contents WHERE ledger = $1`, c.ledger.number)
 	if err != nil {
@@ -228,7 +229,7 @@ func (c *ledgerCheck) needs(ctx context.Context) (*storage.Stray, error) {
 	return stray(storage.StrayContent, c.head.Size, "%d are stored, but the log accounts for %d", first+later, c.log.Needs), nil
 }
 
-// need returns a stray if the record does not need the content.
+// need returns a stray if the record of n does not need the content.
 func (c *ledgerCheck) need(ctx context.Context, n need) (*storage.Stray, error) {
 	seq := uint64(n.seq)
 	if seq >= c.head.Size {
@@ -251,7 +252,8 @@ func (c *ledgerCheck) need(ctx context.Context, n need) (*storage.Stray, error) 
 	return nil, nil
 }
 
-// claims compares the number of stored claims with the number in the log.
+// claims compares the number of stored claims with the number in the log. If they differ, it
+// returns the stray claim.
 func (c *ledgerCheck) claims(ctx context.Context) (*storage.Stray, error) {
 	n, err := c.count(ctx, `SELECT count(*) FROM colophon_claims WHERE ledger = $1`, c.ledger.number)
 	if err != nil || n == c.log.Claims {
@@ -271,7 +273,7 @@ func (c *ledgerCheck) claims(ctx context.Context) (*storage.Stray, error) {
 				}
 			}
 			if e.Key == nil || string(e.Key[:]) != string(claim.digest) {
-				return stray(storage.StrayClaim, uint64(claim.seq), "key %x leads to it, but it does not claim the key: a record with this key would not be recorded", claim.digest), nil
+				return stray(storage.StrayClaim, uint64(claim.seq), "idempotency key %x refers to it, but it does not claim that key; a new record under this key would be lost", claim.digest), nil
 			}
 		}
 		if more = len(page) == checkPage; more {

@@ -12,8 +12,9 @@ import (
 	"colophon/storage"
 )
 
-// checked creates a ledger with every kind of row, and the summary that a walk over its log
-// would return. Event 2 redacts event 0, and event 1 needs content that event 0 posted.
+// checked creates a ledger with every kind of row. It returns the database, a tamperer for it, and
+// the summary that a walk over the ledger's log would return. Event 2 redacts event 0, and event 1
+// needs content that event 0 posted.
 func checked(t *testing.T) (db *Database, x *tamperer, log storage.LogSummary) {
 	db = openAt(t, emptyURL(t))
 	ctx := t.Context()
@@ -105,7 +106,7 @@ func TestCheckKeys(t *testing.T) {
 		},
 		"second reference": {
 			`INSERT INTO colophon_references VALUES ($1, $2, 2)`, []any{hashBytes(2)},
-			storage.Stray{Kind: storage.StrayContent, Seq: 2, Message: "it has two references to the content"},
+			storage.Stray{Kind: storage.StrayContent, Seq: 2, Message: "it has two references to content"},
 		},
 		"claim": {
 			`INSERT INTO colophon_claims VALUES ($1, $2, $2, 1)`, []any{other[:]},
@@ -138,7 +139,7 @@ func TestCheckKeys(t *testing.T) {
 	require.Len(t, strays, 1)
 	require.Empty(t, strays[0].Ledger)
 	require.Equal(t, storage.StrayDatabase, strays[0].Kind)
-	require.Contains(t, strays[0].Message, "the table colophon_claims has a row for a ledger with the number 2, which does not exist")
+	require.Contains(t, strays[0].Message, "the table colophon_claims has a row for ledger number 2, which does not exist")
 }
 
 func hashBytes(n uint64) []byte {

@@ -13,8 +13,8 @@ import (
 	"colophon/storage"
 )
 
-// Limits of one statement, which are below the message limits of all engines. A larger commit
-// is split into several statements.
+// Limits of one statement, in bytes and rows. They are below the message limits of all engines. A
+// larger commit is split into several statements.
 const (
 	statementBytes = 4 << 20
 	statementRows  = 4096
@@ -40,8 +40,8 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	return nil
 }
 
-// apply begins a transaction and runs the statements of a commit. The server receives them
-// together, unless the commit redacts records.
+// apply begins a transaction and runs the statements of a commit. The server receives all
+// statements together, unless the commit redacts records.
 func (l *ledger) apply(ctx context.Context, conn *pgx.Conn, epoch int64, old storage.Head, b storage.Batch) error {
 	s := &statements{ledger: number(l.number)}
 	s.begin()
@@ -71,21 +71,21 @@ type statements struct {
 type statement struct {
 	query      string
 	parameters [][]byte
-	rows       int64 // number of rows that the statement must change, or else the write is refused; 0 means any number
+	rows       int64 // number of rows that the statement must change (otherwise send returns errRefused); 0 means any number
 }
 
 func (s *statements) add(query string, parameters ...[]byte) {
 	s.queued = append(s.queued, statement{query: query, parameters: parameters})
 }
 
-// begin begins a transaction.
+// begin adds the statement that begins a transaction.
 func (s *statements) begin() { s.add("begin") }
 
-var binaryFormat = []int16{pgx.BinaryFormatCode} // format code of all parameters: binary
+var binaryFormat = []int16{pgx.BinaryFormatCode} // format code of all parameters
 
-// send sends the statements that were collected since the last call. It returns the first
-// error. The connection keeps the statements prepared. It encodes arrays itself, because
-// encoding them one element at a time took as long as the server's work.
+// send sends the statements that were added since the last call, together, and returns the first
+// error. The connection keeps each statement prepared. Parameters are encoded by this package,
+// because pgx encodes arrays one element at a time, which took as long as the server's work.
 func (s *statements) send(ctx context.Context, conn *pgx.Conn) error {
 	var batch pgconn.Batch
 	for i := range s.queued {
@@ -121,7 +121,7 @@ const (
 	bigintType = 20
 )
 
-// appendArray appends the beginning of an array with one dimension.
+// appendArray appends the header of an array with one dimension. The elements follow it.
 func appendArray(dst []byte, elementType uint32, length int) []byte {
 	dimensions := uint32(1)
 	if length == 0 {
@@ -137,7 +137,7 @@ func appendArray(dst []byte, elementType uint32, length int) []byte {
 	return binary.BigEndian.AppendUint32(dst, 1) // index of the first element
 }
 
-const arrayHead = 20 // length of a number in bytes
+const arrayHead = 20 // length in bytes of the header of an array that is not empty
 
 // numbers encodes a bigint[].
 func numbers(list []int64) []byte {
@@ -162,7 +162,8 @@ func texts(list [][]byte) []byte {
 	return dst
 }
 
-// head replaces the head, which locks its row. It must be the first statement.
+// head adds the statement that replaces the head and so locks its row. It must come first in a
+// transaction.
 func (s *statements) head(epoch int64, old, next storage.Head) {
 	s.add(`UPDATE colophon_heads SET size = $5, tip = $6, time = $7, checkpoint = $8
 		WHERE ledger = $1 AND epoch = $2 AND size = $3 AND tip = $4 AND NOT frozen`,
@@ -170,8 +171,8 @@ func (s *statements) head(epoch int64, old, next storage.Head) {
 	s.queued[len(s.queued)-1].rows = 1
 }
 
-// pieces yields runs of n rows that stay within the limits of a statement. size returns the
-// size of a row in bytes.
+// pieces splits n rows into runs that stay within the limits of a statement, and calls each for
+// every run. size returns the size of a row in bytes.
 func pieces(n int, size func(i int) int, each func(start, end int)) {
 	start, bytes := 0, 0
 	for i := range n {
@@ -197,7 +198,8 @@ func (s *statements) entries(first uint64, entries [][]byte) {
 	})
 }
 
-// claims stores the last claim of each idempotency key.
+// claims stores a claim for each idempotency key. If a batch claims a key twice, the later claim is
+// stored.
 func (s *statements) claims(keys []storage.Key) {
 	at := make(map[storage.Hash]int, len(keys))
 	last := make([]storage.Key, 0, len(keys))
@@ -221,7 +223,7 @@ func (s *statements) claims(keys []storage.Key) {
 	})
 }
 
-// tiles adds to each tile the hashes that it does not have yet.
+// tiles adds to each stored tile the hashes that it does not have yet.
 func (s *statements) tiles(tiles []storage.Tile) {
 	for _, t := range tiles {
 		s.add(`INSERT INTO colophon_tiles (ledger, level, idx, stop, hashes)
@@ -232,8 +234,8 @@ func (s *statements) tiles(tiles []storage.Tile) {
 	}
 }
 
-// contents stores the pieces that the ledger does not have, and references for all other
-// events that need them.
+// contents stores the pieces that the ledger does not have, and a reference for every other event
+// that needs a piece.
 func (s *statements) contents(contents []storage.Content) {
 	type need struct {
 		digest storage.Hash
@@ -273,10 +275,9 @@ func (s *statements) contents(contents []storage.Content) {
 	})
 }
 
-// redact records the redactions of records that are not yet redacted, removes their references
-// to content, and deletes content that no record needs any longer. A stored redaction by an
-// event beyond the head does not count as one, because no commit wrote it and nothing was
-// erased for it.
+// redact records the redactions of records that are not yet redacted, removes the references of
+// these records to content, and deletes content that no record needs any longer. A stored redaction
+// by an event beyond the head is ignored, because no commit wrote it and it erased nothing.
 func (l *ledger) redact(ctx context.Context, conn *pgx.Conn, old storage.Head, redactions []storage.Redaction) error {
 	first := make(map[uint64]*storage.Redaction, len(redactions))
 	var seqs, by []int64

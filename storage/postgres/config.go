@@ -1,42 +1,42 @@
-// Package postgres stores ledgers in a database that speaks PostgreSQL's protocol: PostgreSQL
-// from version 14 on, CockroachDB, or YugabyteDB. It uses plain tables and only SQL that all
-// three document.
+// Package postgres stores ledgers in a database that speaks PostgreSQL's protocol: PostgreSQL 14 or
+// later, CockroachDB, or YugabyteDB. It uses plain tables, and only SQL that the documentation of
+// all three engines describes.
 //
-// # Fence
+// # Fencing
 //
-// The row of a ledger's head names the writer and the epoch. A process that opens the ledger
-// raises the epoch and sets the writer to itself. If servers share the database, they do this when
-// they take the ledger's lease (Leases). Every transaction that writes to the ledger first updates
-// or locks this row, on the condition that it still has the writer's epoch; a commit also requires
-// the size and the tip that it builds on. If the condition does not hold, nothing is written. Two
-// processes can therefore open the same ledger, but once the second has opened it, the first
-// cannot write.
+// The row of a ledger's head names the writer and the epoch. A process that opens the ledger raises
+// the epoch and sets the writer to itself. Servers that share the database do this when they take
+// the ledger's lease (Leases). Every transaction that writes to the ledger first updates or locks
+// this row, on the condition that it still has the writer's epoch; a commit also requires the size
+// and the tip that it builds on. If the condition is not met, nothing is written. Two processes can
+// therefore open the same ledger, but once the second has opened it, the first cannot write.
 //
 // # Unknown outcomes
 //
-// If the connection ends before the server answers COMMIT, the transaction may have been
-// committed, or not, or the server may still be working on it. Reading the head is not enough: the
-// read can happen before the transaction becomes visible, or it can show a transaction that is not
-// on a standby yet and that is lost with the primary. The store therefore first raises the epoch
-// in a separate transaction, which returns the head, and uses this head only once the server has
+// If the connection ends before the server answers COMMIT, the transaction may have been committed,
+// or not, or the server may still be working on it. Reading the head is not enough: the read can
+// happen before the transaction becomes visible, or it can show a transaction that is not yet on a
+// standby and that is lost together with the primary. The store therefore first raises the epoch in
+// a separate transaction, which returns the head, and uses this head only once the server has
 // answered the COMMIT of that transaction. Then:
 //
-//   - The old transaction is decided. If it held the row, raising the epoch waited until it
-//     ended. If it did not hold the row, it finds another epoch and writes nothing.
+//   - The outcome of the old transaction is decided. If it held the row, raising the epoch
+//     waited until it ended. If it did not hold the row, it finds a different epoch and writes
+//     nothing.
 //   - If the head shows the old transaction, it is as durable as the new one. Both went through
 //     the same write-ahead log in this order (or, in a distributed engine, through the same
 //     row), and the server has answered the later one.
 //
 // If this head is the one that the commit was to produce, the store reports success; otherwise it
-// makes the commit again under the new epoch. A server that answers COMMIT with a warning, as
-// PostgreSQL does if the wait for a standby was cancelled, has not acknowledged it.
+// repeats the commit under the new epoch. If a server answers COMMIT with a warning, as PostgreSQL
+// does when the wait for a standby was cancelled, it has not acknowledged the commit.
 //
 // Opening a ledger works in the same way. Head returns the head that this process knows to be
-// durable. It does not return the row, because another process could have changed it since.
+// durable, not the head in the row, because another process could have changed the row since.
 // storage/postgres/model searches for orders of events that break this argument.
 //
-// If another process has taken over the ledger in the meantime, or the database server does not
-// come back in time, the outcome stays unknown, and the caller must stop writing.
+// If another process has taken over the ledger in the meantime, or if the database server does not
+// respond in time, the outcome stays unknown, and the caller must stop writing.
 package postgres
 
 import (
@@ -60,37 +60,37 @@ import (
 // Config says where a database is, and how to use it.
 type Config struct {
 	// URL is a connection string of pgx: postgres://user:password@host:port/database?options. The
-	// tables are in the first schema of its search_path. pool_max_conns limits the connections for
-	// reads. It may name several hosts (host:port,host:port). Each connection then goes to the
-	// host that accepts writes.
+	// tables are in the first schema of its search_path. Its option pool_max_conns limits the
+	// connections for reads. It may name several hosts (host:port,host:port); each connection then
+	// goes to the host that accepts writes.
 	URL string
 	// Logger receives the messages of the database; nil means slog.Default.
 	Logger *slog.Logger
-	// Patience is the maximum time that a write can take, and also the maximum time that the store
-	// then spends on finding out its outcome. After that, the outcome is unknown. 0 means one
-	// minute for each.
+	// Patience is the maximum time for a write, and also the maximum time for finding out the
+	// outcome of a write that has failed. After that, the outcome is unknown. 0 means one minute
+	// for each.
 	Patience time.Duration
-	// Server identifies this server among several that share the database. If it is set, the
-	// server takes over a ledger with Leases, not by opening it. If it is nil, opening a ledger
-	// takes it over.
+	// Server identifies this server among several that share the database. If it is set, the server
+	// takes over a ledger with Leases.Take. If it is nil, opening a ledger takes it over.
 	Server *Server
 	// ReadOnly opens an existing database without taking over its ledgers. Every write fails.
 	ReadOnly bool
-	// Primary means that a connection to a server in recovery fails with ErrStandby.
+	// Primary makes connections to a server that is in recovery fail with ErrStandby.
 	Primary bool
-	// Moving allows opening a database that a Move has locked. Only colophon migrate sets it.
+	// Moving allows opening a database that a migration has locked (see Move). Only colophon
+	// migrate sets it.
 	Moving bool
 }
 
-// IsURL reports whether a text has the form of Config.URL.
+// IsURL reports whether text begins like a Config.URL.
 func IsURL(text string) bool {
 	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
 }
 
 const (
 	defaultPatience = time.Minute
-	// writeConnections limits the connections for writes. They are separate, so that reads
-	// cannot delay commits. A ledger uses one connection during a write.
+	// writeConnections limits the connections for writes. They are separate from those for reads,
+	// so that reads cannot delay commits. Each write uses one connection.
 	writeConnections = 4
 )
 
@@ -104,12 +104,13 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// connectTime limits the time for connecting to one of several hosts, unless the URL has
+// connectTime limits the time for connecting to one of several hosts, unless the URL sets
 // connect_timeout. After that, the next host is tried.
 const connectTime = 2 * time.Second
 
-// parse parses the URL. If it names several hosts, a connection goes to the first one that answers
-// and accepts writes. If the database is opened for reading only, the host need not accept writes.
+// parse parses the URL. If it names several hosts, each connection goes to the first host that
+// answers and accepts writes. If the database is opened for reading only, the host need not accept
+// writes.
 func (c Config) parse(open *sockets.Set) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(c.URL)
 	if err != nil {
@@ -128,9 +129,9 @@ func (c Config) parse(open *sockets.Set) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// pools opens the connections for reads, for writes, and for waits until a head that was read is
-// durable. If the database is opened for writing, writes and waits are the same pool. Otherwise
-// writes is nil, and waits is nil too unless other servers write to the database.
+// pools opens the pools of connections: for reads, for writes, and for waiting until a head that
+// was read is durable. If the database is opened for writing, writes and waits are the same pool.
+// Otherwise writes is nil, and waits is nil too, unless other servers write to the database.
 func (c Config) pools(ctx context.Context, open *sockets.Set) (reads, writes, waits *pgxpool.Pool, err error) {
 	config, err := c.parse(open)
 	if err != nil {
@@ -166,8 +167,8 @@ func (c Config) pools(ctx context.Context, open *sockets.Set) (reads, writes, wa
 	return reads, writes, waits, nil
 }
 
-// prepareReads prepares each new connection for reads. It omits useIndexes for commands that only
-// read, because it does not suit their queries.
+// prepareReads prepares each new connection for reads. It does not call useIndexes for commands
+// that only read, because their queries may need other plans.
 func (c Config) prepareReads(ctx context.Context, conn *pgx.Conn) error {
 	if err := c.checkPrimary(ctx, conn); err != nil || c.ReadOnly && c.Server == nil {
 		return err
@@ -179,8 +180,9 @@ func (c Config) prepareReads(ctx context.Context, conn *pgx.Conn) error {
 var ErrStandby = errors.New("the database server is a standby (pg_is_in_recovery): it can lack records that the primary has acknowledged, so nothing is read from it; " +
 	"name the primary in the URL, with target_session_attrs=primary if the URL has several hosts")
 
-// checkPrimary returns ErrStandby for a connection that Config.Primary refuses. Checking each new
-// connection is enough, because a server closes its connections before it becomes a standby.
+// checkPrimary returns ErrStandby if Config.Primary is set and the server is in recovery. Checking
+// each new connection is enough, because a server closes its connections before it becomes a
+// standby.
 func (c Config) checkPrimary(ctx context.Context, conn *pgx.Conn) error {
 	if !c.Primary {
 		return nil
@@ -199,22 +201,22 @@ func (c Config) checkPrimary(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // useIndexes makes PostgreSQL plan each statement once, and only with indexes. Every statement of
-// this package has an index that fits. Without useIndexes, PostgreSQL makes a new plan for each
-// short list of values. For longer lists, it can keep a plan that reads the whole table, if it
-// made that plan while the table was small. Other engines do not have all of these settings.
+// this package has a suitable index. Without useIndexes, PostgreSQL makes a new plan for each short
+// list of values. For longer lists, it can keep a plan that reads the whole table because the table
+// was small when the plan was made. Other engines do not have all of these settings.
 func useIndexes(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `SELECT set_config(s.name, v.value, false) FROM pg_settings s JOIN (VALUES
 		('enable_seqscan', 'off'), ('enable_bitmapscan', 'off'), ('jit', 'off'), ('plan_cache_mode', 'force_generic_plan')
 	) AS v (name, value) ON v.name = s.name`)
 	if err != nil {
-		return fmt.Errorf("setting the planner: %w", err)
+		return fmt.Errorf("configuring the query planner: %w", err)
 	}
 	return nil
 }
 
 // idleLimit is the time after which the server ends a transaction whose client is silent. The
 // client may have disappeared without closing the connection. Its transaction then still locks the
-// row of the head, and raising the epoch must wait for it.
+// row of the head, and raising the epoch has to wait for it.
 func (c Config) idleLimit() time.Duration {
 	if c.Server != nil { // another server may be waiting for the row
 		return min(idleBesideOthers, c.Patience/8)
@@ -222,10 +224,9 @@ func (c Config) idleLimit() time.Duration {
 	return min(10*time.Second, c.Patience/8)
 }
 
-// prepareWrites checks the settings that commits depend on. It does so for each new
-// connection, because the server can have been restarted with other settings. It then sets
-// synchronous_commit for the connection, so that later changes of the configuration do not
-// affect it.
+// prepareWrites checks the settings that commits depend on. It does this for each new connection,
+// because the server may have been restarted with other settings. It then sets synchronous_commit
+// for the connection, so that later changes of the configuration do not affect it.
 func (c Config) prepareWrites(ctx context.Context, conn *pgx.Conn) error {
 	var commit, fsync, fullPages *string // nil if the engine does not have the setting
 	err := conn.QueryRow(ctx, `SELECT current_setting('synchronous_commit', true), current_setting('fsync', true), current_setting('full_page_writes', true)`).
@@ -252,37 +253,38 @@ func (c Config) prepareWrites(ctx context.Context, conn *pgx.Conn) error {
 		}
 	}
 	if _, err := conn.Exec(ctx, fmt.Sprintf(`SET idle_in_transaction_session_timeout = %d`, c.idleLimit().Milliseconds())); err != nil {
-		return fmt.Errorf("setting the limit of idle transactions: %w", err)
+		return fmt.Errorf("setting idle_in_transaction_session_timeout: %w", err)
 	}
 	return nil
 }
 
-// SettingError reports a setting of the server with which confirmed commits could be lost.
+// SettingError reports a server setting that is off, so that confirmed commits could be lost.
 type SettingError struct {
 	Name   string // name of the setting that is off
 	effect string
 }
 
-// Error says which commits could be lost, and what to do.
+// Error says what could be lost, and what to do.
 func (e *SettingError) Error() string {
 	return fmt.Sprintf("the server's setting %s is off: %s; set it to on for this server, database, and role", e.Name, e.effect)
 }
 
-// warned is the key of a connection's last warning in its custom data.
+// warned is the key under which a connection's custom data holds the last warning.
 const warned = "colophon.warned"
 
-// noteWarning keeps a warning from the server.
+// noteWarning stores a warning from the server in the connection's custom data.
 func noteWarning(conn *pgconn.PgConn, notice *pgconn.Notice) {
 	if severity := notice.SeverityUnlocalized; severity == "WARNING" || severity == "" {
 		conn.CustomData()[warned] = notice.Message
 	}
 }
 
-// errUnacknowledged means that the server answered COMMIT with a warning.
+// errUnacknowledged means that the server answered COMMIT with a warning, so the commit may not be
+// durable.
 var errUnacknowledged = errors.New("the server committed with a warning")
 
-// commit commits a transaction. Any error means that its outcome is unknown, except one that
-// the server reported.
+// commit commits a transaction. If the error was not reported by the server, the outcome is
+// unknown.
 func commit(ctx context.Context, conn *pgx.Conn) error {
 	notes := conn.PgConn().CustomData()
 	delete(notes, warned)

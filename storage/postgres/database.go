@@ -20,8 +20,8 @@ import (
 	"colophon/storage/postgres/sockets"
 )
 
-// Database contains the ledgers of one server. It implements storage.Database. Its methods are
-// safe for concurrent use, except that Close must be the last call.
+// Database contains the ledgers of one database. It implements storage.Database. Its methods are
+// safe for concurrent use, but none may be called after Close.
 type Database struct {
 	reads    *pgxpool.Pool
 	writes   *pgxpool.Pool // nil if the database is open for reading only
@@ -42,10 +42,10 @@ type Database struct {
 
 var _ storage.Database = (*Database)(nil)
 
-// Open opens a database, and creates or converts its tables. It returns a SettingError if a
-// setting of the server could lose commits, a *pooler.Error if connections share sessions,
-// storage.ErrFormat if this build cannot use the tables of a later one, and a MoveError if a
-// migration has locked the database.
+// Open opens a database, and creates or converts its tables if necessary. It returns a SettingError
+// if the server's settings could lose commits, a *pooler.Error if connections share sessions,
+// storage.ErrFormat if the tables belong to a later build and this one cannot use them, and a
+// MoveError if a migration has locked the database.
 func Open(ctx context.Context, cfg Config) (*Database, error) {
 	d, err := open(ctx, cfg.withDefaults())
 	if err != nil {
@@ -60,7 +60,7 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 	if err != nil {
 		return nil, err
 	}
-	host, _ := os.Hostname() // informs people who read the table; no code reads it
+	host, _ := os.Hostname() // for people who read the table; no code reads it
 	d := &Database{
 		reads:    reads,
 		writes:   writes,
@@ -90,8 +90,8 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 	return d, nil
 }
 
-// Probe checks that a database answers, that connections do not share sessions, that no setting of
-// its server could lose commits, and that this build can use its tables, if there are any. Probe
+// Probe checks that a database responds, that connections do not share sessions, that the server's
+// settings cannot lose commits, and that this build can use the tables, if there are any. Probe
 // changes nothing.
 func Probe(ctx context.Context, url string) error {
 	cfg := Config{URL: url}.withDefaults()
@@ -110,8 +110,8 @@ func Probe(ctx context.Context, url string) error {
 	return nil
 }
 
-// prepare checks the version of the tables and, as each connection for writes does, the
-// server's settings.
+// prepare checks the version of the tables. If the database is open for writing, prepare also
+// creates or converts the tables. Its first connection for writes checks the server's settings.
 func (d *Database) prepare(ctx context.Context) error {
 	if d.writes != nil {
 		return schema.Migrate(ctx, d.writes)
@@ -119,13 +119,13 @@ func (d *Database) prepare(ctx context.Context) error {
 	return schema.Complete(ctx, d.reads)
 }
 
-// Place returns the host and the database, for messages. It contains no password.
+// Place returns the host, the port, and the database's name, for messages. It contains no password.
 func (d *Database) Place() string {
 	config := d.reads.Config().ConnConfig
 	return fmt.Sprintf("%s:%d/%s", config.Host, config.Port, config.Database)
 }
 
-// usable returns nil unless the database is closed or ctx is done.
+// usable returns an error if the database is closed or ctx is done.
 func (d *Database) usable(ctx context.Context) error {
 	if d.closed.Load() {
 		return errClosed
@@ -133,7 +133,7 @@ func (d *Database) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// writable is like usable, for operations that write.
+// writable is like usable, but also returns an error if the database is open for reading only.
 func (d *Database) writable(ctx context.Context) error {
 	if err := d.usable(ctx); err != nil {
 		return err
@@ -144,8 +144,8 @@ func (d *Database) writable(ctx context.Context) error {
 	return nil
 }
 
-// read calls query, which only reads, with a connection. If the connection was lost, for example
-// because the server was restarted, read tries once more.
+// read calls query, which must only read. If the connection is lost, for example because the server
+// was restarted, read calls query once more. It returns storage.ErrNotFound if query finds no rows.
 func (d *Database) read(ctx context.Context, query func(*pgxpool.Pool) error) error {
 	if err := d.usable(ctx); err != nil {
 		return err
@@ -160,7 +160,8 @@ func (d *Database) read(ctx context.Context, query func(*pgxpool.Pool) error) er
 	return explained(err)
 }
 
-// row reads one row. It returns storage.ErrNotFound if there is none.
+// row reads the first row of a query into values. It returns storage.ErrNotFound if there is no
+// row.
 func (d *Database) row(ctx context.Context, values []any, query string, arguments ...any) error {
 	return d.read(ctx, func(pool *pgxpool.Pool) error {
 		return pool.QueryRow(ctx, query, arguments...).Scan(values...)
@@ -183,7 +184,7 @@ func collect[T any](ctx context.Context, d *Database, scan pgx.RowToFunc[T], que
 const selectInfo = `SELECT l.number, l.name, l.origin, l.created, l.reject_mismatch, h.frozen
 	FROM colophon_ledgers l LEFT JOIN colophon_heads h ON h.ledger = l.number`
 
-// description is a ledger and its number.
+// description is a ledger's description with its number.
 type description struct {
 	storage.Info
 	number int64
@@ -201,8 +202,8 @@ func scanDescription(row pgx.CollectableRow) (d description, err error) {
 	return d, nil
 }
 
-// descriptions returns all ledgers by name. It sorts the names itself, because the order of
-// texts in queries depends on the database.
+// descriptions returns all ledgers, sorted by name. It does not sort in the query, because there
+// the order of texts depends on the database.
 func (d *Database) descriptions(ctx context.Context) ([]description, error) {
 	all, err := collect(ctx, d, scanDescription, selectInfo)
 	sortByName(all)
@@ -222,10 +223,10 @@ func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
 	return infos, nil
 }
 
-// Ledger implements storage.Database. The first call for a ledger takes it over: other
-// processes that have it open can no longer write to it. A call after a write with an unknown
-// outcome also takes over the ledger. If the database is shared or open for reading only,
-// Ledger takes over nothing.
+// Ledger implements storage.Database. The first call for a ledger takes it over: other processes
+// that have it open can no longer write to it. A call after a write with an unknown outcome takes
+// the ledger over again. If the database is shared or open for reading only, Ledger takes over
+// nothing.
 func (d *Database) Ledger(ctx context.Context, name string) (storage.Store, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -256,7 +257,7 @@ func (d *Database) ledger(ctx context.Context, name string) (*ledger, error) {
 	return l, nil
 }
 
-// describe returns the ledger with that name, or storage.ErrNotFound.
+// describe returns the description of the ledger with the given name, or storage.ErrNotFound.
 func (d *Database) describe(ctx context.Context, name string) (description, error) {
 	found, err := collect(ctx, d, scanDescription, selectInfo+` WHERE l.name = $1`, name)
 	if err == nil && len(found) == 0 {
@@ -280,8 +281,8 @@ func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store
 	return l, nil
 }
 
-// create creates a ledger with epoch 1. If it does not learn whether the ledger was created, it
-// tries again. The second insertion waits until the first one ends, and then finds this writer in
+// create creates a ledger with epoch 1. If the outcome of an insertion is unknown, create tries
+// again. The second insertion waits until the first one ends, and then create finds this writer in
 // the head.
 func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, error) {
 	if err := d.writable(ctx); err != nil {
@@ -318,8 +319,9 @@ func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, erro
 	}
 }
 
-// insert inserts a ledger with the next number, and its head. It inserts nothing if the name
-// exists, or if another session takes the number at the same moment.
+// insert inserts a ledger with the next number, and its head. It returns false and inserts nothing
+// if a ledger of this name exists, if another session takes the same number at the same time, or if
+// a migration has locked the database.
 func (d *Database) insert(ctx context.Context, info storage.Info) (made bool, err error) {
 	err = inTransaction(ctx, d.writes, func(conn *pgx.Conn) error {
 		made = false
@@ -347,11 +349,12 @@ func (d *Database) insert(ctx context.Context, info storage.Info) (made bool, er
 	return made && err == nil, err
 }
 
-// madeHere reports whether this Database created the ledger with that name. It returns
-// storage.ErrConflict if another process did, and false if there is no such ledger.
+// madeHere reports whether an earlier attempt of this Database created the ledger with the given
+// name. It returns storage.ErrConflict if another process created it, and false if there is no such
+// ledger.
 func (d *Database) madeHere(ctx context.Context, name string) (bool, error) {
 	if _, opened := d.ledgers[name]; opened {
-		return false, fmt.Errorf("%w: the name is taken", storage.ErrConflict)
+		return false, fmt.Errorf("%w: a ledger of this name exists", storage.ErrConflict)
 	}
 	var writer string
 	err := d.writes.QueryRow(ctx, `SELECT h.writer FROM colophon_heads h JOIN colophon_ledgers l ON h.ledger = l.number WHERE l.name = $1`, name).Scan(&writer)
@@ -359,13 +362,13 @@ func (d *Database) madeHere(ctx context.Context, name string) (bool, error) {
 	case errors.Is(err, pgx.ErrNoRows):
 		return false, d.checkMove(ctx)
 	case err == nil && writer != d.writer:
-		err = fmt.Errorf("%w: the name is taken", storage.ErrConflict)
+		err = fmt.Errorf("%w: a ledger of this name exists", storage.ErrConflict)
 	}
 	return err == nil, err
 }
 
-// inTransaction calls change, which begins a transaction. It commits the transaction unless change
-// returns an error.
+// inTransaction calls change, which must begin a transaction. It then commits the transaction, or
+// rolls it back if change returns an error.
 func inTransaction(ctx context.Context, pool *pgxpool.Pool, change func(*pgx.Conn) error) error {
 	pooled, err := pool.Acquire(ctx)
 	if err != nil {
@@ -382,15 +385,15 @@ func inTransaction(ctx context.Context, pool *pgxpool.Pool, change func(*pgx.Con
 	return commit(ctx, conn)
 }
 
-// acknowledged runs a query that also writes a message to the write-ahead log, and returns its row
-// once the message is durable. Otherwise it is like row.
+// acknowledged runs a query that also writes a message to the write-ahead log. It returns once this
+// message is durable. Otherwise it is like row.
 func (d *Database) acknowledged(ctx context.Context, values []any, query string, arguments ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, d.patience)
 	defer cancel()
 	return d.read(ctx, func(*pgxpool.Pool) error { return d.awaited(ctx, values, query, arguments...) })
 }
 
-// awaited makes one attempt of acknowledged.
+// awaited makes one attempt for acknowledged.
 func (d *Database) awaited(ctx context.Context, values []any, query string, arguments ...any) error {
 	pooled, err := d.waits.Acquire(ctx)
 	if err != nil {
@@ -408,7 +411,7 @@ func (d *Database) awaited(ctx context.Context, values []any, query string, argu
 	return nil
 }
 
-// begin begins a transaction with a separate statement.
+// begin sends the statement that begins a transaction.
 func begin(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, "begin")
 	return err

@@ -15,28 +15,28 @@ import (
 var (
 	errClosed   = errors.New("the database is closed")
 	errReadOnly = errors.New("the database is open for reading only")
-	// errTakenOver means that the head's row names another writer.
+	// errTakenOver means that the row of the head names another writer.
 	errTakenOver = errors.New("another process has taken over the ledger; stop one of the two")
 )
 
-// SQLSTATE codes, and classes of such codes (PostgreSQL, Appendix A).
+// SQLSTATE codes and classes of codes (PostgreSQL, Appendix A).
 const (
 	codeDiskFull       = "53100"
-	codeReadOnly       = "25006" // for example, the server became a standby
+	codeReadOnly       = "25006" // for example, because the server became a standby
 	codeIdle           = "25P03" // the transaction was idle for too long
 	codeLockTaken      = "55P03"
 	codeDataCorrupted  = "XX001"
 	codeIndexCorrupted = "XX002"
 
 	classConnection   = "08"
-	classRollback     = "40" // class: serialisation failures and deadlocks
+	classRollback     = "40" // serialisation failures and deadlocks
 	classResources    = "53"
-	classIntervention = "57" // class: shutdown, cancelled statements
+	classIntervention = "57" // shutdowns and cancelled statements
 )
 
-// temporary reports whether the operation that returned err can succeed on another connection.
-// This includes every error that the server did not report, because such an error means that
-// the connection was lost.
+// temporary reports whether the operation that returned err can succeed on another connection. It
+// returns true for every error that was not reported by the server, except those of sentinel and a
+// few others, because such an error means that the connection was lost.
 func temporary(err error) bool {
 	var setting *SettingError
 	var moved *MoveError
@@ -58,8 +58,8 @@ func temporary(err error) bool {
 	return false
 }
 
-// sentinel reports whether err wraps an error of package storage, or of this package, which
-// means that nothing was written.
+// sentinel reports whether err wraps an error of package storage or of this package that means that
+// nothing was written.
 func sentinel(err error) bool {
 	for _, is := range []error{
 		storage.ErrNotFound, storage.ErrConflict, storage.ErrFrozen, storage.ErrNoSpace, storage.ErrFormat, storage.ErrDamaged, storage.ErrNotHeld,
@@ -72,7 +72,7 @@ func sentinel(err error) bool {
 	return false
 }
 
-// oneLine is an error with a text of one line. pgx writes a line for each address that it
+// oneLine puts the text of an error on one line. pgx writes one line for each address that it
 // tried.
 type oneLine struct{ error }
 
@@ -82,15 +82,16 @@ func (e oneLine) Error() string {
 
 func (e oneLine) Unwrap() error { return e.error }
 
-// unavailable wraps a temporary error. It matches storage.ErrUnavailable, and has its own
-// text.
+// unavailable wraps a temporary error. It matches storage.ErrUnavailable, but keeps the text of the
+// wrapped error.
 type unavailable struct{ error }
 
 func (e unavailable) Is(target error) bool { return target == storage.ErrUnavailable }
 
 func (e unavailable) Unwrap() error { return e.error }
 
-// explained makes an error of the server wrap the matching error of package storage.
+// explained converts an error of the server or the connection to one that matches an error of
+// package storage, if there is one.
 func explained(err error) error {
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) {
@@ -112,7 +113,7 @@ func explained(err error) error {
 	return err
 }
 
-// pause is the time between two attempts. It doubles each time, up to mostPause.
+// pause waits between attempts. Each pause is twice as long as the one before, up to mostPause.
 type pause struct{ last time.Duration }
 
 const (
@@ -120,8 +121,7 @@ const (
 	mostPause  = time.Second
 )
 
-// wait returns nil after the pause, or the error of the context if the context is done
-// earlier.
+// wait returns nil after the next pause, or the context's error if the context is done earlier.
 func (p *pause) wait(ctx context.Context) error {
 	p.last = min(max(leastPause, 2*p.last), mostPause)
 	select {

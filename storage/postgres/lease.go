@@ -17,25 +17,24 @@ import (
 	"colophon/storage/postgres/notify"
 )
 
-// Server is one of several servers that share a database.
+// Server describes one of several servers that share a database.
 type Server struct {
-	ID string // stays the same after a restart
+	ID string // must stay the same after a restart
 	// Address is the URL at which other servers reach this one; empty if they cannot reach it.
 	Address string
 }
 
 const (
-	// LeaseTime is how long a lease lasts, and how long a server counts as running after its
-	// last sign of life. A server renews both every LeaseTime/6.
+	// LeaseTime is how long a lease lasts, and how long a server is regarded as running after its
+	// last heartbeat. A server renews its leases and sends a heartbeat every LeaseTime/6.
 	LeaseTime = 3 * time.Second
-	// offerTime is how long only one server can take a ledger that was offered to it.
+	// offerTime is how long only the server to which a ledger was offered can take it.
 	offerTime = 2 * time.Second
-	// idleBesideOthers replaces the limit of idleLimit in a shared database, so that a server
-	// that is suspended in the middle of a write does not prevent another server from taking
-	// the ledger.
+	// idleBesideOthers is the maximum of idleLimit in a shared database, so that a server that is
+	// suspended in the middle of a write does not prevent another server from taking the ledger.
 	idleBesideOthers = time.Second
-	// leaseConnections is the number of separate connections for leases, which must not wait
-	// for reads and writes.
+	// leaseConnections is the number of connections for leases. They are separate, because leases
+	// must not wait for reads and writes.
 	leaseConnections = 3
 )
 
@@ -44,11 +43,11 @@ var _ storage.Leased = (*ledger)(nil)
 // Held implements storage.Leased. It always returns true in a database that is not shared.
 func (l *ledger) Held() bool { return l.db.leases == nil || l.held.Load() }
 
-// Leases records which of several servers holds which ledger. Each ledger has one row, which
-// expires by the database's clock unless its server renews it. The lease only decides who tries to
-// write. The epoch in the head's row is what makes a second writer impossible (see the package's
-// comment). Taking the lease raises the epoch in the same transaction. All methods are safe for
-// concurrent use.
+// Leases records which of several servers holds the lease of which ledger. Each ledger has one row,
+// which expires by the database's clock unless its server renews it. The lease only decides which
+// server tries to write. The epoch in the head's row is what prevents a second writer (see the
+// package's comment). Taking the lease raises the epoch in the same transaction. All methods are
+// safe for concurrent use.
 type Leases struct {
 	db   *Database
 	self Server
@@ -57,7 +56,7 @@ type Leases struct {
 	notices *notify.Announcer // nil if the database is open for reading only
 
 	mu      sync.Mutex
-	ledgers map[string]*ledger // all ledgers that this server has ever held; guarded by mu
+	ledgers map[string]*ledger // all ledgers whose lease this server has ever held, by name; guarded by mu
 }
 
 func newLeases(ctx context.Context, d *Database, cfg Config) (*Leases, error) {
@@ -94,7 +93,7 @@ func (s *Leases) close() {
 // other database.
 func (d *Database) Leases() *Leases { return d.leases }
 
-// Listen calls heard with the names of ledgers that servers on the database have changed (see
+// Listen calls heard with the name of each ledger that a server on the database has changed (see
 // notify.Listener.Listen).
 func (d *Database) Listen(ctx context.Context, heard func(ledger string)) {
 	notify.Listener{Log: d.log, Connect: d.connect}.Listen(ctx, heard)
@@ -112,14 +111,15 @@ func (d *Database) connect(ctx context.Context) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// ReadOnly reports whether this server only reads, so that it cannot take leases.
+// ReadOnly reports whether the database is open for reading only, so that this server cannot take
+// leases.
 func (s *Leases) ReadOnly() bool { return s.db.writes == nil }
 
-// Self returns this server.
+// Self returns the Server of Config.Server.
 func (s *Leases) Self() Server { return s.self }
 
-// Reconnect closes all connections to the database that were begun before a time, if err shows
-// that the database does not answer. The caller passes an error that one of the methods below has
+// Reconnect closes all connections to the database that were opened before the given time, if err
+// shows that the database does not respond. err is an error that one of the methods below has
 // returned repeatedly. The old connections may lead to a server that another one has replaced. The
 // operations that use them are retried on new connections.
 func (s *Leases) Reconnect(before time.Time, err error) {
@@ -127,16 +127,17 @@ func (s *Leases) Reconnect(before time.Time, err error) {
 		return
 	}
 	if n := s.db.open.CloseBefore(before); n > 0 {
-		s.db.log.Warn("the database does not answer; closing its connections, and opening new ones", "connections", n, "error", err)
+		s.db.log.Warn("the database does not respond; reconnecting to it", "connections", n, "error", err)
 	}
 }
 
-// milliseconds converts a duration for the statements below.
+// milliseconds converts d to the unit of the SQL statements in this file.
 func milliseconds(d time.Duration) float64 { return float64(d.Milliseconds()) }
 
-// insert takes a ledger's row, in a transaction that also raises the epoch. It returns false if
-// another server holds the ledger. If resume is set, it can also take the row of an earlier run of
-// this server. If stale is not zero, it can also take a row that still expires at that time.
+// insert writes this server's lease into a ledger's row. conn must be in a transaction that also
+// raises the epoch. insert returns false if another server holds the lease. If resume is set, it
+// can also replace the lease of an earlier run of this server. If stale is not zero, it can also
+// replace a lease that still expires at exactly that time.
 func (s *Leases) insert(ctx context.Context, conn *pgx.Conn, number int64, resume bool, stale time.Time) (taken bool, err error) {
 	unchanged := pgtype.Timestamptz{Time: stale, Valid: !stale.IsZero()}
 	tag, err := conn.Exec(ctx, `INSERT INTO colophon_leases AS l (ledger, server, writer, address, expires)
@@ -147,11 +148,12 @@ func (s *Leases) insert(ctx context.Context, conn *pgx.Conn, number int64, resum
 	return tag.RowsAffected() > 0, err
 }
 
-// Take takes the lease of a ledger, and raises its epoch. It returns storage.ErrNotHeld if another
-// server holds the ledger. If resume is true, it also takes a lease that an earlier run of this
-// server still holds. Two running servers must therefore not have the same ID. If stale is not
-// zero, the lease also counts as free if it still expires at that time (State.Expires): its holder
-// has not renewed it, but the database's clock was set back.
+// Take takes the lease of a ledger and raises the ledger's epoch. It returns storage.ErrNotHeld if
+// another server holds the lease. If resume is true, Take also takes a lease that an earlier run of
+// this server still holds; two running servers must therefore not have the same ID. If stale is not
+// zero, Take also takes a lease that still expires at exactly that time (State.Expires). The caller
+// has then seen that the holder does not renew the lease, although it has not expired, because the
+// database's clock was set back.
 func (s *Leases) Take(ctx context.Context, name string, resume bool, stale time.Time) error {
 	store, err := s.db.Ledger(ctx, name)
 	if err != nil {
@@ -174,7 +176,7 @@ func (s *Leases) Take(ctx context.Context, name string, resume bool, stale time.
 		err = storage.ErrNotHeld
 	}
 	if err != nil {
-		return fmt.Errorf("taking ledger %q: %w", name, explained(err))
+		return fmt.Errorf("taking the lease of ledger %q: %w", name, explained(err))
 	}
 	l.doubt = nil
 	l.held.Store(true)
@@ -183,14 +185,14 @@ func (s *Leases) Take(ctx context.Context, name string, resume bool, stale time.
 	return nil
 }
 
-// note adds a ledger that this server has taken.
+// note adds a ledger to those whose lease this server has ever held.
 func (s *Leases) note(l *ledger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ledgers[l.name] = l
 }
 
-// held returns the ledgers that this server holds, by number.
+// held returns the ledgers whose lease this server holds, by number.
 func (s *Leases) held() map[int64]*ledger {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +205,7 @@ func (s *Leases) held() map[int64]*ledger {
 	return held
 }
 
-// Held reports whether this server holds a ledger.
+// Held reports whether this server holds the lease of the ledger with the given name.
 func (s *Leases) Held(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,8 +213,8 @@ func (s *Leases) Held(name string) bool {
 	return l != nil && l.held.Load()
 }
 
-// Renew renews all leases that this server holds. If another server has taken a ledger, this
-// server no longer holds it.
+// Renew renews all leases that this server holds. For each ledger that another server has taken,
+// Held is false from then on.
 func (s *Leases) Renew(ctx context.Context) error {
 	held := s.held()
 	if len(held) == 0 {
@@ -239,8 +241,8 @@ func (s *Leases) Renew(ctx context.Context) error {
 	return nil
 }
 
-// Release gives up a ledger. For a short time, only the server to can take it; if to is nil, any
-// server can take it at once. The caller must have ended all writes to the ledger.
+// Release gives up the lease of a ledger. For a short time, only the server to can take it; if to
+// is nil, any server can take it at once. No write to the ledger may be running.
 func (s *Leases) Release(ctx context.Context, name string, to *Server) error {
 	store, err := s.db.Ledger(ctx, name)
 	if err != nil {
@@ -255,20 +257,22 @@ func (s *Leases) Release(ctx context.Context, name string, to *Server) error {
 	_, err = s.pool.Exec(ctx, `UPDATE colophon_leases SET server = $3, writer = '', address = $4, expires = clock_timestamp() + $5::float8 * interval '1 millisecond'
 		WHERE ledger = $1 AND writer = $2`, l.number, s.db.writer, to.ID, to.Address, milliseconds(reserved))
 	if err != nil {
-		return fmt.Errorf("giving up ledger %q: %w", name, explained(err))
+		return fmt.Errorf("giving up the lease of ledger %q: %w", name, explained(err))
 	}
 	s.notices.Announce(name)
 	return nil
 }
 
-// RunningServer is a running server, with the ledgers whose signing keys it has.
+// RunningServer is a server that is running, with the names of the ledgers whose signing keys it
+// has.
 type RunningServer struct {
 	Server
 	Ledgers []string
-	Seen    time.Time // time of its last sign of life, by the database's clock
+	Seen    time.Time // time of its last heartbeat, by the database's clock
 }
 
-// Heartbeat records that this server is running, and which ledgers' signing keys it has.
+// Heartbeat records that this server is running. ledgers are the names of those ledgers whose
+// signing keys it has.
 func (s *Leases) Heartbeat(ctx context.Context, ledgers []string) error {
 	if ledgers == nil {
 		ledgers = []string{}
@@ -281,14 +285,14 @@ func (s *Leases) Heartbeat(ctx context.Context, ledgers []string) error {
 	return nil
 }
 
-// Leave removes this server from the list of running servers. It also removes servers that
-// stopped long ago without calling Leave.
+// Leave removes this server from the list of running servers. It also removes servers whose last
+// heartbeat is more than a day old.
 func (s *Leases) Leave(ctx context.Context) error {
 	_, err := s.pool.Exec(ctx, `DELETE FROM colophon_servers WHERE id = $1 OR seen < clock_timestamp() - interval '1 day'`, s.self.ID)
 	return err
 }
 
-// Servers returns the servers that are running.
+// Servers returns the servers whose last heartbeat is at most LeaseTime old.
 func (s *Leases) Servers(ctx context.Context) ([]RunningServer, error) {
 	rows, err := s.pool.Query(ctx, `SELECT id, address, ledgers, seen FROM colophon_servers WHERE seen > clock_timestamp() - $1::float8 * interval '1 millisecond'`,
 		milliseconds(LeaseTime))
@@ -305,12 +309,12 @@ func (s *Leases) Servers(ctx context.Context) ([]RunningServer, error) {
 	return all, nil
 }
 
-// State is the state of a ledger that all servers on a database see.
+// State is what all servers on a database can see of a ledger.
 type State struct {
 	Name  string
 	Size  uint64 // size of the stored head
 	Epoch int64
-	// Version changes whenever the head or a setting changes, or the ledger is frozen.
+	// Version changes whenever the size of the head or a setting changes, or the ledger is frozen.
 	Version string
 	// Holder is the server that has the lease, or the only server that can take it now. It is
 	// nil if the lease is free.
@@ -321,8 +325,8 @@ type State struct {
 	Expires time.Time
 }
 
-// States returns the states of the ledgers with these names, or of all ledgers if no name is
-// given.
+// States returns the states of the ledgers with the given names, or of all ledgers if no name is
+// given, in the order of their creation.
 func (s *Leases) States(ctx context.Context, names ...string) ([]State, error) {
 	rows, err := s.pool.Query(ctx, `SELECT d.name, h.size, h.epoch, h.size::text || ' ' || h.frozen::text || ' ' || coalesce((
 				SELECT md5(string_agg(s.name || '=' || encode(s.value, 'hex'), ',' ORDER BY s.name)) FROM colophon_settings s WHERE s.ledger = d.number), ''),

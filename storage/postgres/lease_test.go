@@ -9,7 +9,7 @@ import (
 	"colophon/storage"
 )
 
-// member opens a shared database as one of several servers.
+// member opens a shared database as the server with the given ID.
 func member(t *testing.T, url, id string) *Database {
 	t.Helper()
 	db, err := Open(t.Context(), Config{URL: url, Logger: silent(), Server: &Server{ID: id, Address: "http://" + id}})
@@ -22,7 +22,7 @@ func member(t *testing.T, url, id string) *Database {
 	return db
 }
 
-// expire makes all leases of a database expire.
+// expire makes all leases in a database expire.
 func expire(t *testing.T, url string) {
 	t.Helper()
 	_, err := connect(t, url).Exec(t.Context(), `UPDATE colophon_leases SET expires = clock_timestamp() - interval '1 second'`)
@@ -45,8 +45,8 @@ func stateOf(t *testing.T, db *Database) State {
 	return states[0]
 }
 
-// Only the server that holds a ledger writes to it. A server that has lost the ledger finds
-// out at its next write or renewal.
+// Only the server that holds the lease of a ledger can write to the ledger. A server that has lost
+// the lease finds out at its next write or renewal.
 func TestLease(t *testing.T) {
 	url := emptyURL(t)
 	a, b := member(t, url, "a"), member(t, url, "b")
@@ -77,7 +77,7 @@ func TestLease(t *testing.T) {
 
 	expire(t, url)
 	require.Nil(t, stateOf(t, b).Holder)
-	require.NoError(t, a.Leases().Renew(t.Context()), "no server has taken it yet")
+	require.NoError(t, a.Leases().Renew(t.Context()), "no server has taken the lease yet")
 	require.Equal(t, "a", stateOf(t, b).Holder.ID)
 	expire(t, url)
 	require.NoError(t, b.Leases().Take(t.Context(), "default", false, time.Time{}))
@@ -94,11 +94,11 @@ func TestLease(t *testing.T) {
 	require.NoError(t, a.Leases().Take(t.Context(), "default", false, time.Time{}))
 	require.NoError(t, b.Leases().Renew(t.Context()))
 	require.False(t, second.Held(), "a renewal reveals the loss of the ledger")
-	require.NoError(t, write(first), "a ledger can be taken again")
+	require.NoError(t, write(first), "a lease can be taken again")
 }
 
-// A server that restarts resumes its lease at once. After that, only another run of the same
-// server could take the lease.
+// With resume, a restarted server takes its own lease at once, before the lease expires. The
+// earlier run can then no longer write.
 func TestResumedLease(t *testing.T) {
 	url := emptyURL(t)
 	before := member(t, url, "a")
@@ -110,12 +110,12 @@ func TestResumedLease(t *testing.T) {
 	require.NoError(t, again.Leases().Take(t.Context(), "default", true, time.Time{}))
 	require.NoError(t, storeOf(t, again, "default").Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)))
 	require.ErrorIs(t, store.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)), storage.ErrNotHeld)
-	require.NoError(t, again.Leases().Take(t.Context(), "default", false, time.Time{}), "its own")
+	require.NoError(t, again.Leases().Take(t.Context(), "default", false, time.Time{}), "the server's own lease")
 	require.Equal(t, int64(3), stateOf(t, other).Epoch)
 }
 
-// The database's clock was set back, so the lease of a server that has ended does not expire. Another
-// server that has seen no renewal takes it.
+// If the database's clock is set back, the lease of a server that has stopped does not expire in
+// time. With stale, another server that has seen no renewal takes it.
 func TestStaleLease(t *testing.T) {
 	url := emptyURL(t)
 	a, b := member(t, url, "a"), member(t, url, "b")
@@ -136,7 +136,7 @@ func TestStaleLease(t *testing.T) {
 	require.NoError(t, b.Leases().Take(t.Context(), "default", false, expires()))
 }
 
-// A server can pass a ledger to one other server, or to the server that takes it first.
+// Release offers a ledger to one other server, or to any server.
 func TestPassedLease(t *testing.T) {
 	url := emptyURL(t)
 	a, b, c := member(t, url, "a"), member(t, url, "b"), member(t, url, "c")
@@ -158,7 +158,7 @@ func TestPassedLease(t *testing.T) {
 	require.NoError(t, c.Leases().Take(t.Context(), "default", false, time.Time{}))
 }
 
-// A server that has given no sign of life for some time is not listed.
+// Servers leaves out a server whose last heartbeat is too old.
 func TestServers(t *testing.T) {
 	url := emptyURL(t)
 	a, b := member(t, url, "a"), member(t, url, "b")
@@ -183,7 +183,8 @@ func TestServers(t *testing.T) {
 	require.Empty(t, servers)
 }
 
-// States shows every change after which a server that follows a ledger must read it again.
+// State.Version changes at every change after which a server that follows a ledger must read the
+// ledger again.
 func TestVersions(t *testing.T) {
 	url := emptyURL(t)
 	a := member(t, url, "a")

@@ -21,23 +21,23 @@ type ledger struct {
 	name   string
 	number int64
 
-	// durable is the last head that this process has taken over or written, and that the
-	// database server has acknowledged. It is nil until the ledger is open. The row of the
-	// head can be newer: for example, it can show another process's commit that is not on the
-	// standby yet.
+	// durable is the newest head that this process has read while taking over the ledger, or has
+	// written, and that the database server has acknowledged. It is nil until the ledger is open.
+	// The row of the head can be newer: for example, it can show another process's commit that is
+	// not yet on the standby.
 	durable atomic.Pointer[storage.Head]
-	// shown is the last head that this server has read while another server held the ledger, and
-	// that is durable.
+	// shown is the newest head that this server has read while another server held the lease, and
+	// that is known to be durable.
 	shown atomic.Pointer[storage.Head]
 
 	// mu serialises writers.
 	mu    sync.Mutex
-	epoch int64 // epoch in the head's row while this process is the writer; 0 before the ledger is open; guarded by mu
-	// doubt is the error of a write whose outcome is unknown. No write is tried until the
-	// ledger is opened again. Guarded by mu.
+	epoch int64 // epoch in the head's row while this process is the writer; 0 until the ledger is open; guarded by mu
+	// doubt is the error of a write whose outcome is unknown, or nil. While it is set, no write is
+	// tried; opening the ledger again clears it. Guarded by mu.
 	doubt error
-	// held reports whether this server holds the ledger. Only Held in a shared database reads
-	// it. create sets it, Take sets it under mu, and any method that finds the lease lost
+	// held reports whether this server holds the ledger's lease. It is meaningful only in a shared
+	// database. create sets it, Take sets it under mu, and any method that finds the lease lost
 	// clears it.
 	held atomic.Bool
 }
@@ -50,11 +50,11 @@ func sortByName(all []description) {
 
 // change is a write to one ledger.
 type change struct {
-	// apply begins a transaction, whose first statement locks the head's row, and makes the
-	// change. It returns errRefused if the row does not have the epoch, or does not meet another
-	// condition.
+	// apply begins a transaction and makes the change. The first statement of the transaction must
+	// lock the head's row. apply returns errRefused if the row does not have the epoch or does not
+	// meet another condition of the change.
 	apply func(ctx context.Context, conn *pgx.Conn, epoch int64) error
-	// made reports whether a head shows that the change was made. nil means that making the
+	// made reports whether a head shows that the change was made. A nil made means that making the
 	// change twice does no harm.
 	made func(storage.Head) bool
 	// old is the head that the change builds on, and next is the head that it makes. Both are
@@ -62,7 +62,7 @@ type change struct {
 	old, next *storage.Head
 }
 
-// write makes a change. The caller's context can end the write only before it begins, because
+// write makes a change. The caller's context can stop the write only before it begins, because
 // afterwards the outcome would be unknown.
 func (l *ledger) write(ctx context.Context, c change) error {
 	l.mu.Lock()
@@ -74,7 +74,7 @@ func (l *ledger) write(ctx context.Context, c change) error {
 		return storage.ErrNotHeld
 	}
 	if l.doubt != nil {
-		return fmt.Errorf("the ledger must be opened again: %w", l.doubt)
+		return fmt.Errorf("the ledger must be opened again before it can be written: %w", l.doubt)
 	}
 	ctx = context.WithoutCancel(ctx)
 	err := l.attempt(ctx, c)
@@ -99,8 +99,8 @@ func (l *ledger) write(ctx context.Context, c change) error {
 	return explained(err)
 }
 
-// recover finds out whether a write whose attempt returned err was made, and makes it if it
-// was not (see the package's comment).
+// recover finds out whether the write whose attempt returned err was made, and repeats the write if
+// it was not (see the package's comment). If it cannot find out, it sets l.doubt.
 func (l *ledger) recover(ctx context.Context, c change, err error) error {
 	l.db.unanswered.Add(1)
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience)
@@ -108,7 +108,7 @@ func (l *ledger) recover(ctx context.Context, c change, err error) error {
 	for between := (pause{}); temporary(err); {
 		l.db.log.Warn("the outcome of a write is not known yet; reading the head to find out", "ledger", l.name, "error", err)
 		if waited := between.wait(ctx); waited != nil {
-			l.doubt = fmt.Errorf("the outcome of a write is unknown, because the server has not answered for %v: %w", l.db.patience, err)
+			l.doubt = fmt.Errorf("the outcome of a write is unknown, because the database server has not responded for %v: %w", l.db.patience, err)
 			return l.doubt
 		}
 		var head storage.Head
@@ -127,22 +127,22 @@ func (l *ledger) recover(ctx context.Context, c change, err error) error {
 	return err
 }
 
-// attempt tries once to make a change.
+// attempt tries once to make a change, for up to db.patience.
 func (l *ledger) attempt(ctx context.Context, c change) error {
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience)
 	defer cancel()
 	return inTransaction(ctx, l.db.writes, func(conn *pgx.Conn) error { return c.apply(ctx, conn, l.epoch) })
 }
 
-// takeAgain raises the epoch, so that earlier writes of this process can no longer commit. It
-// does not spend all of its time on one connection.
+// takeAgain raises the epoch, so that earlier writes of this process can no longer commit. It uses
+// only a quarter of db.patience, so that the caller can try again on another connection.
 func (l *ledger) takeAgain(ctx context.Context) (storage.Head, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience/4)
 	defer cancel()
 	return l.takeOver(ctx, l.raise(ctx, takeOwn))
 }
 
-// raise returns a function with which takeOver raises the epoch. how is one of the statements in
+// raise returns the function that raises the epoch, for takeOver. how is one of the statements in
 // takeover.go.
 func (l *ledger) raise(ctx context.Context, how string) func(*pgx.Conn, *headRow) error {
 	return func(conn *pgx.Conn, row *headRow) error {
@@ -150,10 +150,11 @@ func (l *ledger) raise(ctx context.Context, how string) func(*pgx.Conn, *headRow
 	}
 }
 
-// takeOver raises the epoch. Once that is acknowledged, it returns the head that the same
-// transaction saw. No transaction of an earlier epoch can commit from then on (see the package's
-// comment). A separate statement could read the head on another server, or a head that another
-// process has written meanwhile. The caller holds l.mu.
+// takeOver calls raise in a transaction, which raises the epoch and reads the head. Once the
+// transaction is acknowledged, takeOver returns this head, and no transaction of an earlier epoch
+// can commit any more (see the package's comment). A separate statement could read the head on
+// another server, or a head that another process has written in the meantime. The caller must hold
+// l.mu.
 func (l *ledger) takeOver(ctx context.Context, raise func(*pgx.Conn, *headRow) error) (storage.Head, error) {
 	var row headRow
 	err := inTransaction(ctx, l.db.writes, func(conn *pgx.Conn) error {
@@ -177,13 +178,14 @@ func (l *ledger) takeOver(ctx context.Context, raise func(*pgx.Conn, *headRow) e
 	return head, nil
 }
 
-// note stores a copy of a head that the server has acknowledged.
+// note stores a copy of a head, which the server must have acknowledged, as l.durable.
 func (l *ledger) note(head storage.Head) {
 	head.Checkpoint = bytes.Clone(head.Checkpoint)
 	l.durable.Store(&head)
 }
 
-// open takes over the ledger, unless this process already has it.
+// open takes over the ledger, unless this process has already done so or the database is shared or
+// open for reading only.
 func (l *ledger) open(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -208,9 +210,10 @@ func (l *ledger) open(ctx context.Context) error {
 
 // errRefused means that the head's row does not meet the condition of a change. Nothing was
 // written.
-var errRefused = errors.New("the head is not the one that the write builds on")
+var errRefused = errors.New("the stored head is not the one that the write builds on")
 
-// refused returns the reason why the head's row did not meet the condition of a change on old.
+// refused returns the error that explains why the head's row did not meet the condition of a change
+// on old.
 func (l *ledger) refused(ctx context.Context, old *storage.Head) error {
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience)
 	defer cancel()
@@ -220,9 +223,9 @@ func (l *ledger) refused(ctx context.Context, old *storage.Head) error {
 	case errors.Is(err, pgx.ErrNoRows):
 		return fmt.Errorf("%w: its head is missing", storage.ErrDamaged)
 	case err != nil:
-		return fmt.Errorf("%w: %w; reading it: %w", storage.ErrConflict, errRefused, err)
+		return fmt.Errorf("%w: %w; reading the stored head: %w", storage.ErrConflict, errRefused, err)
 	case row.epoch != l.epoch && l.db.leases != nil:
-		return fmt.Errorf("%w: the head has epoch %d of %s, the write has epoch %d: %w", storage.ErrNotHeld, row.epoch, row.writer, l.epoch, errTakenOver)
+		return fmt.Errorf("%w: the head has epoch %d of %s, but the write has epoch %d: %w", storage.ErrNotHeld, row.epoch, row.writer, l.epoch, errTakenOver)
 	case row.epoch != l.epoch:
 		return fmt.Errorf("%w: the head has epoch %d of %s, but the write has epoch %d: %w", storage.ErrConflict, row.epoch, row.writer, l.epoch, errTakenOver)
 	case row.frozen:
@@ -242,7 +245,7 @@ func (l *ledger) refused(ctx context.Context, old *storage.Head) error {
 func (l *ledger) Info(ctx context.Context) (storage.Info, error) {
 	found, err := l.db.describe(ctx, l.name)
 	if err != nil {
-		return storage.Info{}, fmt.Errorf("describing ledger %q: %w", l.name, err)
+		return storage.Info{}, fmt.Errorf("reading the description of ledger %q: %w", l.name, err)
 	}
 	return found.Info, nil
 }
@@ -288,8 +291,8 @@ func (l *ledger) SetSetting(ctx context.Context, name string, value []byte) erro
 	return nil
 }
 
-// Writable implements storage.Store. The database server does not report its free space. If there
-// is not enough space for a commit, Commit returns storage.ErrNoSpace.
+// Writable implements storage.Store. It does not check free space, which the database server does
+// not report. If there is too little, Commit returns storage.ErrNoSpace.
 func (l *ledger) Writable(ctx context.Context) error {
 	err := l.db.writable(ctx)
 	if err == nil && !l.Held() {
@@ -301,7 +304,7 @@ func (l *ledger) Writable(ctx context.Context) error {
 	return nil
 }
 
-// filled returns b, or an empty slice instead of nil, which would be stored as NULL.
+// filled returns b, or an empty slice if b is nil, because nil would be stored as NULL.
 func filled(b []byte) []byte {
 	if b == nil {
 		return []byte{}

@@ -8,21 +8,22 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// PoolMetrics describe the connections for reads, or those for writes.
+// PoolMetrics describes the connections for reads, or those for writes.
 type PoolMetrics struct {
 	InUse  int32         // number of connections that are running a statement now
-	Most   int32         // maximum of InUse
+	Most   int32         // limit of InUse
 	Waited time.Duration // total time for which operations have waited for a connection
 }
 
-// Metrics are measurements since the database was opened.
+// Metrics holds measurements since the database was opened.
 type Metrics struct {
 	Reads, Writes PoolMetrics
-	// Unanswered is the number of writes whose first attempt the server did not answer.
+	// Unanswered is the number of writes whose first attempt got no answer from the server.
 	Unanswered uint64
 }
 
-// Metrics returns measurements. A database that is open for reading only has no Writes.
+// Metrics returns the current measurements. Writes is zero if the database is open for reading
+// only.
 func (d *Database) Metrics() Metrics {
 	m := Metrics{Reads: poolMetrics(d.reads), Unanswered: d.unanswered.Load()}
 	if d.writes != nil {
@@ -36,8 +37,9 @@ func poolMetrics(pool *pgxpool.Pool) PoolMetrics {
 	return PoolMetrics{InUse: s.AcquiredConns(), Most: s.MaxConns(), Waited: s.EmptyAcquireWaitTime()}
 }
 
-// DiskBytes returns the size of the tables with their indexes, dead rows included. The server
-// looks at each file, so call this rarely. Other engines may not support it.
+// DiskBytes returns the size in bytes of the tables and their indexes, including dead rows. The
+// server examines each file, so do not call it often. Engines other than PostgreSQL may not support
+// it.
 func (d *Database) DiskBytes(ctx context.Context) (int64, error) {
 	var bytes int64
 	err := d.row(ctx, []any{&bytes}, `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c

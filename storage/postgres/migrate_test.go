@@ -11,7 +11,7 @@ import (
 	"colophon/storage"
 )
 
-// convert changes the tables as a later build would: it adds columns to each table, and a
+// convert changes the tables as a later build could: it adds columns to each table, and adds a
 // table.
 func convert(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
@@ -35,8 +35,8 @@ func convert(t *testing.T, conn *pgx.Conn) {
 	}
 }
 
-// A later build converts the tables while this one runs. This one continues to write, can be
-// started again, and leaves the version as it is.
+// If a later build converts the tables while this one runs, this one continues to write. It can
+// also be started again, and it leaves the version of the tables as it is.
 func TestTablesOfLaterBuild(t *testing.T) {
 	url := emptyURL(t)
 	a := member(t, url, "a")
@@ -71,7 +71,7 @@ func TestTablesOfLaterBuild(t *testing.T) {
 	require.Equal(t, 99, version)
 }
 
-// Tables that this build cannot use are refused, and not changed.
+// Open and Probe refuse tables that this build cannot use, and do not change them.
 func TestTablesThatNeedALaterBuild(t *testing.T) {
 	url := emptyURL(t)
 	require.NoError(t, Probe(t.Context(), url), "no tables")

@@ -9,10 +9,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// MoveState is what colophon migrate is doing, or has done, to a database.
+// MoveState says what colophon migrate is doing, or has done, to a database.
 type MoveState string
 
-// The states of a database that is not in use.
+// The states of a database that a migration has locked.
 const (
 	// Arriving means that ledgers are being copied into the database, and are not complete.
 	Arriving MoveState = "arriving"
@@ -22,10 +22,10 @@ const (
 	Moved MoveState = "moved"
 )
 
-// Move is the mark on a database that a migration has locked.
+// Move is the note on a database that a migration has locked.
 type Move struct {
 	State MoveState `json:"state"`
-	Peer  string    `json:"peer"` // names the other database of the move; informs people only
+	Peer  string    `json:"peer"` // names the other database of the move; only people read it
 	Since time.Time `json:"since"`
 }
 
@@ -40,22 +40,24 @@ func (e *MoveError) Error() string {
 	since := e.Since.UTC().Format(time.RFC3339)
 	switch e.State {
 	case Arriving:
-		return fmt.Sprintf("the ledgers of %s have been in the process of moving into the database %s since %s, and the copy is not complete: run colophon migrate with the same arguments until it ends, or drop the tables colophon_… to begin again",
+		return fmt.Sprintf("the ledgers of %s have been moving into the database %s since %s, and the copy is not complete: run colophon migrate with the same arguments until it ends, or drop the tables colophon_… to begin again",
 			e.Peer, e.Place, since)
 	case Leaving:
-		return fmt.Sprintf("the ledgers of the database %s have been in the process of moving to %s since %s: run colophon migrate with the same arguments until it ends, or with --undo to keep using the database", e.Place, e.Peer, since)
+		return fmt.Sprintf("the ledgers of the database %s have been moving to %s since %s: run colophon migrate with the same arguments until it ends, or with --undo to keep using the database", e.Place, e.Peer, since)
 	}
 	return fmt.Sprintf("the ledgers of the database %s were moved to %s on %s: use that one. To undo the move while nothing has been written there, run colophon migrate --undo with the same arguments; otherwise, move the ledgers back with colophon migrate",
 		e.Place, e.Peer, since)
 }
 
-// moveName is the name of the database value that holds a Move.
+// moveName is the name of the database-wide value that holds the Move.
 const moveName = "move"
 
-// notMoved is the condition for taking over or creating a ledger.
+// notMoved is the SQL condition for taking over or creating a ledger: no migration has locked the
+// database.
 const notMoved = `NOT EXISTS (SELECT 1 FROM colophon_shared WHERE name = '` + moveName + `')`
 
-// Move returns the mark on the database, or the zero Move if there is none.
+// Move returns the note of the migration that has locked the database, or the zero Move if there is
+// none.
 func (d *Database) Move(ctx context.Context) (Move, error) {
 	var m Move
 	text, stored, err := d.Value(ctx, moveName)
@@ -63,13 +65,13 @@ func (d *Database) Move(ctx context.Context) (Move, error) {
 		err = json.Unmarshal(text, &m)
 	}
 	if err != nil {
-		return Move{}, fmt.Errorf("reading whether the ledgers were moved: %w", err)
+		return Move{}, fmt.Errorf("reading whether a migration has locked the database: %w", err)
 	}
 	return m, nil
 }
 
-// SetMove marks the database, durably; the zero Move removes the mark. Only a database that was
-// opened with Config.Moving can then be written.
+// SetMove stores the note m, durably, which locks the database: only a process that opened it with
+// Config.Moving can then write to it. The zero Move unlocks it.
 func (d *Database) SetMove(ctx context.Context, m Move) error {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -90,7 +92,8 @@ func (d *Database) SetMove(ctx context.Context, m Move) error {
 	return nil
 }
 
-// checkMove returns a MoveError if the database must not be opened.
+// checkMove returns a MoveError if a migration has locked the database and it was not opened with
+// Config.Moving. Config.ReadOnly allows reading it as long as its ledgers are complete.
 func (d *Database) checkMove(ctx context.Context) error {
 	if d.config.Moving {
 		return nil
@@ -105,7 +108,8 @@ func (d *Database) checkMove(ctx context.Context) error {
 	return &MoveError{Move: m, Place: d.Place()}
 }
 
-// CheckHeld returns an error if another process has taken over a ledger since this one opened it.
+// CheckHeld returns an error if another process has taken over one of the ledgers that this process
+// has opened.
 func (d *Database) CheckHeld(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"colophon/storage"
 )
 
-// If several changes start from the same version of a value, exactly one succeeds.
+// If several SetValue calls start from the same version of a value, exactly one succeeds.
 func TestValues(t *testing.T) {
 	url := emptyURL(t)
 	one, two := openAt(t, url), openAt(t, url)
@@ -55,8 +55,8 @@ func TestValues(t *testing.T) {
 	require.Zero(t, version)
 }
 
-// A database that is being moved, or was moved, cannot be opened, and only the migration can
-// take over its ledgers or create new ones.
+// A database that a migration has locked can only be opened by the migration, or for reading while
+// its ledgers are complete. Only the migration can take over its ledgers or create new ones.
 func TestMovedDatabase(t *testing.T) {
 	url := emptyURL(t)
 	ctx := t.Context()
@@ -99,7 +99,7 @@ func TestMovedDatabase(t *testing.T) {
 	require.ErrorIs(t, moving.CheckHeld(ctx), errTakenOver)
 }
 
-// An idle database has the expected metrics, and its tables have a size.
+// DiskBytes returns the size of the tables, and Metrics describes an idle database as expected.
 func TestDatabaseMetrics(t *testing.T) {
 	url := emptyURL(t)
 	one, two := openAt(t, url), openAt(t, url)

@@ -14,7 +14,7 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// listening is a database that listens for notifications. It sends their texts to a channel.
+// listening listens for the notifications of a database and sends their texts to heard.
 type listening struct {
 	heard chan string
 	log   *locked.Buffer
@@ -39,7 +39,7 @@ func listen(t *testing.T, url string) listening {
 	return l
 }
 
-// hears waits until a listener receives a text. It ignores other texts.
+// hears waits until the listener receives the given text. It ignores other texts.
 func (l listening) hears(t *testing.T, text string) {
 	t.Helper()
 	for {
@@ -54,7 +54,8 @@ func (l listening) hears(t *testing.T, text string) {
 	}
 }
 
-// Each change that a server must see is announced: a ledger's creation, head, settings, and lease.
+// Every change that other servers must see is announced: a ledger's creation, and changes of its
+// head, settings, and lease.
 func TestNotifications(t *testing.T) {
 	url := emptyURL(t)
 	a, b := member(t, url, "a"), member(t, url, "b")
@@ -77,8 +78,7 @@ func TestNotifications(t *testing.T) {
 	}
 }
 
-// A connection that breaks is reopened, and the listener is told that it may have missed
-// notifications.
+// If a connection breaks, Listen reopens it and reports that notifications may have been missed.
 func TestBrokenListener(t *testing.T) {
 	server := postgrestest.Shared(t)
 	schema := server.Schema(t)
@@ -98,7 +98,8 @@ func TestBrokenListener(t *testing.T) {
 	require.Equal(t, 3, strings.Count(l.log.String(), "changes again"))
 }
 
-// If a database has no notifications, servers stop sending them, and commit as before.
+// If a database does not support notifications, servers stop sending them, and Listen returns.
+// Commits work as before.
 func TestNoNotifications(t *testing.T) {
 	server := postgrestest.Shared(t)
 	proxy := postgrestest.NewProxy(t, server, func() postgrestest.Fault { return postgrestest.None })
@@ -116,7 +117,7 @@ func TestNoNotifications(t *testing.T) {
 	require.Equal(t, uint64(1), stateOf(t, a).Size)
 }
 
-// States returns only the requested ledgers.
+// If names are given, States returns only the states of these ledgers.
 func TestStatesOfSomeLedgers(t *testing.T) {
 	a := member(t, emptyURL(t), "a")
 	for _, name := range []string{"x", "y", "z"} {

@@ -16,7 +16,7 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// faults decides what happens to each COMMIT that a proxy sees.
+// faults says what happens to each COMMIT that a proxy sees.
 type faults struct {
 	mu   sync.Mutex
 	next []postgrestest.Fault // faults for the next COMMITs; later ones get None
@@ -39,8 +39,8 @@ func (f *faults) set(next ...postgrestest.Fault) {
 	f.next = next
 }
 
-// proxied creates a ledger behind a proxy. direct is the same database without the proxy, for
-// reading.
+// proxied creates a ledger behind a proxy, as store. direct is the same ledger without the proxy,
+// for reading.
 func proxied(t *testing.T) (f *faults, proxy *postgrestest.Proxy, store storage.Store, direct storage.Store) {
 	f = new(faults)
 	server := postgrestest.Shared(t)
@@ -57,8 +57,8 @@ func proxied(t *testing.T) (f *faults, proxy *postgrestest.Proxy, store storage.
 	return f, proxy, store, direct
 }
 
-// The connection is cut at each moment of a COMMIT, including the one that raises the epoch.
-// Each commit is made exactly once.
+// If the connection is cut at any moment of a COMMIT, including that of the transaction that raises
+// the epoch, each commit is still made exactly once.
 func TestCutDuringCommit(t *testing.T) {
 	const (
 		before = postgrestest.BeforeCommit
@@ -93,7 +93,7 @@ func TestCutDuringCommit(t *testing.T) {
 	require.ErrorIs(t, store.Commit(t.Context(), head, batch(head, 1)), storage.ErrFrozen)
 }
 
-// If the answer to the creation of a ledger is lost, the ledger is still created exactly once.
+// If the response to the creation of a ledger is lost, the ledger is still created exactly once.
 func TestCutDuringCreation(t *testing.T) {
 	f, proxy, _, _ := proxied(t)
 	db := openAt(t, proxy.URL("search_path", postgrestest.Shared(t).Schema(t)))
@@ -109,9 +109,9 @@ func TestCutDuringCreation(t *testing.T) {
 	}
 }
 
-// A COMMIT reaches the server late, after the client has lost its connection. The transaction
-// still locks the row of the head, so raising the epoch waits for it, and the commit is not
-// made twice.
+// If a COMMIT reaches the server late, after the client has lost its connection, the commit is not
+// made twice. The first transaction still locks the row of the head, so raising the epoch waits for
+// it.
 func TestLateCommit(t *testing.T) {
 	f, proxy, store, direct := proxied(t)
 	b := batch(storage.Head{}, 3)
@@ -132,8 +132,8 @@ func TestLateCommit(t *testing.T) {
 	require.Equal(t, int64(2), l.epoch)
 }
 
-// A COMMIT is lost, and the server does not notice that the client has disappeared. The
-// transaction locks the row until the server ends it.
+// If a COMMIT is lost and the server does not notice that the client has disappeared, the
+// transaction locks the row until the server ends it. Then the commit is made.
 func TestTransactionWithoutClient(t *testing.T) {
 	f, proxy, _, _ := proxied(t)
 	db, err := Open(t.Context(), Config{URL: proxy.URL("search_path", postgrestest.Shared(t).Schema(t)), Logger: silent(), Patience: 8 * time.Second})
@@ -149,7 +149,7 @@ func TestTransactionWithoutClient(t *testing.T) {
 	requireLog(t, store, next.Head)
 }
 
-// When the server is killed, no acknowledged commit is lost and none is made twice.
+// If the server is killed, no acknowledged commit is lost, and no commit is made twice.
 func TestKilledServer(t *testing.T) {
 	server := postgrestest.Start(t)
 	db := openAt(t, server.URL())
@@ -196,8 +196,8 @@ func TestKilledServer(t *testing.T) {
 	requireLog(t, store, storage.Head{Size: acknowledged.Load(), Tip: digestOf(acknowledged.Load())})
 }
 
-// If the server does not come back, the outcome is unknown, and nothing is written until the
-// ledger is opened again.
+// If the server does not respond within Patience, the outcome is unknown, and nothing is written
+// until the ledger is opened again.
 func TestServerThatDoesNotComeBack(t *testing.T) {
 	server := postgrestest.Start(t)
 	db, err := Open(t.Context(), Config{URL: server.URL(), Logger: silent(), Patience: 300 * time.Millisecond})
@@ -225,8 +225,8 @@ func TestServerThatDoesNotComeBack(t *testing.T) {
 	requireLog(t, store, next.Head)
 }
 
-// PostgreSQL answers COMMIT with a warning if the wait for a standby is cancelled. That does
-// not acknowledge the commit, which waits until a later transaction is on the standby.
+// PostgreSQL answers COMMIT with a warning if the wait for a standby is cancelled. Commit does not
+// treat this as an acknowledgement: it returns only once a later transaction is on the standby.
 func TestWarningIsNoAcknowledgement(t *testing.T) {
 	server := postgrestest.Start(t)
 	db := openAt(t, server.URL())
@@ -264,8 +264,8 @@ func TestWarningIsNoAcknowledgement(t *testing.T) {
 	requireLog(t, store, b.Head)
 }
 
-// A commit is visible but not on the standby, because the wait for the standby was cancelled.
-// Another server shows it only once it is durable.
+// If a commit is visible but not on the standby, because the wait for the standby was cancelled,
+// another server shows it only once it is durable.
 func TestHeadThatIsNotDurable(t *testing.T) {
 	server := postgrestest.Start(t)
 	a, b := member(t, server.URL(), "a"), member(t, server.URL(), "b")
@@ -323,8 +323,9 @@ func TestHeadThatIsNotDurable(t *testing.T) {
 	requireLog(t, reader, second.Head)
 }
 
-// The primary is suspended, so its connections stay open but silent. After it is replaced, the
-// failure of the leases closes these connections, and every operation continues on the new primary.
+// If the primary is suspended, its connections stay open but silent. After it has been replaced,
+// the failure of the leases closes these connections (Leases.Reconnect), and every operation
+// continues on the new primary.
 func TestStoppedPrimary(t *testing.T) {
 	primary := postgrestest.Start(t)
 	standby := postgrestest.StartStandby(t, primary)
@@ -363,8 +364,8 @@ func TestStoppedPrimary(t *testing.T) {
 	require.NoError(t, db.Leases().Renew(t.Context()))
 }
 
-// Settings that could lose commits are refused when the database is opened, and when the
-// server restarts with them.
+// Settings that could lose commits are refused when a database is opened, and when the server has
+// been restarted with them.
 func TestSettingsThatLoseCommits(t *testing.T) {
 	server := postgrestest.Start(t)
 	ctx := t.Context()
@@ -394,7 +395,7 @@ func TestSettingsThatLoseCommits(t *testing.T) {
 		require.NoError(t, server.Run())
 		refused(name)
 		var setting *SettingError
-		_, err := db.Ledger(ctx, "default") // a write of the first round can still be in doubt
+		_, err := db.Ledger(ctx, "default") // the outcome of a write in an earlier round can still be unknown
 		if err == nil {
 			err = store.Commit(ctx, storage.Head{}, batch(storage.Head{}, 1))
 		}
@@ -408,7 +409,8 @@ func TestSettingsThatLoseCommits(t *testing.T) {
 	require.NoError(t, store.Commit(ctx, storage.Head{}, batch(storage.Head{}, 1)))
 }
 
-// A later change of the configuration does not affect open connections.
+// If synchronous_commit is changed in the server's configuration, open connections keep their
+// setting.
 func TestSynchronousCommitIsKept(t *testing.T) {
 	server := postgrestest.Start(t)
 	db := openAt(t, server.URL())
@@ -429,7 +431,7 @@ func TestSynchronousCommitIsKept(t *testing.T) {
 	}
 }
 
-// A read is repeated if its connection was cut.
+// A read whose connection was cut is repeated.
 func TestReadAfterCut(t *testing.T) {
 	_, proxy, store, _ := proxied(t)
 	b := batch(storage.Head{}, 3)

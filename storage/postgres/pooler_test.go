@@ -11,7 +11,7 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// A pooler in session mode gives each connection its own session, so everything works.
+// A pooler in session mode gives each connection its own session, so everything works through it.
 func TestPoolerInSessionMode(t *testing.T) {
 	url := postgrestest.Shared(t).Pooled(t, "session")
 	require.NoError(t, Probe(t.Context(), url))
@@ -34,8 +34,8 @@ func TestPoolerInSessionMode(t *testing.T) {
 	require.NoError(t, storeOf(t, third, "default").Commit(t.Context(), second.Head, batch(second.Head, 1)))
 }
 
-// In transaction mode, a setting of one connection would apply to another one, so the
-// database is not opened.
+// In transaction mode and statement mode, a setting of one connection would apply to another one.
+// Open and Probe therefore refuse such a pooler.
 func TestSharedSessionsAreRefused(t *testing.T) {
 	for _, mode := range []string{"transaction", "statement"} {
 		t.Run(mode, func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Few random histories are checked, because each takes thousands of statements.
+	// Check only a few random histories, because each takes thousands of statements.
 	if err := flag.Set("rapid.checks", "15"); err != nil {
 		panic(err)
 	}
@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 
 func silent() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// openAt opens the database with that URL. It is closed at the end of the test, unless the
-// test closes it.
+// openAt opens the database at the given URL, and closes it at the end of the test unless the test
+// has closed it.
 func openAt(t *testing.T, url string) *Database {
 	t.Helper()
 	db, err := Open(t.Context(), Config{URL: url, Logger: silent()})
@@ -43,13 +43,13 @@ func openAt(t *testing.T, url string) *Database {
 	return db
 }
 
-// emptyURL returns the URL of an empty schema of the shared server.
+// emptyURL returns a URL that selects a new, empty schema of the shared server.
 func emptyURL(t *testing.T) string {
 	server := postgrestest.Shared(t)
 	return server.URL("search_path", server.Schema(t))
 }
 
-// openEmpty opens an empty database.
+// openEmpty opens a database without tables. The caller must close it.
 func openEmpty(t *testing.T) storage.Database {
 	db, err := Open(t.Context(), Config{URL: emptyURL(t), Logger: silent()})
 	require.NoError(t, err)
@@ -82,7 +82,7 @@ func TestTamper(t *testing.T) {
 // ledgerHandle is an alias for use where a parameter named ledger hides the type.
 type ledgerHandle = ledger
 
-// connect opens a connection, which is closed at the end of the test.
+// connect opens a connection, and closes it at the end of the test.
 func connect(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
@@ -91,11 +91,11 @@ func connect(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-// digestOf returns the digest of a number.
+// digestOf returns a digest that is derived from a number.
 func digestOf(n uint64) storage.Hash { return sha256.Sum256(binary.BigEndian.AppendUint64(nil, n)) }
 
-// batch returns a batch that adds n entries to old, each of which contains its seq. The first
-// entry has content and a key. All entries share a piece of content.
+// batch returns a batch that adds n entries to old, each of which contains its seq. The first entry
+// has content and an idempotency key. All entries share another piece of content.
 func batch(old storage.Head, n int) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + uint64(n), Tip: digestOf(old.Size + uint64(n)), Checkpoint: []byte("signed")}}
 	for i := range uint64(n) {
@@ -112,7 +112,8 @@ func batch(old storage.Head, n int) storage.Batch {
 	return b
 }
 
-// requireLog checks that a ledger has exactly the contents of batch, up to a head.
+// requireLog requires that a ledger contains exactly what batch would have written up to the given
+// head.
 func requireLog(t *testing.T, store storage.Store, head storage.Head) {
 	t.Helper()
 	stored, err := store.Head(t.Context())
@@ -138,8 +139,8 @@ func requireLog(t *testing.T, store storage.Store, head storage.Head) {
 	require.Len(t, hashes, int(min(head.Size, storage.TileHashes))*storage.HashBytes)
 }
 
-// When a ledger is opened again elsewhere, the later opening takes it over, and the earlier
-// ones can no longer write.
+// If a ledger is opened again elsewhere, the later opening takes it over, and earlier ones can no
+// longer write.
 func TestLaterOpeningTakesOver(t *testing.T) {
 	url := emptyURL(t)
 	ctx := t.Context()
@@ -192,7 +193,7 @@ func TestLaterOpeningTakesOver(t *testing.T) {
 	requireLog(t, again, next.Head)
 }
 
-// Opening a database for reading only takes over no ledger and creates nothing.
+// With Config.ReadOnly, Open takes over no ledger and creates nothing.
 func TestReadOnly(t *testing.T) {
 	url := emptyURL(t)
 	ctx := t.Context()
@@ -222,7 +223,7 @@ func TestReadOnly(t *testing.T) {
 	require.ErrorIs(t, err, errClosed)
 }
 
-// Several processes can open an empty database at the same moment.
+// Several processes can open an empty database at the same time.
 func TestConcurrentOpenings(t *testing.T) {
 	url := emptyURL(t)
 	errs := make([]error, 6)
@@ -242,7 +243,8 @@ func TestConcurrentOpenings(t *testing.T) {
 	}
 }
 
-// Two processes create ledgers with the same name, or with different ones, at the same moment.
+// If several processes create ledgers at the same time, with equal or different names, each name is
+// created once and no number is used twice.
 func TestConcurrentCreations(t *testing.T) {
 	url := emptyURL(t)
 	var made, refused int
@@ -289,8 +291,8 @@ func TestMissingHeadIsDamage(t *testing.T) {
 	require.ErrorIs(t, err, storage.ErrDamaged)
 }
 
-// PostgreSQL keeps a plan that it made while a table was empty. When the table has grown, no
-// statement may still use such a plan, which reads the whole table.
+// PostgreSQL may keep a plan that it made while a table was empty and that reads the whole table.
+// No statement uses such a plan once the table has grown.
 func TestPlansUseIndexes(t *testing.T) {
 	db := openAt(t, emptyURL(t))
 	for name, pool := range map[string]*pgxpool.Pool{"reads": db.reads, "writes": db.writes} {
@@ -308,7 +310,7 @@ func TestPlansUseIndexes(t *testing.T) {
 	}
 }
 
-// A commit whose content does not fit one statement is still one commit.
+// A commit that does not fit in one statement is still made as one commit.
 func TestLargeCommit(t *testing.T) {
 	db := openAt(t, emptyURL(t))
 	store, err := db.Create(t.Context(), storage.Info{Name: "default"})

@@ -19,7 +19,7 @@ const (
 	selectHead  = `SELECT ` + headColumns + ` FROM colophon_heads WHERE ledger = $1`
 )
 
-// headRow is a row with the columns headColumns.
+// headRow receives a row with the columns headColumns.
 type headRow struct {
 	epoch, size, time int64
 	writer            string
@@ -40,7 +40,8 @@ func (r *headRow) head() (storage.Head, error) {
 	return h, err
 }
 
-// setHash sets a hash to stored bytes. A wrong length counts as damage.
+// setHash sets h to the stored bytes. what names them in the error. A wrong length is reported as
+// damage.
 func setHash(h *storage.Hash, stored []byte, what string) error {
 	if len(stored) != len(h) {
 		return fmt.Errorf("%w: %s has %d bytes, but must have %d", storage.ErrDamaged, what, len(stored), len(h))
@@ -59,10 +60,10 @@ func (l *ledger) Head(ctx context.Context) (storage.Head, error) {
 	return head, nil
 }
 
-// head returns the last head. If this process writes the ledger, head returns the head that it knows
-// to be durable, so it never returns a head that is lost with a server. On another server of a shared
-// database, head waits until the head in the row is durable. The caller must not change the head's
-// slice.
+// head returns the ledger's newest head. If this process writes the ledger, that is the head that
+// it knows to be durable, so head never returns one that can be lost with a server. On another
+// server of a shared database, head waits until the head in the row is durable. The caller must not
+// change the bytes of the checkpoint.
 func (l *ledger) head(ctx context.Context) (storage.Head, error) {
 	if known := l.durable.Load(); known != nil && l.Held() {
 		return *known, l.db.usable(ctx)
@@ -74,8 +75,8 @@ func (l *ledger) head(ctx context.Context) (storage.Head, error) {
 	return l.confirmed(ctx)
 }
 
-// extent returns the number of entries that a walk covers. A server that only reads walks the entries
-// that it has shown, because it knows these to be durable.
+// extent returns the number of entries that a walk covers. If another server holds the lease, these
+// are the entries that this server has already shown, because it knows that they are durable.
 func (l *ledger) extent(ctx context.Context) (uint64, error) {
 	shown, known := l.shown.Load(), l.durable.Load()
 	if l.db.leases == nil || l.Held() || shown == nil {
@@ -88,12 +89,13 @@ func (l *ledger) extent(ctx context.Context) (uint64, error) {
 	return shown.Size, l.db.usable(ctx)
 }
 
-// confirmed returns the head in the row once it is durable. The row can show a commit that is not on
-// a standby yet and that is lost with the server, because the wait for the standby was cancelled or
-// the server was restarted. A server that only reads could then publish a checkpoint that later ones
-// contradict. Therefore, the statement that reads the head also writes an empty message to the
-// write-ahead log. When the message is acknowledged, everything before it in that log is durable too
-// (see the package's comment). Engines without such messages show only durable commits.
+// confirmed returns the head in the row once it is durable. The row can show a commit that is not
+// yet on a standby and that can be lost with the server, because the wait for the standby was
+// cancelled or the server was restarted. A server that only reads could then publish a checkpoint
+// that later checkpoints contradict. Therefore the statement that reads the head also writes an
+// empty message to the write-ahead log. Once the message is acknowledged, everything before it in
+// that log is durable too (see the package's comment). Engines without such messages show only
+// durable commits.
 func (l *ledger) confirmed(ctx context.Context) (storage.Head, error) {
 	var row headRow
 	err := l.db.acknowledged(ctx, row.values(), selectHead+` AND (SELECT pg_logical_emit_message(true, 'colophon', '') IS NOT NULL)`, l.number)
@@ -118,7 +120,7 @@ func (l *ledger) confirmed(ctx context.Context) (storage.Head, error) {
 	}
 }
 
-// stored returns the head in the row, whether or not it is durable.
+// stored returns the head in the row, durable or not.
 func (l *ledger) stored(ctx context.Context) (storage.Head, error) {
 	var row headRow
 	err := l.db.row(ctx, row.values(), selectHead, l.number)

@@ -9,8 +9,8 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// A server never reads from a standby, neither when it starts nor on a later connection. Commands
-// may do so.
+// With Config.Primary, which servers set, no connection to a standby is used: not the first one,
+// and not a later one. Commands may read from a standby.
 func TestStandby(t *testing.T) {
 	server := postgrestest.Start(t)
 	db := member(t, server.URL(), "a")

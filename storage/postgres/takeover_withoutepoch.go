@@ -2,8 +2,8 @@
 
 package postgres
 
-// A build with this file loses records: it takes over a ledger by reading the head, and never
-// raises the epoch. It shows that the tests in e2e/ha detect such a fault.
+// A build with this file can lose records: it takes over a ledger by reading the head, and never
+// raises the epoch. It serves to show that the tests in e2e/ha detect such a fault.
 const (
 	takeFrom   = `SELECT ` + headColumns + ` FROM colophon_heads WHERE ledger = $1 AND $2::text <> '' AND ` + notMoved
 	takeMoving = `SELECT ` + headColumns + ` FROM colophon_heads WHERE ledger = $1 AND $2::text <> ''`

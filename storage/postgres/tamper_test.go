@@ -18,13 +18,13 @@ type tamperer struct {
 	ledger int64
 }
 
-// exec runs a statement whose first argument is the ledger.
+// exec runs a statement whose parameter $1 is the ledger.
 func (x *tamperer) exec(statement string, arguments ...any) error {
 	_, err := x.conn.Exec(x.t.Context(), statement, append([]any{x.ledger}, arguments...)...)
 	return err
 }
 
-// change is like exec, but returns storage.ErrNotFound if no row changed.
+// change is like exec, but returns storage.ErrNotFound if the statement changes no row.
 func (x *tamperer) change(statement string, arguments ...any) error {
 	tag, err := x.conn.Exec(x.t.Context(), statement, append([]any{x.ledger}, arguments...)...)
 	if err == nil && tag.RowsAffected() == 0 {

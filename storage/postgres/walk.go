@@ -12,8 +12,8 @@ import (
 	"colophon/storage"
 )
 
-// Walks read page by page, so that they hold no connection while the caller processes rows.
-// The first page is small, because some callers need only a few rows.
+// Walks read page by page, so that they use no connection while the caller processes rows. The
+// first page is small, because some callers need only a few rows.
 const (
 	firstPage = 32      // number of rows in the first page
 	growth    = 4       // factor between the sizes of successive pages
@@ -47,9 +47,9 @@ func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Ent
 	}
 }
 
-// entries reads entries with from ≤ seq < end. It stops after most entries, or once their
-// total length reaches pageBytes. It reads at least one entry unless it returns an error.
-// With an error, it returns the entries before the error.
+// entries reads entries with from ≤ seq < end. It stops after most entries, or once their total
+// length reaches pageBytes. It reads at least one entry unless it returns an error. If it returns
+// an error, it also returns the entries before the one that failed.
 func (l *ledger) entries(ctx context.Context, from, end uint64, most int) (page [][]byte, err error) {
 	gap := false
 	err = l.db.read(ctx, func(pool *pgxpool.Pool) error {
@@ -114,7 +114,7 @@ func (l *ledger) References(ctx context.Context, digest storage.Hash) iter.Seq2[
 	}
 }
 
-// redactionRow is a redaction, with the size of the head at the time of the query.
+// redactionRow is a redaction, with the size that the head had when it was read.
 type redactionRow struct {
 	storage.Redaction
 	size uint64
@@ -150,8 +150,7 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 	}
 }
 
-// redactions reads the stored redactions of records with from ≤ seq ≤ to, but at most most of
-// them.
+// redactions reads the first most stored redactions of records with from ≤ seq ≤ to.
 func (l *ledger) redactions(ctx context.Context, from, to int64, most int) ([]redactionRow, error) {
 	return collect(ctx, l.db, func(row pgx.CollectableRow) (r redactionRow, err error) {
 		var seq, by, size int64

@@ -11,7 +11,7 @@ import (
 	"colophon/storage"
 )
 
-// grown returns a batch of n entries, with the tiles of levels 0 and 1 over them.
+// grown returns a batch that adds n entries to old, with the tiles of levels 0 and 1 over them.
 func grown(old storage.Head, n int) storage.Batch {
 	texts := make([]string, n)
 	for i := range texts {
@@ -34,7 +34,7 @@ func archiver(t *testing.T, store storage.Store) storage.Archiver {
 	return a
 }
 
-// requireArchived requires an ArchivedError with this Archived.
+// requireArchived requires that err is an ArchivedError that contains want.
 func requireArchived(t *testing.T, err error, want storage.Archived) {
 	t.Helper()
 	var archived *storage.ArchivedError
@@ -63,7 +63,7 @@ func testArchive(t *testing.T, s *suite) {
 	require.NoError(t, err)
 
 	a := storage.Archived{Below: 768, Place: "file:///second"}
-	for range 2 { // the second call changes nothing
+	for range 2 { // the second call must change nothing
 		require.NoError(t, store.Archive(ctx, a, []uint64{300, 767, 5000}))
 	}
 	check := func(store storage.Store, head storage.Head) {
@@ -130,7 +130,7 @@ func testArchive(t *testing.T, s *suite) {
 		store = archiver(t, again)
 	}
 
-	// Commits and reads continue during the call of Archive.
+	// Commits and reads must continue while Archive runs.
 	var all sync.WaitGroup
 	all.Go(func() {
 		for below := uint64(1024); below < 1024+4*256; below += 256 {

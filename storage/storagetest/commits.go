@@ -44,7 +44,8 @@ func testCommit(t *testing.T, s *suite) {
 	require.Empty(t, empty)
 }
 
-// requireUntouched checks that a refused batch changed nothing.
+// requireUntouched requires that a refused batch changed nothing: the ledger still has this head
+// and these entries, and nothing else of fullBatch.
 func requireUntouched(t *testing.T, store storage.Store, head storage.Head, entries ...string) {
 	t.Helper()
 	ctx := t.Context()
@@ -65,8 +66,8 @@ func requireUntouched(t *testing.T, store storage.Store, head storage.Head, entr
 	require.ErrorIs(t, err, storage.ErrNotFound)
 }
 
-// fullBatch returns a batch with every kind of change. One of them redacts event 0, which
-// has the content "kept".
+// fullBatch returns a batch with every kind of change. It redacts event 0, which must have the
+// content "kept".
 func fullBatch(old storage.Head, entries ...string) storage.Batch {
 	b := follow(old, entries...)
 	b.Tiles = []storage.Tile{tile(0, 0, 2)}
@@ -172,7 +173,7 @@ func testEntries(t *testing.T, s *suite) {
 
 	var head storage.Head
 	var all []string
-	for i := range 300 { // more than fit into one byte of the sequence number
+	for i := range 300 { // more than 256, so that sequence numbers need a second byte
 		entry := string(rune('a'+i%26)) + string(make([]byte, i))
 		head = commit(t, store, head, follow(head, entry))
 		all = append(all, entry)
@@ -245,8 +246,8 @@ func testKeys(t *testing.T, s *suite) {
 	require.Equal(t, later, got)
 }
 
-// testKeysTogether looks up many keys at once: keys claimed earlier, keys claimed just now,
-// unclaimed keys, and duplicates.
+// testKeysTogether looks up many idempotency keys at once: keys claimed earlier, keys claimed just
+// now, unclaimed keys, and duplicates.
 func testKeysTogether(t *testing.T, s *suite) {
 	store := s.ledger(t)
 	ctx := t.Context()

@@ -15,11 +15,11 @@ import (
 
 const concurrentCommits = 200
 
-// entryAt returns the entry that testReaders commits as event seq. Each of its batches has two
-// events.
+// entryAt returns the entry that testReaders commits as event seq. Each batch has two events.
 func entryAt(seq uint64) string { return fmt.Sprintf("entry %d", seq) }
 
-// testReaders reads during commits. Everything below the head must be present and complete.
+// testReaders reads while another goroutine commits. Everything below the head must be present and
+// complete.
 func testReaders(t *testing.T, s *suite) {
 	store := s.ledger(t)
 	ctx := t.Context()
@@ -40,7 +40,7 @@ func testReaders(t *testing.T, s *suite) {
 		b.Contents = []storage.Content{content(name, head.Size, name), {Digest: hash("prompt"), Seq: head.Size + 1, Bytes: []byte("prompt")}}
 		b.Keys = []storage.Key{{Key: hash(name), Record: hash("r"), Seq: head.Size}}
 		b.Tiles = []storage.Tile{tile(0, 0, 1+int(head.Size)%storage.TileHashes)}
-		if head.Size%8 == 6 { // redact all records of the content, and then store it again elsewhere
+		if head.Size%8 == 6 { // redact all records that have the prompt, and then store the prompt at another place
 			for seq := head.Size - 5; seq < head.Size; seq += 2 {
 				b.Redactions = append(b.Redactions, redaction(seq, head.Size, "prompt"))
 			}
@@ -52,8 +52,8 @@ func testReaders(t *testing.T, s *suite) {
 	require.NoError(t, errors.Join(errs...))
 }
 
-// readAll checks that the events that testReaders commits can be read. It reads the entries
-// from last on, which is the size at the previous read.
+// readAll checks that everything that testReaders has committed can be read. It reads entries from
+// last on, the size that the previous call returned. It returns the current size.
 func readAll(ctx context.Context, store storage.Store, last uint64) (uint64, error) {
 	head, err := store.Head(ctx)
 	if err != nil {
@@ -94,8 +94,8 @@ func readAll(ctx context.Context, store storage.Store, last uint64) (uint64, err
 	return head.Size, nil
 }
 
-// testWriters lets several writers commit on the same head. Exactly one wins each round, and
-// the ledger has one history.
+// testWriters lets several writers commit on the same head, many times. Exactly one wins each
+// round, and the ledger has one history.
 func testWriters(t *testing.T, s *suite) {
 	store := s.ledger(t)
 	ctx := t.Context()

@@ -8,8 +8,8 @@ import (
 	"colophon/storage"
 )
 
-// The store does not hash content. These tests therefore store different bytes under one
-// digest, to see which bytes are kept.
+// The store does not hash content. These tests therefore store different bytes under one digest, to
+// see which bytes it keeps.
 
 func testDeduplication(t *testing.T, s *suite) {
 	store := s.ledger(t)

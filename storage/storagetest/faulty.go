@@ -12,33 +12,34 @@ import (
 // ErrInjected is wrapped by every error that Faulty injects.
 var ErrInjected = errors.New("storagetest: injected fault")
 
-// Fault is a way in which a commit fails.
+// Fault says how a commit fails.
 type Fault int
 
-// The faults. The caller cannot distinguish them: the outcome is unknown.
+// The faults. To the caller they look the same: the outcome of the commit is unknown.
 const (
-	// Before means that the commit writes nothing.
+	// Before makes the commit fail before it writes anything.
 	Before Fault = iota + 1
-	// After means that the commit writes everything durably and still returns an error.
+	// After makes the commit write everything durably and still return an error.
 	After
 )
 
-// Faulty is a Store whose commits can fail. It passes all other calls to the underlying Store.
+// Faulty is a Store whose commits can be made to fail. It passes all other calls to the underlying
+// Store.
 type Faulty struct {
 	storage.Store
 
 	mu       sync.Mutex
-	commits  int           // calls of Commit so far; guarded by mu
-	faults   map[int]Fault // by number of the call: its fault; guarded by mu
-	writable error         // result of Writable, if not nil; guarded by mu
+	commits  int           // number of calls of Commit so far; guarded by mu
+	faults   map[int]Fault // number of the call of Commit → its fault; guarded by mu
+	writable error         // what Writable returns, if not nil; guarded by mu
 }
 
-// NewFaulty wraps a Store. At first nothing fails.
+// NewFaulty wraps a Store. At first, nothing fails.
 func NewFaulty(s storage.Store) *Faulty {
 	return &Faulty{Store: s, faults: make(map[int]Fault)}
 }
 
-// FailCommit makes the n-th call of Commit from now fail once; 1 is the next call.
+// FailCommit makes the n-th call of Commit from now on fail; 1 is the next call.
 func (f *Faulty) FailCommit(n int, fault Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -59,8 +60,8 @@ func (f *Faulty) Commits() int {
 	return f.commits
 }
 
-// Commit calls the underlying Store unless it must fail. An error of the underlying Store
-// takes precedence over the fault.
+// Commit calls the underlying Store, unless the call must fail before that. If the underlying Store
+// returns an error, Commit returns that error and not the injected one.
 func (f *Faulty) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
 	n, fault := f.count()
 	if fault == Before {
@@ -75,7 +76,8 @@ func (f *Faulty) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	return nil
 }
 
-// count counts a call and removes its fault.
+// count counts a call of Commit. It returns the number of the call and its fault, or 0 if the call
+// must not fail.
 func (f *Faulty) count() (int, Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

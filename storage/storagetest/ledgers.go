@@ -217,7 +217,7 @@ func testContext(t *testing.T, s *suite) {
 
 func testReopen(t *testing.T, s *suite) {
 	if s.reopen == nil {
-		t.Skip("the implementation offers no way to open a database again")
+		t.Skip("the implementation has no WithReopen")
 	}
 	db := s.open(t)
 	ctx := t.Context()

@@ -12,12 +12,13 @@ import (
 	"colophon/storage"
 )
 
-// These sets of values are small, so that names, digests, keys, and tiles repeat.
+// These sets of values are small, so that names, digests, keys, settings, and tiles repeat.
 func modelNames() []string { return []string{"one", "two"} }
 func modelWords() []string { return []string{"p", "q", "r", "s", "t"} }
 func modelLevels() []uint8 { return []uint8{0, 1} }
 
-// modelLedger is a simple model of a ledger: what reads must return after all commits so far.
+// modelLedger is a simple model of a ledger: it holds what reads must return after the commits so
+// far.
 type modelLedger struct {
 	info       storage.Info
 	head       storage.Head
@@ -38,7 +39,7 @@ type machine struct {
 	ledgers map[string]*modelLedger
 }
 
-// testModel compares random histories with the model.
+// testModel compares a database with the model after each step of random histories.
 func testModel(t *testing.T, s *suite) {
 	rapid.Check(t, func(r *rapid.T) {
 		m := &machine{t: t, suite: s, db: s.open(t), ledgers: make(map[string]*modelLedger)}
@@ -48,7 +49,7 @@ func testModel(t *testing.T, s *suite) {
 			"":         m.check,
 			"create":   m.create,
 			"commit":   m.commit,
-			"commit 2": m.commit, // an additional name makes commits more likely
+			"commit 2": m.commit, // commits also under this name, so that they are more likely
 			"stale":    m.stale,
 			"freeze":   m.freeze,
 			"setting":  m.setting,
@@ -60,7 +61,7 @@ func testModel(t *testing.T, s *suite) {
 	})
 }
 
-// pick returns a random ledger and its model.
+// pick returns a random ledger of the database, and its model.
 func (m *machine) pick(r *rapid.T) (storage.Store, *modelLedger) {
 	name := rapid.SampledFrom(slices.Sorted(maps.Keys(m.ledgers))).Draw(r, "ledger")
 	store, err := m.db.Ledger(m.t.Context(), name)
@@ -99,7 +100,7 @@ func (m *machine) commit(r *rapid.T) {
 	m.ledgers[model.info.Name] = next
 }
 
-// draw returns a random next batch, and what the model is after it.
+// draw returns the model after a random next batch, and that batch.
 func (model *modelLedger) draw(r *rapid.T) (*modelLedger, storage.Batch) {
 	word := rapid.SampledFrom(modelWords())
 	next := model.clone()
@@ -136,7 +137,7 @@ func (model *modelLedger) clone() *modelLedger {
 	return &next
 }
 
-// stale tries to commit on a head that differs from the stored one.
+// stale tries to commit on a head that is not the stored one, which must fail.
 func (m *machine) stale(r *rapid.T) {
 	store, model := m.pick(r)
 	old := model.head
@@ -156,10 +157,10 @@ func (m *machine) stale(r *rapid.T) {
 	require.ErrorIs(r, store.Commit(m.t.Context(), old, b), want)
 }
 
-// freeze freezes a ledger, but only rarely, because few operations are possible afterwards.
+// freeze freezes a ledger, but only rarely, because few operations are possible on a frozen ledger.
 func (m *machine) freeze(r *rapid.T) {
 	if rapid.IntRange(0, 9).Draw(r, "freeze") > 0 {
-		r.Skip("only few steps freeze")
+		r.Skip("only a few steps freeze")
 	}
 	store, model := m.pick(r)
 	require.NoError(r, store.Freeze(m.t.Context()))
@@ -174,7 +175,7 @@ func (m *machine) setting(r *rapid.T) {
 	model.settings[name] = string(value)
 }
 
-// check compares everything that can be read with the model.
+// check compares everything that can be read from the database with the models.
 func (m *machine) check(r *rapid.T) {
 	ctx := m.t.Context()
 	infos, err := m.db.Ledgers(ctx)
@@ -228,7 +229,7 @@ func (m *machine) checkLog(r *rapid.T, store storage.Store, model *modelLedger) 
 	}
 }
 
-// checkWords reads everything that is keyed by a word: content, keys, and settings.
+// checkWords compares everything that is stored under a word: content, keys, and settings.
 func (m *machine) checkWords(r *rapid.T, store storage.Store, model *modelLedger) {
 	ctx := m.t.Context()
 	for _, word := range modelWords() {
@@ -247,7 +248,8 @@ func (m *machine) checkWords(r *rapid.T, store storage.Store, model *modelLedger
 	}
 }
 
-// requireFound checks that a read by word returned the value in the model.
+// requireFound requires that a read returned the value that the model has for word, or ErrNotFound
+// if the model has none.
 func requireFound[V any](r *rapid.T, model map[string]V, word string, got V, err error) {
 	want, held := model[word]
 	if !held {

@@ -10,8 +10,9 @@ import (
 	"colophon/storage"
 )
 
-// drawRedactions redacts random records before size. A redaction names all content of its
-// record and sometimes, in violation of the contract, other content.
+// drawRedactions adds to b redactions of random records before size. A redaction names all content
+// of its record and sometimes, in violation of the contract, other content, which must not be
+// affected.
 func (model *modelLedger) drawRedactions(r *rapid.T, b *storage.Batch, size uint64) {
 	if size == 0 {
 		return
@@ -43,7 +44,7 @@ func (model *modelLedger) drawRedactions(r *rapid.T, b *storage.Batch, size uint
 	}
 }
 
-// drawContents adds random content to the events from size on.
+// drawContents adds to b random content of the events from size on.
 func (model *modelLedger) drawContents(r *rapid.T, b *storage.Batch, size uint64) {
 	word := rapid.SampledFrom(modelWords())
 	for seq := size; seq < b.Head.Size; seq++ {
@@ -62,8 +63,8 @@ func (model *modelLedger) drawContents(r *rapid.T, b *storage.Batch, size uint64
 	}
 }
 
-// checkRedactions reads the redactions of all records, and of one record that does not exist
-// yet.
+// checkRedactions compares the redactions of all records, and of one record that does not exist
+// yet, with the model.
 func (m *machine) checkRedactions(r *rapid.T, store storage.Store, model *modelLedger) {
 	for seq := range model.head.Size + 1 {
 		by, err := store.Redaction(m.t.Context(), seq)

@@ -8,22 +8,21 @@ import (
 	"colophon/storage"
 )
 
-// writer commits one event at a time.
+// writer commits one event at a time to a ledger.
 type writer struct {
 	t     *testing.T
 	store storage.Store
 	head  storage.Head
 }
 
-// post commits an event that has content under the digests of these names, and returns its
-// seq.
+// post commits an event that has content under the digests of the given names, and returns its seq.
 func (w *writer) post(digests ...string) uint64 { return w.step(nil, digests...) }
 
-// redact commits an event that redacts records. The map holds the names of each record's
-// digests.
+// redact commits an event that redacts records, and returns its seq. The map contains, for each
+// record, the names of the digests of its content.
 func (w *writer) redact(records map[uint64][]string) uint64 { return w.step(records) }
 
-// step commits one event that both posts content and redacts records.
+// step commits one event that both redacts records and posts content, and returns its seq.
 func (w *writer) step(records map[uint64][]string, digests ...string) uint64 {
 	seq := w.head.Size
 	b := follow(w.head, "e")
@@ -39,8 +38,8 @@ func (w *writer) step(records map[uint64][]string, digests ...string) uint64 {
 	return seq
 }
 
-// textOf returns the content that event seq stores under a digest. It differs for each event,
-// to show which content is kept.
+// textOf returns the content that event seq stores under a digest. Each event stores a different
+// text, to show which one is kept.
 func textOf(digest string, seq uint64) string { return digest + string(rune('A'+seq)) }
 
 func testReferences(t *testing.T, s *suite) {
@@ -127,7 +126,7 @@ func testRedact(t *testing.T, s *suite) {
 	requireReferences(t, w.store, "x")
 }
 
-// If a record has several redactions, the first one counts.
+// If a record is redacted several times, the first redaction is the one that is stored.
 func testRedactTwice(t *testing.T, s *suite) {
 	w := &writer{t: t, store: s.ledger(t)}
 	ctx := t.Context()
@@ -145,7 +144,7 @@ func testRedactTwice(t *testing.T, s *suite) {
 	requireReferences(t, w.store, "x", 3)
 }
 
-// A redaction withdraws only content of its own record.
+// A redaction withdraws content only from its own record.
 func testRedactOthers(t *testing.T, s *suite) {
 	w := &writer{t: t, store: s.ledger(t)}
 	w.post("x")
@@ -164,7 +163,7 @@ func testRedactOthers(t *testing.T, s *suite) {
 	requireReferences(t, w.store, "y", 1, 3)
 }
 
-// testManyReferences uses more references than any implementation reads at once.
+// testManyReferences stores more references than any implementation reads at once.
 func testManyReferences(t *testing.T, s *suite) {
 	const records = 3000
 	w := &writer{t: t, store: s.ledger(t)}

@@ -1,6 +1,5 @@
-// Package storagetest tests implementations of the storage contract. For tests of code that
-// uses storage, it has a Store that fails on command, and an interface for tampering with
-// stored data.
+// Package storagetest tests implementations of the storage contract. For tests of code that uses
+// storage, it has a Store that fails on command, and an interface for tampering with stored data.
 package storagetest
 
 import (
@@ -16,23 +15,23 @@ import (
 	"colophon/storage"
 )
 
-// suite is the configuration of one run.
+// suite is the configuration of one call of Run.
 type suite struct {
 	open   func(t *testing.T) storage.Database
 	reopen func(t *testing.T, db storage.Database) storage.Database // nil if the implementation does not support it
 }
 
-// Option extends what Run tests.
+// Option adds to what Run tests.
 type Option func(*suite)
 
-// WithReopen lets the suite reopen a database. reopen closes the database and returns one with
-// the same contents.
+// WithReopen makes Run also test that data survives. reopen must close the database and return a
+// newly opened one with the same data.
 func WithReopen(reopen func(t *testing.T, db storage.Database) storage.Database) Option {
 	return func(s *suite) { s.reopen = reopen }
 }
 
-// Run tests an implementation of the contract. Each call of open returns a new, empty
-// database, which the suite closes.
+// Run tests an implementation of the storage contract. Each call of open must return a new, empty
+// database, which Run closes.
 func Run(t *testing.T, open func(t *testing.T) storage.Database, options ...Option) {
 	s := &suite{open: open}
 	for _, option := range options {
@@ -80,7 +79,7 @@ func (s *suite) database(t *testing.T) storage.Database {
 	return db
 }
 
-// ledger returns a new ledger in its own database.
+// ledger returns a new ledger in a database of its own, which is closed at the end of the test.
 func (s *suite) ledger(t *testing.T) storage.Store {
 	return create(t, s.database(t), "default")
 }
@@ -91,8 +90,8 @@ func create(t *testing.T, db storage.Database, name string) storage.Store {
 	return store
 }
 
-// info returns the description of a ledger. Its time has all the digits that a store must
-// keep.
+// info returns the description of a ledger with the given name. Its time has all the digits that a
+// store must keep.
 func info(name string) storage.Info {
 	return storage.Info{
 		Name:    name,
@@ -101,10 +100,10 @@ func info(name string) storage.Info {
 	}
 }
 
-// hash returns the digest or key for a word.
+// hash returns the digest that stands for a word.
 func hash(word string) storage.Hash { return sha256.Sum256([]byte(word)) }
 
-// follow returns a batch that appends entries to old, with its new head.
+// follow returns a batch that appends entries to old, with the resulting head.
 func follow(old storage.Head, entries ...string) storage.Batch {
 	b := storage.Batch{Head: old}
 	for _, e := range entries {
@@ -117,18 +116,19 @@ func follow(old storage.Head, entries ...string) storage.Batch {
 	return b
 }
 
-// commit commits b on old and returns the new head.
+// commit commits b on old, and returns the new head.
 func commit(t *testing.T, store storage.Store, old storage.Head, b storage.Batch) storage.Head {
 	require.NoError(t, store.Commit(t.Context(), old, b))
 	return b.Head
 }
 
-// content returns a piece of content in slot 0.
+// content returns a piece of content in slot 0 of event seq.
 func content(digest string, seq uint64, text string) storage.Content {
 	return storage.Content{Digest: hash(digest), Seq: seq, Bytes: []byte(text)}
 }
 
-// redaction returns the withdrawal of the content of the record at seq by another event.
+// redaction returns the redaction of the record at seq by another event. digests are the words for
+// the digests of its content.
 func redaction(seq, by uint64, digests ...string) storage.Redaction {
 	r := storage.Redaction{Seq: seq, By: by}
 	for _, digest := range digests {
@@ -137,7 +137,7 @@ func redaction(seq, by uint64, digests ...string) storage.Redaction {
 	return r
 }
 
-// tile returns a tile of n hashes. Each hash encodes its position.
+// tile returns a tile of n hashes, each of which encodes its position.
 func tile(level uint8, index uint64, n int) storage.Tile {
 	t := storage.Tile{Level: level, Index: index}
 	for i := range n {
@@ -147,7 +147,7 @@ func tile(level uint8, index uint64, n int) storage.Tile {
 	return t
 }
 
-// collect returns all entries from seq on.
+// collect returns all entries from the seq from on.
 func collect(t *testing.T, r storage.Reader, from uint64) []string {
 	var all []string
 	for e, err := range r.Entries(t.Context(), from) {
@@ -158,8 +158,8 @@ func collect(t *testing.T, r storage.Reader, from uint64) []string {
 	return all
 }
 
-// requireContent checks the text of content. An empty text means that the content must be
-// missing.
+// requireContent requires that the content has the given text. An empty text means that the content
+// must be missing.
 func requireContent(t *testing.T, r storage.Reader, digest, text string) {
 	t.Helper()
 	got, err := r.Content(t.Context(), hash(digest))
@@ -171,7 +171,7 @@ func requireContent(t *testing.T, r storage.Reader, digest, text string) {
 	require.Equal(t, text, string(got))
 }
 
-// requireReferences checks which records need a piece of content.
+// requireReferences requires that exactly the records in want need the content, in this order.
 func requireReferences(t *testing.T, r storage.Reader, digest string, want ...uint64) {
 	t.Helper()
 	var got []uint64
@@ -187,7 +187,8 @@ func requireReferences(t *testing.T, r storage.Reader, digest string, want ...ui
 	}
 }
 
-// requireRedactions checks all redactions. want alternates record and event.
+// requireRedactions requires exactly these redactions. want alternates the seq of a record and the
+// seq of the event that redacted it.
 func requireRedactions(t *testing.T, r storage.Reader, want ...uint64) {
 	t.Helper()
 	var got []uint64

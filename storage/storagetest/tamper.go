@@ -9,50 +9,49 @@ import (
 	"colophon/storage"
 )
 
-// Tamperer changes the stored data of one ledger without the checks of the contract. The
+// Tamperer changes the stored data of one ledger without the checks of the storage contract. The
 // storage's own checksums stay valid, so the layers above must detect the change.
 type Tamperer interface {
-	// SetEntry replaces or adds the entry at seq. The head does not change.
+	// SetEntry replaces or adds the entry at seq. It does not change the head.
 	SetEntry(seq uint64, b []byte) error
 	// DeleteEntry deletes the entry at seq.
 	DeleteEntry(seq uint64) error
-	// SetTile replaces a hash tile.
+	// SetTile replaces or adds a hash tile.
 	SetTile(level uint8, index uint64, hashes []byte) error
 	// DeleteTile deletes a hash tile.
 	DeleteTile(level uint8, index uint64) error
 	// SetHead replaces the head.
 	SetHead(h storage.Head) error
-	// SetContent replaces the bytes stored under a digest. It returns ErrNotFound if there are
-	// none.
+	// SetContent replaces the bytes stored under a digest. It returns ErrNotFound if the ledger
+	// does not have the content.
 	SetContent(digest storage.Hash, b []byte) error
-	// DeleteContent deletes content, as if it had never been stored. It returns ErrNotFound if
-	// there is none.
+	// DeleteContent deletes content, as if it had never been stored. It returns ErrNotFound if the
+	// ledger does not have the content.
 	DeleteContent(digest storage.Hash) error
-	// SetRedaction stores that event by redacted the record at seq. It does not change
-	// content.
+	// SetRedaction stores that the event by redacted the record at seq. It does not change content.
 	SetRedaction(seq, by uint64) error
 	// DeleteRedaction deletes the redaction of the record at seq.
 	DeleteRedaction(seq uint64) error
-	// DeleteReference deletes the reference from the record at seq to the content. It returns
+	// DeleteReference makes the ledger forget that the record at seq needs the content. It returns
 	// ErrNotFound if the ledger does not have the content.
 	DeleteReference(digest storage.Hash, seq uint64) error
 	// SetKey replaces or adds the claim of an idempotency key.
 	SetKey(k storage.Key) error
 }
 
-// Tampering calls change with a Tamperer for a ledger of db. It returns the database with
-// which to continue: db itself, or db reopened.
+// Tampering calls change with a Tamperer for a ledger of db. It returns the database to use after
+// that: db itself, or db reopened.
 type Tampering func(t *testing.T, db storage.Database, ledger string, change func(Tamperer)) storage.Database
 
-// RunTampering checks that reads return the data that a Tamperer writes, and that missing
-// items below the head are reported as damage, not as ErrNotFound.
+// RunTampering checks that reads return what a Tamperer has written, and that missing items below
+// the head are reported as damage, not as ErrNotFound.
 func RunTampering(t *testing.T, open func(t *testing.T) storage.Database, tampering Tampering) {
 	t.Run("All", func(t *testing.T) { testTampering(t, open(t), tampering) })
 	t.Run("RedactionBeyondHead", func(t *testing.T) { testRedactionBeyondHead(t, open(t), tampering) })
 }
 
-// testRedactionBeyondHead forges redactions that no commit can have written. They are listed,
-// but withdraw nothing and do not prevent a real redaction.
+// testRedactionBeyondHead forges redactions that no commit can have written. Redactions must yield
+// them, but they must not withdraw content or prevent a real redaction.
 func testRedactionBeyondHead(t *testing.T, db storage.Database, tampering Tampering) {
 	w := &writer{t: t, store: create(t, db, "default")}
 	w.post("x", "y")
@@ -143,7 +142,7 @@ func testTampering(t *testing.T, db storage.Database, tampering Tampering) {
 	require.Equal(t, key, claim)
 }
 
-// requireHole checks that entry 2 of 4 is reported as missing.
+// requireHole requires that entry 2 of 4 is reported as missing.
 func requireHole(t *testing.T, store storage.Store) {
 	ctx := t.Context()
 	_, err := store.Entry(ctx, 2)

@@ -13,7 +13,7 @@ import (
 type Crashable struct {
 	memory *vfs.MemFS
 
-	// mu serialises the beginnings of changing operations.
+	// mu serialises the starts of changing operations.
 	mu         sync.Mutex
 	operations int                 // begun so far; guarded by mu
 	before     func(operation int) // called before each operation unless nil; guarded by mu
@@ -42,10 +42,9 @@ func (c *Crashable) begin(op errorfs.Op) error {
 	return nil
 }
 
-// BeforeEach calls f before each changing operation, with the number of earlier ones, until
-// BeforeEach is called with nil. Operations wait for f, so f must not change the file system;
-// it may call PowerCut. f runs on the goroutine of the operation, so it must not fail the test
-// itself.
+// BeforeEach makes c call f before each changing operation, with the number of earlier changing
+// operations. A nil f ends this. Operations wait for f, so f must not change the file system; it
+// may call PowerCut. f runs on the goroutine of the operation, so it must not fail the test itself.
 func (c *Crashable) BeforeEach(f func(operation int)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,9 +59,9 @@ func (c *Crashable) Operations() int {
 	return c.operations
 }
 
-// PowerCut returns the file system that would remain if the power failed now: everything that
-// was synced, and each other block and directory entry with a probability of percent in 100,
-// drawn with seed. The result is a Crashable too, and is independent of c.
+// PowerCut returns the file system that would remain if the power failed now. It contains
+// everything that was synced, and keeps each other block and directory entry with a probability of
+// percent/100. seed makes this choice reproducible. The result is independent of c.
 func (c *Crashable) PowerCut(percent int, seed uint64) *Crashable {
 	return &Crashable{memory: c.memory.CrashClone(vfs.CrashCloneCfg{
 		UnsyncedDataPercent: percent,

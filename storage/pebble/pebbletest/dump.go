@@ -12,8 +12,8 @@ import (
 // KeyValue is one stored key with its value.
 type KeyValue struct{ Key, Value []byte }
 
-// Dump returns everything that a database stores, in key order. The database must not be open.
-// A nil file system means the operating system's.
+// Dump returns everything that a database stores, in key order. The database must not be open. A
+// nil files means the operating system's file system.
 func Dump(files vfs.FS, dir string) (all []KeyValue, err error) {
 	db, err := openRaw(files, dir, true)
 	if err != nil {
@@ -34,7 +34,8 @@ func Dump(files vfs.FS, dir string) (all []KeyValue, err error) {
 	return all, it.Close()
 }
 
-// Load creates a database with the given keys.
+// Load creates a database in dir that stores exactly the given keys and values. A nil files means
+// the operating system's file system.
 func Load(files vfs.FS, dir string, all []KeyValue) error {
 	db, err := openRaw(files, dir, false)
 	if err != nil {

@@ -18,18 +18,18 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Find returns the names of the files in a database's folder that contain a needle, whether
-// in plain bytes, in compressed blocks, or in overwritten data that is still there. Headers
-// can interrupt a text, so a quarter of the needle is enough for a match. The needle must
-// have at least 32 bytes, no part of which occurs elsewhere by chance. In a damaged or
-// unfinished table, only the readable part is searched. A nil file system means the operating
-// system's. orders are the names of comparers other than Pebble's own.
+// Find returns the names of the files in a database's folder that contain a needle, whether in
+// plain bytes, in compressed blocks, or in overwritten data that is still there. Block headers can
+// interrupt a text, so a quarter of the needle is enough for a match. The needle must have at least
+// 32 bytes, and no quarter of it may occur elsewhere by chance. In a damaged or unfinished table,
+// only the readable part is searched. A nil files means the operating system's file system. orders
+// names comparers other than Pebble's own that tables can use.
 func Find(ctx context.Context, files vfs.FS, dir string, needle []byte, orders ...string) ([]string, error) {
 	if files == nil {
 		files = vfs.Default
 	}
 	if len(needle) < 32 {
-		return nil, fmt.Errorf("a search text of %d bytes is so short that it could be found by chance", len(needle))
+		return nil, fmt.Errorf("a search text of %d bytes could be found by chance: use at least 32", len(needle))
 	}
 	names, err := files.List(dir)
 	if err != nil {
@@ -88,8 +88,8 @@ func holdsPart(text, needle []byte) bool {
 	return false
 }
 
-// tableShows reports whether a table contains a needle. It reads every key and value,
-// including those that newer ones hide.
+// tableShows reports whether a table contains a needle. It reads every key and value, including
+// those that newer entries hide.
 func tableShows(ctx context.Context, files vfs.FS, path string, needle []byte, options sstable.ReaderOptions) (shows bool, err error) {
 	readable, err := openReadable(files, path)
 	if err != nil {
@@ -129,14 +129,13 @@ func openReadable(files vfs.FS, path string) (objstorage.Readable, error) {
 	return readable, nil
 }
 
-// Layout of the index block of a value file.
 const (
-	indexHeader  = 4 // number of bytes before the columns
-	indexOffsets = 1 // column with the start of each block and the end of the last one
+	indexHeader  = 4 // number of bytes before the columns of an index block of a value file
+	indexOffsets = 1 // number of the column that holds the start of each block and the end of the last one
 )
 
-// valuesShow reports whether a value file contains a needle. It reads every block, whether or
-// not it is referenced.
+// valuesShow reports whether a value file contains a needle. It reads every block, including those
+// that no table refers to.
 func valuesShow(ctx context.Context, files vfs.FS, path string, needle []byte, options sstable.ReaderOptions) (shows bool, err error) {
 	readable, err := openReadable(files, path)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package pebbletest lets tests harm a database of storage/pebble as an accident or an
-// attacker would: it changes bytes with correct checksums, and cuts the power.
+// Package pebbletest lets tests damage a database of storage/pebble in the ways that an accident or
+// an attacker could: it changes bytes and keeps the checksums correct, or cuts the power.
 package pebbletest
 
 import (
@@ -20,8 +20,8 @@ type Tamper struct {
 	ledger keys.Ledger
 }
 
-// OpenTamper opens a ledger of a database that is not open elsewhere. A nil file system means
-// the operating system's.
+// OpenTamper opens a ledger of a database, which must not be open elsewhere. A nil files means the
+// operating system's file system.
 func OpenTamper(files vfs.FS, dir, ledger string) (*Tamper, error) {
 	if files == nil {
 		files = vfs.Default
@@ -62,7 +62,7 @@ func (t *Tamper) set(key, value []byte) error { return t.engine.Set(key, value, 
 
 func (t *Tamper) delete(key []byte) error { return t.engine.Delete(key, engine.Sync) }
 
-// SetEntry replaces or adds the entry at seq. The head does not change.
+// SetEntry replaces or adds the entry at seq. It does not change the head.
 func (t *Tamper) SetEntry(seq uint64, b []byte) error {
 	return t.set(keys.AppendEntry(nil, t.ledger, seq), b)
 }
@@ -72,7 +72,7 @@ func (t *Tamper) DeleteEntry(seq uint64) error {
 	return t.delete(keys.AppendEntry(nil, t.ledger, seq))
 }
 
-// SetTile replaces a hash tile.
+// SetTile replaces or adds a hash tile.
 func (t *Tamper) SetTile(level uint8, index uint64, hashes []byte) error {
 	return t.set(keys.AppendTile(nil, t.ledger, level, index), hashes)
 }
@@ -82,7 +82,7 @@ func (t *Tamper) DeleteTile(level uint8, index uint64) error {
 	return t.delete(keys.AppendTile(nil, t.ledger, level, index))
 }
 
-// SetHead replaces the head.
+// SetHead replaces or adds the head.
 func (t *Tamper) SetHead(h storage.Head) error {
 	return t.set(keys.Head(t.ledger), keys.AppendHead(nil, h))
 }
@@ -90,8 +90,8 @@ func (t *Tamper) SetHead(h storage.Head) error {
 // DeleteHead deletes the head.
 func (t *Tamper) DeleteHead() error { return t.delete(keys.Head(t.ledger)) }
 
-// SetContent replaces the bytes stored under a digest. It returns storage.ErrNotFound if there
-// are none.
+// SetContent replaces the bytes stored under a digest, with or without a matching hash. It returns
+// storage.ErrNotFound if the ledger does not have the content.
 func (t *Tamper) SetContent(digest storage.Hash, b []byte) error {
 	holding, err := t.holding(digest)
 	if err != nil {
@@ -100,8 +100,9 @@ func (t *Tamper) SetContent(digest storage.Hash, b []byte) error {
 	return t.set(keys.AppendContent(nil, t.ledger, holding.Place), b)
 }
 
-// DeleteContent deletes the bytes stored under a digest and their place, as if they had never
-// been posted. It returns storage.ErrNotFound if there are none.
+// DeleteContent deletes the bytes stored under a digest, their place, and all references to them,
+// as if they had never been posted. It returns storage.ErrNotFound if the ledger does not have the
+// content.
 func (t *Tamper) DeleteContent(digest storage.Hash) error {
 	if err := t.LoseBytes(digest); err != nil {
 		return err
@@ -110,7 +111,7 @@ func (t *Tamper) DeleteContent(digest storage.Hash) error {
 	return t.engine.DeleteRange(start, end, engine.Sync)
 }
 
-// LoseBytes deletes the bytes stored under a digest, but keeps their place.
+// LoseBytes deletes the bytes stored under a digest, but keeps their place and the references.
 func (t *Tamper) LoseBytes(digest storage.Hash) error {
 	holding, err := t.holding(digest)
 	if err != nil {
@@ -124,7 +125,7 @@ func (t *Tamper) SetKey(k storage.Key) error {
 	return t.set(keys.AppendClaim(nil, t.ledger, k.Key), keys.AppendClaimValue(nil, k))
 }
 
-// SetRedaction stores that the event by redacted the record at seq. It changes no content.
+// SetRedaction stores that the event by redacted the record at seq, but erases no content.
 func (t *Tamper) SetRedaction(seq, by uint64) error {
 	return t.set(keys.AppendRedaction(nil, t.ledger, seq), keys.Seq(by))
 }
@@ -134,7 +135,7 @@ func (t *Tamper) DeleteRedaction(seq uint64) error {
 	return t.delete(keys.AppendRedaction(nil, t.ledger, seq))
 }
 
-// DeleteReference deletes the reference from the record at seq to a piece of content. It
+// DeleteReference makes the ledger forget that the record at seq needs a piece of content. It
 // returns storage.ErrNotFound if the ledger does not have the content.
 func (t *Tamper) DeleteReference(digest storage.Hash, seq uint64) error {
 	holding, err := t.holding(digest)
@@ -161,7 +162,7 @@ func (t *Tamper) holding(digest storage.Hash) (keys.Holding, error) {
 	return keys.DecodeHolding(stored)
 }
 
-// silent discards the engine's log messages. A fatal message ends the test.
+// silent discards the engine's log messages. A fatal message panics.
 type silent struct{}
 
 func (silent) Infof(string, ...any)  {}

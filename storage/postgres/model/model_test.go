@@ -1,12 +1,12 @@
-// Package model checks the argument of storage/postgres about unknown outcomes. It searches
-// all orders of events, up to a limit, in a small model: two servers of Colophon, a primary
-// and its synchronous standby. It contains only tests.
+// Package model checks the argument in the documentation of storage/postgres about unknown
+// outcomes. It searches all orders of events, up to a limit, in a small model: two servers of
+// Colophon, a primary database server, and its synchronous standby. It contains only tests.
 //
 // The model follows PostgreSQL. A transaction locks the row of the head, checks its condition,
-// writes its commit record, and waits for the standby. Until the wait ends, other transactions
-// do not see the new row and cannot lock it. If the wait is cancelled, or the primary
-// restarts, they see a row that the standby may not have. The standby has a prefix of the
-// primary's log. It can be promoted at any time, whether the primary continues or is lost.
+// writes its commit record, and waits for the standby. Until the wait ends, other transactions do
+// not see the new row and cannot lock it. If the wait is cancelled or the primary restarts, they
+// see a row that the standby may not have. The standby has a prefix of the primary's log. It can be
+// promoted at any time, whether the primary continues or is lost.
 package model
 
 import (
@@ -15,8 +15,8 @@ import (
 	"slices"
 )
 
-// log holds the entries of a ledger, one hexadecimal digit for each, the oldest first. A
-// checkpoint signs a log. Two checkpoints are consistent if one log extends the other.
+// log holds the entries of a ledger, one hexadecimal digit for each, the oldest entry first. A
+// checkpoint signs a log. Two checkpoints are consistent if one of their logs extends the other.
 type log uint16
 
 func (l log) with(entry uint8) log { return l<<4 | log(entry) }
@@ -34,7 +34,6 @@ type row struct {
 	log           log
 }
 
-// The nodes.
 const (
 	primary = 0
 	standby = 1 // accepts connections once it is promoted
@@ -59,8 +58,8 @@ type tx struct {
 	kind       kind
 	node       uint8
 	writer     uint8
-	current    bool // the writer waits for the transaction's answer
-	replicated bool // the standby had the transaction's record when it was promoted
+	current    bool // whether the writer still waits for the answer to the transaction
+	replicated bool // whether the standby had the transaction's record when it was promoted
 	epoch      uint8
 	old, next  log
 }
@@ -77,9 +76,9 @@ const (
 type phase uint8
 
 const (
-	opening  phase = iota // takes the ledger over
+	opening  phase = iota // takes over the ledger
 	doubtful              // raises the epoch again, because the outcome of its commit is unknown
-	taking                // waits for the answer to one of the two transactions above
+	taking                // waits for the answer to the transaction of opening or doubtful
 	reading               // reads the head
 	ready                 // can sign a log
 	again                 // sends its commit again
@@ -93,42 +92,42 @@ type writer struct {
 	node  uint8 // the node that last answered
 	epoch uint8
 	log   log  // the log of the head, as the writer knows it
-	next  log  // the log that it has signed and whose outcome it does not know; 0 if there is none
-	seen  row  // a row that was read too early, in a broken variant
-	early bool // there is such a row
+	next  log  // the log that it has signed without knowing the outcome yet; 0 if there is none
+	seen  row  // a row that was read too early (see variant.early)
+	early bool // whether seen is such a row
 }
 
 // state is a state of the whole model.
 type state struct {
 	nodes    [2]row // the rows that other transactions see
-	queue    [4]row // rows that the primary has written but that are not on the standby
+	queue    [4]row // rows that the primary has written and that are not yet on the standby
 	queued   uint8
 	held     row // the row that the standby has
 	promoted bool
-	lost     bool  // the primary
+	lost     bool  // whether the primary is lost
 	txs      [4]tx // in sorted order
 	writers  [2]writer
 
-	acknowledged log // the log for which clients have receipts
+	acknowledged log // the longest log for which clients have receipts
 	published    log // the longest log whose checkpoint clients have
 	entries      uint8
 
-	mishaps uint8 // number of mishaps that can still happen: cut connections, cancelled waits, and restarts of processes
+	mishaps uint8 // number of mishaps that can still happen: cut connections, cancelled waits, and restarts
 }
 
-// variant is a variant of the protocol. Each field leaves out or breaks one part.
+// variant is a variant of the protocol. Each field breaks one part of the protocol.
 type variant struct {
 	separate       bool // the head is read after the epoch was raised, not by the same transaction
-	anywhere       bool // … at any node
-	epochUnread    bool // … and the writer does not compare the epoch in it
+	anywhere       bool // with separate, the head can be read at any node
+	epochUnread    bool // with separate, the writer does not compare the epoch of the head that it reads
 	noBump         bool // the epoch is never raised
 	early          bool // the head is read before raising the epoch is acknowledged
-	epochUnchecked bool // a commit requires the size and the tip, not the epoch
-	warningIsFine  bool // an answer after a cancelled wait counts as an acknowledgement
+	epochUnchecked bool // a commit requires the size and the tip but not the epoch
+	warningIsFine  bool // an answer after a cancelled wait is treated as an acknowledgement
 }
 
-// emit receives a state that can follow. violated is the invariant that the step breaks, or
-// "".
+// emit receives a state that can follow. violated is the invariant that the step to this state
+// breaks, or "". The other arguments describe the step.
 type emit func(to state, violated string, format string, arguments ...any)
 
 // steps calls emit for each state that can follow s.
@@ -194,7 +193,8 @@ func (v variant) writerSteps(s state, w int, emit emit) {
 	}
 }
 
-// sort orders the transactions, because their order makes no difference.
+// sort sorts the transactions, so that states that differ only in the order of their transactions
+// are equal.
 func (s *state) sort() {
 	slices.SortFunc(s.txs[:], func(a, b tx) int { return cmp.Compare(a.order(), b.order()) })
 }
@@ -207,7 +207,7 @@ func (t *tx) order() uint64 {
 	return key<<40 | uint64(t.epoch)<<32 | uint64(t.old)<<16 | uint64(t.next)
 }
 
-// eachNode calls f for the nodes that take connections.
+// eachNode calls f for each node that accepts connections.
 func (s *state) eachNode(f func(node uint8)) {
 	if !s.lost {
 		f(primary)
@@ -217,7 +217,8 @@ func (s *state) eachNode(f func(node uint8)) {
 	}
 }
 
-// send sends a transaction of a writer to any node.
+// send emits, for each node, the state in which writer w has sent the transaction t to that node.
+// then is the writer's next phase.
 func (s state) send(w int, t tx, then phase, emit emit) {
 	x := &s.writers[w]
 	t.stage, t.writer, t.current, t.epoch = sent, uint8(w), true, x.epoch
@@ -238,7 +239,7 @@ func (s state) send(w int, t tx, then phase, emit emit) {
 	})
 }
 
-// abandon lets a writer's transaction continue without the writer.
+// abandon lets the transactions of writer w continue without the writer.
 func (s *state) abandon(w int) {
 	for i := range s.txs {
 		if int(s.txs[i].writer) == w {
@@ -247,7 +248,7 @@ func (s *state) abandon(w int) {
 	}
 }
 
-// unknown is the step of a writer that does not learn the outcome of its transaction.
+// unknown is the step in which writer w does not learn the outcome of its transaction.
 func (s *state) unknown(w int) {
 	x := &s.writers[w]
 	x.seen, x.early = row{}, false
@@ -257,7 +258,7 @@ func (s *state) unknown(w int) {
 	}
 }
 
-// after returns the row after a transaction.
+// after returns the row as the transaction leaves it.
 func (t *tx) after(r row) row {
 	if t.kind == commit {
 		r.log = t.next
@@ -335,7 +336,7 @@ func (v variant) txSteps(s state, i int, emit emit) {
 	}
 }
 
-// locked reports whether a transaction holds the row at a node.
+// locked reports whether a transaction holds the lock of the row at a node.
 func (s *state) locked(node uint8) bool {
 	for i := range s.txs {
 		if s.txs[i].stage == written && s.txs[i].node == node {
@@ -345,16 +346,16 @@ func (s *state) locked(node uint8) bool {
 	return false
 }
 
-// end ends a transaction whose commit record is written. From then on, other transactions see
-// its row.
+// end ends transaction i, whose commit record has been written. From then on, other transactions
+// see its row.
 func (s *state) end(i int) {
 	t := &s.txs[i]
 	s.nodes[t.node] = t.after(s.nodes[t.node])
 	*t = tx{}
 }
 
-// answered is the step of a writer whose transaction is acknowledged. Other transactions
-// already see the new row.
+// answered is the step in which a writer learns that its transaction is acknowledged. Other
+// transactions already see the new row.
 func (v variant) answered(s *state, t *tx) (violated string) {
 	x := &s.writers[t.writer]
 	if v.separate {
@@ -374,7 +375,7 @@ func (v variant) answered(s *state, t *tx) (violated string) {
 	return v.read(s, int(t.writer), s.nodes[t.node])
 }
 
-// read is the step of a writer that has read the head.
+// read is the step in which writer w has read the head.
 func (v variant) read(s *state, w int, head row) (violated string) {
 	x := &s.writers[w]
 	x.seen, x.early = row{}, false
@@ -392,7 +393,8 @@ func (v variant) read(s *state, w int, head row) (violated string) {
 	return ""
 }
 
-// receipt acknowledges the writer's commit to its client.
+// receipt is the step in which writer w learns that its commit is acknowledged, and gives its
+// client a receipt.
 func (s *state) receipt(w int) (violated string) {
 	x := &s.writers[w]
 	x.phase, x.log, x.next = ready, x.next, 0
@@ -400,12 +402,12 @@ func (s *state) receipt(w int) (violated string) {
 		s.acknowledged = x.log
 	}
 	if s.promoted && !s.nodes[standby].log.extends(x.log) {
-		return fmt.Sprintf("the receipt of log %x was given, and the promoted standby has log %x", x.log, s.nodes[standby].log)
+		return fmt.Sprintf("a receipt for log %x was given, but the promoted standby has log %x", x.log, s.nodes[standby].log)
 	}
 	return s.publish(x.log)
 }
 
-// publish shows clients the checkpoint of a log.
+// publish shows clients the checkpoint of log l.
 func (s *state) publish(l log) (violated string) {
 	switch {
 	case l.extends(s.published):
@@ -435,7 +437,7 @@ func (s state) nodeSteps(emit emit) {
 	}
 	violated := ""
 	if !s.held.log.extends(s.acknowledged) {
-		violated = fmt.Sprintf("receipts of log %x were given, and the promoted standby has log %x", s.acknowledged, s.held.log)
+		violated = fmt.Sprintf("receipts for log %x were given, but the promoted standby has log %x", s.acknowledged, s.held.log)
 	}
 	n := s
 	n.nodes[standby], n.promoted = n.held, true
@@ -449,8 +451,8 @@ func (s state) nodeSteps(emit emit) {
 	emit(n, violated, "the primary is lost, and the standby is promoted with epoch %d, log %x", n.held.epoch, n.held.log)
 }
 
-// disconnect ends all transactions of the primary. If stays is set, the primary keeps running
-// and written transactions remain.
+// disconnect ends all transactions of the primary. If stays is set, the primary keeps running, and
+// transactions whose commit record has been written take effect.
 func (s *state) disconnect(stays bool) {
 	for i := range s.txs {
 		t := s.txs[i]

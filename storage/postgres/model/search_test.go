@@ -9,11 +9,11 @@ import (
 // Limits of the search.
 const (
 	maxEntries = 2
-	maxMishaps = 2 // a depth of 3 takes minutes
+	maxMishaps = 2 // 3 mishaps take minutes
 )
 
-// search visits all reachable states, in the order of their distance. It returns the invariant
-// that the first bad step breaks and the steps that lead there.
+// search visits all reachable states, nearest first. It returns the invariant that the first bad
+// step breaks, the steps up to that one, and the number of states visited.
 func search(v variant, mishaps uint8) (violated string, trace []string, states int) {
 	first := state{mishaps: mishaps}
 	reached := []state{first}
@@ -45,7 +45,7 @@ func search(v variant, mishaps uint8) (violated string, trace []string, states i
 	return "", nil, len(reached)
 }
 
-// describe returns the text of the step between two states.
+// describe returns the text of the step from one state to the next.
 func (v variant) describe(from, to state) (text string) {
 	v.steps(from, func(next state, _, format string, arguments ...any) {
 		if next.sort(); next == to {
@@ -78,7 +78,7 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-// Each part of the protocol is needed: without it, an invariant breaks.
+// Each part of the protocol is needed: if it is broken, an invariant breaks.
 func TestParts(t *testing.T) {
 	const lost, inconsistent, late = "the promoted standby has log", "are inconsistent", "commits after epoch"
 	for name, c := range map[string]struct {

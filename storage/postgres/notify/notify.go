@@ -15,15 +15,15 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// channel carries the names of ledgers that have changed. All schemas of a database share the channel,
-// so a name can be that of a ledger in another schema.
+// channel carries the names of ledgers that have changed. All schemas of a database share the
+// channel, so a name can belong to a ledger in another schema.
 const channel = "colophon"
 
 const (
-	// announcePause is the minimum time between two notifications of a server. It bounds the load that
-	// a busy ledger causes for the database and the servers that follow it.
+	// announcePause is the minimum time between two notifications from one server. It bounds the
+	// load that a busy ledger causes for the database and for the servers that follow it.
 	announcePause = 20 * time.Millisecond
-	// quietTime is how long a connection may be silent before Listen checks that it still exists.
+	// quietTime is how long a connection may be silent before Listen checks that it still works.
 	quietTime = 30 * time.Second
 	// Bounds of the pause before a broken connection is reopened.
 	leastPause = 20 * time.Millisecond
@@ -34,18 +34,19 @@ const (
 	checkTime = 5 * time.Second
 )
 
-// Announcer notifies the servers on a database. Its methods are safe for concurrent use.
+// Announcer notifies all servers on a database of changed ledgers. Its methods are safe for
+// concurrent use.
 type Announcer struct {
 	pool    *pgxpool.Pool
-	wake    chan struct{} // holds a token when changed may not be empty
+	wake    chan struct{} // contains an item if changed may not be empty
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
 	mu      sync.Mutex
-	changed map[string]bool // ledgers to announce; guarded by mu
+	changed map[string]bool // names of ledgers to announce; guarded by mu
 }
 
-// NewAnnouncer returns an Announcer that uses the connections of a pool until Close.
+// NewAnnouncer returns an Announcer that uses connections of the pool until Close is called.
 func NewAnnouncer(pool *pgxpool.Pool) *Announcer {
 	ctx, stop := context.WithCancel(context.Background())
 	a := &Announcer{pool: pool, wake: make(chan struct{}, 1), stop: stop, changed: make(map[string]bool)}
@@ -53,22 +54,23 @@ func NewAnnouncer(pool *pgxpool.Pool) *Announcer {
 	return a
 }
 
-// Close ends the notifications.
+// Close stops the notifications. Changes that are not sent yet are lost.
 func (a *Announcer) Close() {
 	a.stop()
 	a.Wait()
 }
 
-// Wait blocks until no more notifications are sent, which happens after Close or after the database
-// has refused one.
+// Wait blocks until the Announcer sends no more notifications, which happens after Close or after
+// the database has refused one.
 func (a *Announcer) Wait() { a.running.Wait() }
 
-// Announce notifies the servers that listen that a ledger has changed: its head, a setting, or its
-// lease. It never blocks. A notification can be lost, so servers must also look for changes
+// Announce notifies the listening servers that a ledger has changed: its head, a setting, or its
+// lease. It never blocks. Notifications can be lost, so servers must also look for changes
 // themselves.
 //
-// A commit does not notify itself. PostgreSQL holds a lock from the notification until the commit
-// is on disk, so commits of different ledgers would wait for each other (BenchmarkCommits).
+// Commits do not send notifications in their own transactions. PostgreSQL holds a lock from the
+// notification until the commit is on disk, so commits of different ledgers would wait for each
+// other (BenchmarkCommits).
 func (a *Announcer) Announce(name string) {
 	a.mu.Lock()
 	a.changed[name] = true
@@ -79,7 +81,7 @@ func (a *Announcer) Announce(name string) {
 	}
 }
 
-// run sends the announced names until ctx is done.
+// run sends the announced names until ctx is done or the database refuses a notification.
 func (a *Announcer) run(ctx context.Context) {
 	for {
 		select {
@@ -105,7 +107,7 @@ func (a *Announcer) run(ctx context.Context) {
 	}
 }
 
-// Unsupported reports whether err means that the database does not know or does not permit a
+// Unsupported reports whether err means that the database does not know or does not permit the
 // statement.
 func Unsupported(err error) bool {
 	var reported *pgconn.PgError
@@ -123,10 +125,10 @@ type Listener struct {
 	Log     *slog.Logger
 }
 
-// Listen calls heard with the name of each ledger that a server on the database has changed, or with
-// "" if notifications may have been missed. It uses its own connection, and reopens it when it breaks.
-// It returns when ctx is done, or if the database has no notifications. Notifications can be lost, so
-// the caller must also look for changes itself.
+// Listen calls heard with the name of each ledger that a server on the database has changed, or
+// with "" if notifications may have been missed. It uses its own connection, and reopens it if it
+// breaks. It returns when ctx is done, or if the database does not support notifications.
+// Notifications can be lost, so the caller must also look for changes itself.
 func (l Listener) Listen(ctx context.Context, heard func(ledger string)) {
 	between := time.Duration(0)
 	broken := false
@@ -142,11 +144,11 @@ func (l Listener) Listen(ctx context.Context, heard func(ledger string)) {
 		case ctx.Err() != nil:
 			return
 		case Unsupported(err):
-			l.Log.Warn("the database does not notify servers of changes: this server sees the changes of others when it next polls", "error", err)
+			l.Log.Warn("the database does not notify servers of changes: this server sees changes of other servers only when it polls", "error", err)
 			return
 		case !broken:
 			broken = true
-			l.Log.Warn("the connection on which the database notifies this server of changes is broken: until it is back, this server sees the changes of others when it next polls",
+			l.Log.Warn("the connection on which the database notifies this server of changes is broken: until it is back, this server sees changes of other servers only when it polls",
 				"error", err)
 		}
 		between = min(max(leastPause, 2*between), mostPause)
@@ -158,7 +160,8 @@ func (l Listener) Listen(ctx context.Context, heard func(ledger string)) {
 	}
 }
 
-// listen is Listen for one connection. It calls healthy whenever the connection has proved to work.
+// listen is like Listen, but uses one connection and returns when the connection breaks. It calls
+// healthy whenever the connection has proved to work.
 func (l Listener) listen(ctx context.Context, heard func(string), healthy func()) error {
 	limited, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()

@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Error reports a pooler that shares the sessions of the database between connections. A
-// setting of one connection would then apply to the commits of another one. One such setting is
+// Error reports a pooler that shares the sessions of the database between connections. A setting of
+// one connection would then apply to commits of another one. One such setting is
 // synchronous_commit, which the connections for leases turn off.
 type Error struct{}
 
@@ -23,14 +23,14 @@ func (*Error) Error() string {
 // checkTime limits how long Check waits for the database.
 const checkTime = 10 * time.Second
 
-// Check returns an Error if a pooler is between this process and the database and shares
-// sessions. A pooler in transaction mode runs each statement in any free session. It is
-// detected because one of two open connections moves to another session, or because both have
-// the same one.
+// Check returns an Error if there is a pooler that shares sessions between this process and the
+// database. Such a pooler, for example one in transaction mode, runs each statement in any free
+// session. Check detects it because one of two open connections changes its session, or because
+// both have the same session.
 func Check(ctx context.Context, config *pgx.ConnConfig) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	var first [2]int32 // number of each connection's session at first
+	var first [2]int32 // for each connection, the number of its session at first
 	var conns [2]*pgx.Conn
 	for i, turn := range []int{0, 0, 1, 0, 1, 1, 0} {
 		if conns[turn] == nil {
@@ -44,7 +44,7 @@ func Check(ctx context.Context, config *pgx.ConnConfig) (err error) {
 			return fmt.Errorf("looking for a pooler: %w", err)
 		}
 		if i == 0 && uint32(session) == conns[0].PgConn().PID() {
-			return nil // the database itself has accepted the connection, so there is no pooler
+			return nil // the database itself accepted the connection, so there is no pooler
 		}
 		if first[turn] == 0 {
 			first[turn] = session
@@ -56,10 +56,9 @@ func Check(ctx context.Context, config *pgx.ConnConfig) (err error) {
 	return nil
 }
 
-// sessionOf returns the number of the database session that executes a statement of a
-// connection.
+// sessionOf returns the number of the database session that executes a statement on the connection.
 func sessionOf(ctx context.Context, conn *pgx.Conn) (session int32, err error) {
-	// A prepared statement is avoided, because another session might not have it.
+	// Do not prepare the statement, because another session might then not have it.
 	err = conn.QueryRow(ctx, `SELECT pg_backend_pid()`, pgx.QueryExecModeSimpleProtocol).Scan(&session)
 	return session, err
 }

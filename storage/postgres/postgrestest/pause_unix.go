@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// Pause suspends all processes of the server. Its connections stay open. Only KillAll can end a
+// Pause suspends all processes of the server. Its connections stay open. Only KillAll can stop a
 // paused server.
 func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
 
@@ -22,7 +22,7 @@ func (s *Server) KillAll() error {
 	return err
 }
 
-// signal sends a signal to all processes of the server.
+// signal sends a signal to all processes of the server, its first process last.
 func (s *Server) signal(signal syscall.Signal) error {
 	pid, err := s.PID()
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Server) signal(signal syscall.Signal) error {
 	}
 	children, err := exec.Command("pgrep", "-P", strconv.Itoa(pid)).Output() // #nosec G204 -- a number
 	if err != nil {
-		return fmt.Errorf("listing the server's processes: %w", err)
+		return fmt.Errorf("listing the processes of the PostgreSQL server: %w", err)
 	}
 	for _, child := range strings.Fields(string(children)) {
 		number, err := strconv.Atoi(child)

@@ -13,33 +13,34 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Fault is the way in which a Proxy handles a COMMIT.
+// Fault says how a Proxy handles a COMMIT.
 type Fault int
 
-// The faults. After each, the client's connection is closed.
+// The faults. After each fault except None, the client's connection is closed.
 const (
 	None         Fault = iota
 	BeforeCommit       // the server does not receive the COMMIT, and its connection is closed
 	DuringCommit       // the server receives the COMMIT, and its connection is closed at once
-	AfterCommit        // the server has answered the COMMIT, but the client does not receive the answer
-	HoldCommit         // the server receives the COMMIT when the test calls Release
+	AfterCommit        // the server has answered the COMMIT, but the answer does not reach the client
+	HoldCommit         // the server receives the COMMIT only when the test calls Release
 	LoseCommit         // the server does not receive the COMMIT, and its connection stays open
 )
 
-// Proxy forwards the connections of clients to a server.
+// Proxy forwards connections of clients to a server.
 type Proxy struct {
 	listener net.Listener
 	server   *Server
 	fault    func() Fault
 	release  chan struct{}
-	notices  atomic.Int32 // how notifications are handled
+	notices  atomic.Int32 // how notifications are handled: passed, dropped, or refused
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool // guarded by mu
 	wait  sync.WaitGroup
 }
 
-// NewProxy starts a proxy. It calls fault for each COMMIT, on one goroutine per connection.
+// NewProxy starts a proxy, which stops at the end of the test. The proxy calls fault for each
+// COMMIT, on the goroutine of the connection.
 func NewProxy(t testing.TB, server *Server, fault func() Fault) *Proxy {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -60,20 +61,21 @@ const (
 	refused
 )
 
-// DropNotifications makes the proxy forward no notifications, as a connection pooler might. It
-// affects only later connections.
+// DropNotifications makes the proxy drop notifications, as a connection pooler might. It affects
+// only later connections.
 func (p *Proxy) DropNotifications() { p.notices.Store(dropped) }
 
 // RefuseNotifications makes the proxy refuse statements about notifications, like a server that
 // does not support them. It affects only later connections.
 func (p *Proxy) RefuseNotifications() { p.notices.Store(refused) }
 
-// URL returns the connection string of the server's default database through the proxy.
+// URL returns a connection string for the server's default database through the proxy, with the
+// given options (name, value, …).
 func (p *Proxy) URL(options ...string) string {
 	return connection("127.0.0.1", p.listener.Addr().(*net.TCPAddr).Port, options)
 }
 
-// Release lets the server receive a COMMIT that is being held.
+// Release lets the server receive a COMMIT that HoldCommit holds. It waits until there is one.
 func (p *Proxy) Release() { p.release <- struct{}{} }
 
 // CloseConnections closes all connections.
@@ -95,7 +97,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// keep registers a connection, and returns a function that closes it.
+// keep registers a connection for CloseConnections. done closes the connection and removes it.
 func (p *Proxy) keep(conn net.Conn) (done func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +110,7 @@ func (p *Proxy) keep(conn net.Conn) (done func()) {
 	}
 }
 
-// commitMessage is the simple query that ends a transaction, as pgx sends it.
+// commitMessage is the message for the simple query "commit", as pgx sends it.
 var commitMessage = []byte("Q\x00\x00\x00\x0bcommit\x00")
 
 func (p *Proxy) pass(client net.Conn) {
@@ -119,7 +121,7 @@ func (p *Proxy) pass(client net.Conn) {
 		return
 	}
 	closeServer := p.keep(server)
-	var mute atomic.Bool // from now on, answers are not forwarded
+	var mute atomic.Bool // if set, answers are not forwarded
 	notices := p.notices.Load()
 	answered := make(chan struct{}, 1)
 	var back sync.WaitGroup
@@ -179,15 +181,16 @@ func (p *Proxy) pass(client net.Conn) {
 }
 
 // unsupported is the answer of a server that does not support a statement: an error, and the
-// message that the server is ready.
+// message that the server is ready again.
 var unsupported = []byte("E\x00\x00\x00\x22SERROR\x00C0A000\x00Munimplemented\x00\x00Z\x00\x00\x00\x05I")
 
-// withoutNotifications removes notifications from the messages that a server sends.
+// withoutNotifications removes notifications from the messages of a server.
 type withoutNotifications struct{ rest []byte }
 
-// next returns the complete messages that have arrived, without notifications.
+// next returns the complete messages among the bytes that have arrived, without notifications. It
+// keeps an incomplete message until the rest arrives.
 func (w *withoutNotifications) next(arrived []byte) (messages []byte) {
-	const head = 5 // length of a message's header: its type and its length
+	const head = 5 // length in bytes of a message's header: its type and its length
 	w.rest = append(w.rest, arrived...)
 	for len(w.rest) >= head {
 		length := 1 + int(binary.BigEndian.Uint32(w.rest[1:]))
@@ -204,7 +207,7 @@ func (w *withoutNotifications) next(arrived []byte) (messages []byte) {
 
 var errLost = errors.New("the message is lost")
 
-// relay calls each with every message that a connection receives, until a read fails.
+// relay calls each with the bytes that a connection receives, until a read or each fails.
 func relay(from net.Conn, each func(message []byte) error) error {
 	buffer := make([]byte, 64<<10)
 	for {

@@ -1,4 +1,4 @@
-// Package postgrestest runs a PostgreSQL server for tests. Only tests import it.
+// Package postgrestest runs PostgreSQL servers for tests. Only tests import it.
 package postgrestest
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireVariable names the environment variable that makes a missing PostgreSQL a failure.
+// requireVariable names the environment variable that makes tests fail if PostgreSQL is missing.
 const requireVariable = "COLOPHON_REQUIRE_POSTGRES"
 
 // Server is a PostgreSQL server with its own folder.
@@ -31,13 +31,15 @@ type Server struct {
 	programs string // folder of PostgreSQL's programs
 
 	lifeline io.Closer     // the running server stops when this is closed
-	ended    chan struct{} // closed when the server has ended
+	ended    chan struct{} // closed when the server has stopped
 }
 
-// Debian installs PostgreSQL's programs in this folder, which is not in PATH.
+// debianPrograms matches the folders in which Debian installs PostgreSQL's programs. They are not
+// in PATH.
 const debianPrograms = "/usr/lib/postgresql/*/bin"
 
-// findPrograms returns the folder of PostgreSQL's programs.
+// findPrograms returns the folder of PostgreSQL's programs: that of initdb in PATH, or else
+// Debian's last one by name.
 func findPrograms() (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil {
@@ -52,8 +54,8 @@ func findPrograms() (string, error) {
 	return filepath.Dir(found[len(found)-1]), nil
 }
 
-// Installed reports whether PostgreSQL is installed. If it is not, and
-// COLOPHON_REQUIRE_POSTGRES is set, Installed returns an error.
+// Installed reports whether PostgreSQL is installed. It returns an error if PostgreSQL is missing
+// and COLOPHON_REQUIRE_POSTGRES is set.
 func Installed() (bool, error) {
 	if _, err := findPrograms(); err == nil {
 		return true, nil
@@ -64,8 +66,8 @@ func Installed() (bool, error) {
 	return false, nil
 }
 
-// need skips the test if PostgreSQL is not installed. It fails the test if Installed returns
-// an error.
+// need skips the test if PostgreSQL is not installed. If Installed returns an error, need fails the
+// test.
 func need(t testing.TB) {
 	installed, err := Installed()
 	require.NoError(t, err)
@@ -74,7 +76,7 @@ func need(t testing.TB) {
 	}
 }
 
-// Start creates a server with these settings (name=value) and starts it. The server stops at
+// Start creates a server with the given settings (name=value) and starts it. The server stops at
 // the end of the test.
 func Start(t testing.TB, settings ...string) *Server {
 	need(t)
@@ -89,7 +91,8 @@ var shared struct {
 	server *Server
 }
 
-// Shared returns a server that the tests of a package share. Main stops it.
+// Shared returns a server that all tests of a package share. It starts the server at the first
+// call; Main stops it.
 func Shared(t testing.TB) *Server {
 	need(t)
 	shared.Lock()
@@ -102,22 +105,22 @@ func Shared(t testing.TB) *Server {
 	return shared.server
 }
 
-// Main runs the tests of a package, and then stops the shared server. It returns the exit
-// code.
+// Main runs the tests of a package, and then stops the shared server. It returns the exit code for
+// os.Exit.
 func Main(m *testing.M) int {
 	code := m.Run()
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.server != nil {
 		if err := shared.server.Close(); err != nil {
-			fmt.Fprintln(os.Stderr, "removing the PostgreSQL server:", err)
+			fmt.Fprintln(os.Stderr, "stopping the shared PostgreSQL server:", err)
 		}
 	}
 	return code
 }
 
-// New creates a server with these settings (name=value) and starts it. The caller must close
-// it.
+// New creates a server with the given settings (name=value) and starts it. The caller must close
+// the server.
 func New(settings ...string) (*Server, error) {
 	programs, err := findPrograms()
 	if err != nil {
@@ -137,7 +140,7 @@ func New(settings ...string) (*Server, error) {
 	return s, nil
 }
 
-// make creates the data folder.
+// make creates the data folder and adds the settings to its configuration.
 func (s *Server) make(settings []string) error {
 	if err := give(s.dir); err != nil {
 		return err
@@ -154,12 +157,12 @@ func (s *Server) make(settings []string) error {
 	return s.Configure(lines...)
 }
 
-// Program returns the file of a program that comes with the server.
+// Program returns the path of a program that is installed with PostgreSQL.
 func (s *Server) Program(name string) string { return filepath.Join(s.programs, name) }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// Configure adds settings (name=value), which apply after the next restart of the server.
+// Configure adds settings (name=value), which take effect when the server is next started.
 func (s *Server) Configure(settings ...string) error {
 	f, err := os.OpenFile(filepath.Join(s.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
@@ -169,15 +172,15 @@ func (s *Server) Configure(settings ...string) error {
 	return errors.Join(err, f.Close())
 }
 
-// lifeline is a script that runs a program until it exits or standard input is closed. The
-// server therefore ends with the test, even if the test is killed.
+// lifeline is a script that runs a program until it exits or standard input is closed. The server
+// therefore stops when the test does, even if the test is killed.
 const lifeline = `exec 3<&0; "$@" </dev/null 3<&- & child=$!; { cat <&3 >/dev/null; kill -QUIT $child; } & wait $child`
 
-// startTime is how long Run waits for the server.
+// startTime limits how long Run waits for the server.
 const startTime = time.Minute
 
-// Run starts a server that is not running, and waits until it answers. A killed server leaves
-// processes behind for a moment, during which it cannot be started.
+// Run starts a server that is not running, and waits until it accepts connections. The processes
+// that a killed server leaves behind can prevent a start for a moment, so Run tries repeatedly.
 func (s *Server) Run() error {
 	deadline := time.Now().Add(startTime)
 	for {
@@ -217,13 +220,14 @@ func (s *Server) launch() error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = command.Wait() // the server's log says why
+		_ = command.Wait() // the server's log says why it stopped
 	}()
 	s.lifeline, s.ended = stdin, ended
 	return nil
 }
 
-// wait waits until the server answers. It returns an error if the server ends.
+// wait waits until the server accepts connections. It returns an error if the server stops, or at
+// the deadline.
 func (s *Server) wait(deadline time.Time) error {
 	for {
 		ctx, cancel := context.WithDeadline(context.Background(), deadline)
@@ -237,7 +241,7 @@ func (s *Server) wait(deadline time.Time) error {
 		}
 		select {
 		case <-s.ended:
-			return fmt.Errorf("the server has ended: %w", err)
+			return fmt.Errorf("the PostgreSQL server has stopped: %w", err)
 		case <-time.After(20 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
@@ -246,12 +250,12 @@ func (s *Server) wait(deadline time.Time) error {
 	}
 }
 
-// BecomeStandby makes the server start as a standby, without a primary, when it is next run.
+// BecomeStandby makes the server a standby without a primary, from the next time it is run.
 func (s *Server) BecomeStandby() error {
 	return os.WriteFile(filepath.Join(s.data(), "standby.signal"), nil, 0o600)
 }
 
-// Stop ends the server at once, without a checkpoint. The server can be run again.
+// Stop stops the server at once, without a checkpoint. The server can be run again.
 func (s *Server) Stop() {
 	if s.lifeline != nil {
 		_ = s.lifeline.Close()
@@ -259,7 +263,7 @@ func (s *Server) Stop() {
 	}
 }
 
-// PID returns the number of the running server's first process, which starts the others.
+// PID returns the process ID of the running server's first process, which starts the others.
 func (s *Server) PID() (int, error) {
 	content, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
 	if err != nil {
@@ -269,7 +273,7 @@ func (s *Server) PID() (int, error) {
 	return strconv.Atoi(first)
 }
 
-// Kill kills the server's first process. The other processes end when they notice that.
+// Kill kills the server's first process. The other processes stop when they notice that.
 func (s *Server) Kill() error {
 	pid, err := s.PID()
 	if err != nil {
@@ -298,7 +302,7 @@ const port = 5432
 // Socket returns the path of the server's socket.
 func (s *Server) Socket() string { return filepath.Join(s.dir, fmt.Sprintf(".s.PGSQL.%d", port)) }
 
-// URL returns the connection string of the server's default database with these options (name,
+// URL returns a connection string for the server's default database with the given options (name,
 // value, …).
 func (s *Server) URL(options ...string) string {
 	return connection(s.dir, port, options)
@@ -314,8 +318,8 @@ func connection(host string, port int, options []string) string {
 
 var schemas atomic.Int64
 
-// Schema creates an empty schema and returns its name. The option search_path selects the
-// schema.
+// Schema creates an empty schema and returns its name. A URL with the option search_path selects
+// it.
 func (s *Server) Schema(t testing.TB) string {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), s.URL())

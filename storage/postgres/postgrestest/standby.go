@@ -15,11 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// StandbyName is the name of a standby in synchronous_standby_names.
+// StandbyName is the name under which synchronous_standby_names can list a standby.
 const StandbyName = "standby"
 
-// StartStandby creates a server that follows a running one, and starts it. It stops at the end of
-// the test.
+// StartStandby creates a standby that follows a running server, and starts it. It stops at the end
+// of the test.
 func StartStandby(t testing.TB, primary *Server) *Server {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "postgres")
@@ -38,12 +38,12 @@ func StartStandby(t testing.TB, primary *Server) *Server {
 	return s
 }
 
-// follows returns the setting with which a standby follows a server.
+// follows returns the setting that makes a standby follow the given server.
 func (s *Server) follows(primary *Server) string {
 	return fmt.Sprintf("primary_conninfo='host=%s port=%d user=colophon application_name=%s'", primary.dir, port, StandbyName)
 }
 
-// Execute executes statements as the superuser.
+// Execute executes statements as the superuser, up to the first that fails.
 func (s *Server) Execute(statements ...string) error {
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, s.URL())
@@ -58,18 +58,18 @@ func (s *Server) Execute(statements ...string) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// Detach ends the replication to a standby. The standby keeps the data that it has received.
+// Detach stops the replication to a standby. The standby keeps the data that it has received.
 func (s *Server) Detach() error {
 	return s.Execute(`ALTER SYSTEM SET primary_conninfo = ''`, `SELECT pg_reload_conf()`)
 }
 
-// Promote makes a standby a primary that needs no standby.
+// Promote makes a standby a primary that waits for no standby.
 func (s *Server) Promote() error {
 	return s.Execute(`ALTER SYSTEM SET synchronous_standby_names = ''`, `SELECT pg_reload_conf()`, `SELECT pg_promote()`)
 }
 
-// URLWith returns the connection string of the server's default database, with another server as
-// the second host.
+// URLWith returns a connection string for the server's default database that has another server as
+// its second host, and the given options (name, value, …).
 func (s *Server) URLWith(next *Server, options ...string) string {
 	hosts := strings.Join([]string{s.dir, next.dir}, ",")
 	ports := fmt.Sprintf("%d,%d", port, port)

@@ -1,4 +1,5 @@
-// Package schema creates the tables of a database, and converts them to the version of this build.
+// Package schema creates the tables in a PostgreSQL database, and converts them to the version of
+// this build.
 package schema
 
 import (
@@ -17,28 +18,28 @@ import (
 	"colophon/storage"
 )
 
-// migrations are the steps from one version of the tables to the next. The number of files is
+// migrations contains the steps from each version of the tables to the next. The number of files is
 // the version that this build reads. Released files never change.
 //
-// A step only adds tables, indexes that are not unique, and columns that old builds can leave out
+// A step only adds tables, indexes that are not unique, and columns that old builds can omit
 // (TestMigrationsOnlyAdd). During a rolling upgrade, servers of the previous build write to the
 // same tables, and can be restarted. If a step must ever do more, it first inserts the row with id
 // 2 into colophon_schema. Builds whose version is below that row then refuse to open the database.
-// Servers that already have the database open do not look at the row again, so the release notes
-// must say that all servers have to be stopped.
+// Servers that already have the database open do not read the row again, so the release notes must
+// say that all servers have to be stopped.
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
 
 const codeNoTable = "42P01"
 
-// versions are the versions that the table colophon_schema has.
+// versions holds the two versions in the table colophon_schema.
 type versions struct {
 	tables int // the row with id 1; 0 if there are no tables
 	oldest int // the row with id 2: the version of the oldest build that can use the tables; 0 if there is none
 }
 
-// version reads the versions.
+// version reads the stored versions. Both are 0 if there are no tables.
 func version(ctx context.Context, pool *pgxpool.Pool) (v versions, err error) {
 	err = pool.QueryRow(ctx, `SELECT coalesce(max(version) FILTER (WHERE id = 1), 0), coalesce(max(version) FILTER (WHERE id = 2), 0)
 		FROM colophon_schema`).Scan(&v.tables, &v.oldest)
@@ -52,7 +53,8 @@ func version(ctx context.Context, pool *pgxpool.Pool) (v versions, err error) {
 	return v, nil
 }
 
-// check returns storage.ErrFormat unless a build that reads version known can use the tables.
+// check returns storage.ErrFormat unless a build that reads version known of the tables can use
+// them.
 func (v versions) check(known int) error {
 	if v.oldest > known {
 		return fmt.Errorf("%w: the tables have version %d, which needs a build that reads version %d, but this build reads version %d",
@@ -61,29 +63,30 @@ func (v versions) check(known int) error {
 	return nil
 }
 
-// Check returns storage.ErrFormat if this build cannot use the tables. It returns nil if there are
-// no tables.
+// Check returns storage.ErrFormat if this build cannot use the tables, and nil if there are no
+// tables.
 func Check(ctx context.Context, pool *pgxpool.Pool) error {
 	_, _, err := read(ctx, pool)
 	return err
 }
 
-// Complete returns an error unless the tables exist, have at least the version of this build, and
-// this build can use them.
+// Complete returns an error unless the tables exist, are at least as new as this build requires,
+// and can be used by this build.
 func Complete(ctx context.Context, pool *pgxpool.Pool) error {
 	stored, known, err := read(ctx, pool)
 	switch {
 	case err != nil:
 		return err
 	case stored.tables == 0:
-		return fmt.Errorf("%w: there are no tables of colophon", storage.ErrNotFound)
+		return fmt.Errorf("%w: the database has no Colophon tables", storage.ErrNotFound)
 	case stored.tables < known:
-		return fmt.Errorf("%w: the tables have version %d, but this build reads version %d; open the database once for writing", storage.ErrFormat, stored.tables, known)
+		return fmt.Errorf("%w: the tables have version %d, but this build reads version %d; start a server or a writing command of this build once to convert them", storage.ErrFormat, stored.tables, known)
 	}
 	return nil
 }
 
-// read returns the stored versions and the version of this build, and checks that they fit.
+// read returns the stored versions and the version of this build. It returns an error if this build
+// cannot use the tables.
 func read(ctx context.Context, pool *pgxpool.Pool) (stored versions, known int, err error) {
 	texts, err := steps()
 	if err != nil {
@@ -95,7 +98,7 @@ func read(ctx context.Context, pool *pgxpool.Pool) (stored versions, known int, 
 	return stored, len(texts), stored.check(len(texts))
 }
 
-// steps returns the text of each migration in order.
+// steps returns the text of each migration, in order.
 func steps() ([]string, error) {
 	names, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
@@ -113,8 +116,9 @@ func steps() ([]string, error) {
 	return texts, nil
 }
 
-// Migrate converts the tables to this build's version. Several processes can do so at once:
-// every statement can be repeated, and one that fails because of another process is repeated.
+// Migrate creates the tables or converts them to this build's version, unless they are newer.
+// Several processes can call it at the same time: every statement can be repeated, and a statement
+// that fails because of another process is repeated.
 func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	texts, err := steps()
 	if err != nil {
@@ -129,19 +133,20 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 			return err
 		}
 		if err := apply(ctx, pool, stored.tables, texts[stored.tables:]); err != nil {
-			return fmt.Errorf("creating the tables: %w", err)
+			return fmt.Errorf("creating or converting the tables: %w", err)
 		}
 	}
 }
 
 const (
-	attempts = 5                      // attempts at one statement
+	attempts = 5                      // maximum number of attempts at one statement
 	pause    = 100 * time.Millisecond // pause between two attempts
 )
 
-// execute executes a statement. If two sessions create a table at the same time, PostgreSQL
-// reports a duplicate to one of them, for which the statement does nothing the next time. Each
-// statement has its own attempts, because servers that start together meet at one after another.
+// execute executes a statement, and repeats it if it fails. If two sessions create a table at the
+// same time, PostgreSQL reports a duplicate to one of them; repeated, its statement does nothing.
+// The attempts are counted for each statement, because servers that start together can collide at
+// every one of them.
 func execute(ctx context.Context, pool *pgxpool.Pool, statement string, arguments ...any) error {
 	for attempt := 1; ; attempt++ {
 		_, err := pool.Exec(ctx, statement, arguments...)

@@ -10,12 +10,12 @@ import (
 
 var (
 	sqlComment = regexp.MustCompile(`(?m)^\s*--.*$`)
-	// additive matches statements that do not change how the statements of earlier builds
-	// work.
+	// additive matches statements that do not affect the statements of earlier builds.
 	additive = regexp.MustCompile(`^(CREATE TABLE IF NOT EXISTS|CREATE INDEX IF NOT EXISTS|ALTER TABLE \w+ ADD COLUMN IF NOT EXISTS) `)
 )
 
-// During a rolling upgrade, servers of the previous build use the same tables.
+// Migrations only add to the tables, because servers of the previous build use the same tables
+// during a rolling upgrade.
 func TestMigrationsOnlyAdd(t *testing.T) {
 	texts, err := steps()
 	require.NoError(t, err)

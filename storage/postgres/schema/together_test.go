@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 
-// Many servers that start together create the same tables. Each server can meet others at every
-// statement.
+// Many servers that start at the same time can create the same tables, although they can collide at
+// every statement.
 func TestServersCreateTablesTogether(t *testing.T) {
 	database := postgrestest.Shared(t)
 	pool, err := pgxpool.New(t.Context(), database.URL("search_path", database.Schema(t), "pool_max_conns", "24"))

@@ -12,24 +12,24 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Set holds the open network connections of a database. If a server was suspended or is no longer
-// reachable, a connection to it can stay silent for as long as TCP permits, and its users wait.
-// Closing the connection makes their operations fail.
+// Set contains the open network connections of a database. If a server was suspended or can no
+// longer be reached, a connection to it can stay silent for as long as TCP permits, and the
+// operations that use it wait. Closing the connection makes them fail.
 type Set struct {
 	mu   sync.Mutex
 	open map[*socket]bool // guarded by mu
 }
 
-// socket is a net.Conn that leaves its Set when it is closed.
+// socket is a net.Conn that removes itself from its Set when it is closed.
 type socket struct {
 	net.Conn
 	of    *Set
 	begun time.Time
-	ready bool // the connection can be used; guarded by of.mu
+	ready bool // whether the connection can be used; guarded by of.mu
 }
 
-// openTime is how long a connection may take until it is ready. On a very busy machine, that can
-// be longer than a request waits for it.
+// openTime is how long opening a connection may take. On a very busy machine, that can be longer
+// than a request waits for the connection.
 const openTime = 3 * time.Second
 
 // Close implements net.Conn.
@@ -40,7 +40,7 @@ func (c *socket) Close() error {
 	return c.Conn.Close()
 }
 
-// Keep returns a dial function that adds the connections it opens to the Set.
+// Keep returns a dial function that adds the connections that it opens to the Set.
 func (c *Set) Keep(dial pgconn.DialFunc) pgconn.DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		begun := time.Now()
@@ -59,7 +59,8 @@ func (c *Set) Keep(dial pgconn.DialFunc) pgconn.DialFunc {
 	}
 }
 
-// Ready records that a connection can be used. The connection may be wrapped for encryption.
+// Ready records that a connection can be used. conn may be the encrypted connection around the one
+// that Keep's function returned.
 func (c *Set) Ready(conn net.Conn) {
 	if encrypted, ok := conn.(*tls.Conn); ok {
 		conn = encrypted.NetConn()
@@ -71,9 +72,9 @@ func (c *Set) Ready(conn net.Conn) {
 	}
 }
 
-// CloseBefore closes the connections that were begun before a time, and returns their number. A
-// connection that is not ready yet is closed only if it was begun openTime earlier. If repeated
-// calls closed all connections while they were being opened, none would ever be ready.
+// CloseBefore closes the connections that were begun before t, and returns their number. A
+// connection that is not ready is closed only if it was begun more than openTime before t.
+// Otherwise, repeated calls could close every connection before it is ready.
 func (c *Set) CloseBefore(t time.Time) int {
 	var old []*socket
 	c.mu.Lock()

@@ -8,8 +8,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// MakeFolder creates dir and its parents, durably. It returns the canonical path, because two
-// paths to the same folder must lead to one lock.
+// MakeFolder creates dir and its missing parents, durably. It returns the canonical path, so that
+// two paths to one folder use the same lock.
 func MakeFolder(files vfs.FS, dir string) (string, error) {
 	if vfs.Root(files) == vfs.Default {
 		absolute, err := filepath.Abs(dir)

@@ -14,9 +14,9 @@ import (
 )
 
 // LogFS controls the reuse of write-ahead log files. Pebble keeps the newest obsolete log and
-// writes a new log over it, because a file whose blocks are allocated syncs faster. The old
-// bytes stay readable, both in the file that is kept for reuse and behind the new log's last
-// record. LogFS can turn this reuse off and remove the kept files.
+// writes a new log over it, because a file whose blocks are already allocated syncs faster. The old
+// bytes stay readable, both in the file that is kept for reuse and after the last record of the new
+// log. LogFS can turn this reuse off and remove the kept files.
 type LogFS struct {
 	vfs.FS
 	Latest atomic.Uint64 // number of the newest log
@@ -31,9 +31,9 @@ func (l *LogFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 	return l.FS.Create(name, category)
 }
 
-// ReuseForWrite implements vfs.FS. A missing old file is not an error.
+// ReuseForWrite implements vfs.FS. If old is missing, it creates a new file.
 func (l *LogFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	l.note(name) // must be created before fresh is read (see Drop)
+	l.note(name) // must come before fresh is read (see Drop)
 	if !l.fresh.Load() {
 		f, err := l.FS.ReuseForWrite(old, name, category)
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -46,14 +46,14 @@ func (l *LogFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) 
 	return l.FS.Create(name, category)
 }
 
-// Hold makes Drop wait until release is called, so that no log is removed while the engine
-// copies its logs.
+// Hold makes Drop wait, before it removes any log, until release is called. It is held while the
+// engine copies its logs.
 func (l *LogFS) Hold() (release func()) {
 	l.copied.RLock()
 	return l.copied.RUnlock
 }
 
-// note remembers the number of a log.
+// note sets Latest if name is the name of a newer log.
 func (l *LogFS) note(name string) {
 	if number, _, ok := wal.ParseLogFilename(l.FS.PathBase(name)); ok && uint64(number) > l.Latest.Load() {
 		l.Latest.Store(uint64(number)) // the engine begins one log at a time
@@ -63,16 +63,16 @@ func (l *LogFS) note(name string) {
 // Unwrap implements vfs.FS.
 func (l *LogFS) Unwrap() vfs.FS { return l.FS }
 
-// Drop flushes the contents of the write-ahead logs to tables, and removes every log that was
-// begun before the call.
+// Drop flushes the contents of the write-ahead logs to tables, and removes every log that was begun
+// before the call. Logs that are begun during the call use new files.
 func (l *LogFS) Drop(ctx context.Context, dir string, db *engine.DB) error {
 	l.fresh.Store(true)
 	defer l.fresh.Store(false)
-	// From here on, l.fresh makes every new log use a new file, with a higher number.
+	// From here on, every new log uses a new file with a higher number, because l.fresh is set.
 	latest := l.Latest.Load()
 	flushed, err := db.AsyncFlush()
 	if err != nil {
-		return fmt.Errorf("writing out the logs: %w", err)
+		return fmt.Errorf("flushing the write-ahead logs: %w", err)
 	}
 	select {
 	case <-flushed:
@@ -83,7 +83,7 @@ func (l *LogFS) Drop(ctx context.Context, dir string, db *engine.DB) error {
 	defer l.copied.Unlock()
 	names, err := l.FS.List(dir)
 	if err != nil {
-		return fmt.Errorf("looking for old logs: %w", err)
+		return fmt.Errorf("looking for old write-ahead logs: %w", err)
 	}
 	for _, name := range names {
 		number, _, ok := wal.ParseLogFilename(name)
@@ -92,7 +92,7 @@ func (l *LogFS) Drop(ctx context.Context, dir string, db *engine.DB) error {
 		}
 		// The engine may have removed the file in the meantime, or may be about to reuse it.
 		if err := l.FS.Remove(l.FS.PathJoin(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("removing an old log: %w", err)
+			return fmt.Errorf("removing an old write-ahead log: %w", err)
 		}
 	}
 	return nil

@@ -19,32 +19,34 @@ import (
 type Space struct {
 	FS      vfs.FS
 	Dir     string
-	MinFree uint64 // the mark in bytes; 0 means the default mark
+	MinFree uint64 // the free-space threshold in bytes; 0 means the default
 }
 
 const mebibyte = 1 << 20
 
-// Limits of the default mark of free space, in bytes. MinReserve leaves room for the
-// write-ahead log of full memory tables.
+// Limits of the default free-space threshold, in bytes. MinReserve leaves room for the write-ahead
+// log of full memory tables.
 const (
 	MinReserve = 32 << 20
 	MaxReserve = 1 << 30
 )
 
-// defaultMark returns 5 % of a file system's size, within the limits.
+// defaultMark returns the default free-space threshold of a file system: 5 % of its size, within
+// the limits. Both are in bytes.
 func defaultMark(total uint64) uint64 {
 	return min(max(total/20, MinReserve), MaxReserve)
 }
 
-// Check returns nil if free space is above the mark, and storage.ErrNoSpace otherwise. A file
-// system that does not report its free space passes.
+// Check returns nil if free space is not below the threshold, and storage.ErrNoSpace otherwise. It
+// also returns nil if the file system does not report its free space.
 func (s Space) Check() error { return s.Above(math.MaxUint64) }
 
-// CheckOpening is like Check, for opening the database, which flushes the write-ahead log.
-// With less space than MinReserve, the engine would retry forever.
+// CheckOpening is like Check, but requires at most MinReserve. It is called before the database is
+// opened, because opening flushes the write-ahead log; with less space, the engine would retry
+// forever.
 func (s Space) CheckOpening() error { return s.Above(MinReserve) }
 
-// Above returns nil if free space is above the smaller of the mark and most.
+// Above is like Check, but requires only most bytes if the threshold is larger.
 func (s Space) Above(most uint64) error {
 	free, mark, err := s.Room()
 	if err != nil {
@@ -52,13 +54,13 @@ func (s Space) Above(most uint64) error {
 	}
 	mark = min(mark, most)
 	if free < mark {
-		return fmt.Errorf("%w: %d MiB free, %d MiB needed", storage.ErrNoSpace, free/mebibyte, (mark+mebibyte-1)/mebibyte)
+		return fmt.Errorf("%w: %d MiB are free, but %d MiB are needed", storage.ErrNoSpace, free/mebibyte, (mark+mebibyte-1)/mebibyte)
 	}
 	return nil
 }
 
-// Room returns the free space and the mark, in bytes; both are 0 if the file system does not
-// report its free space.
+// Room returns the free space and the free-space threshold, in bytes. Both are 0 if the file system
+// does not report its free space.
 func (s Space) Room() (free, mark uint64, err error) {
 	usage, err := s.FS.GetDiskUsage(s.Dir)
 	if errors.Is(err, vfs.ErrUnsupported) {
@@ -78,21 +80,21 @@ func (s Space) Room() (free, mark uint64, err error) {
 // manifests, and flushed tables have other categories.
 const CompactionCategory vfs.DiskWriteCategory = "pebble-compaction"
 
-// spacePause is the time between two checks of a compaction that waits for space.
+// spacePause is the time between two checks of the free space while a compaction waits for it.
 const spacePause = 200 * time.Millisecond
 
-// ReserveFS reserves the space below the mark for logs, manifests, and flushes, whose failure
-// ends the process. A compaction needs space for its output before it frees any, and can be as
-// large as the database. It therefore waits for space before each table. While the database is
-// being opened or closed, which waits for compactions, a compaction fails instead and is
-// retried later. It also fails instead of waiting while content is being erased; compactions
-// may then use space below the mark.
+// ReserveFS reserves the space below the free-space threshold for logs, manifests, and flushes,
+// whose failure ends the process. A compaction needs space for its output before it frees any, and
+// can be as large as the database. ReserveFS therefore makes it wait for space before each table.
+// Opening and closing the database wait for compactions, so during these a compaction fails instead
+// and is retried later. While content is being erased, compactions may use space below the
+// threshold, and they also fail instead of waiting.
 type ReserveFS struct {
 	vfs.FS
 	Space   Space
 	Patient atomic.Bool // false while the database is being opened or closed
-	// Erasing is the free space, in bytes, that is enough for a compaction during an erasure,
-	// if it is below the mark. It is 0 at other times. The eraser sets it.
+	// Erasing is the minimum of free space for compactions while content is being erased, in bytes,
+	// if it is below the threshold. It is 0 at other times. The eraser sets it.
 	Erasing atomic.Uint64
 }
 
@@ -109,7 +111,7 @@ func (r *ReserveFS) Create(name string, category vfs.DiskWriteCategory) (vfs.Fil
 	return r.FS.Create(name, category)
 }
 
-// Enough returns nil if there is space for a compaction.
+// Enough returns nil if there is enough space for a compaction to create a table.
 func (r *ReserveFS) Enough() error {
 	if most := r.Erasing.Load(); most > 0 {
 		return r.Space.Above(most)

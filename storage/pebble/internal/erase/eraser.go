@@ -1,4 +1,4 @@
-// Package erase removes erased content from the files of a database (spec: Redactions).
+// Package erase removes erased content from the files of a Pebble database (spec: Redactions).
 package erase
 
 import (
@@ -15,10 +15,10 @@ import (
 )
 
 // Eraser removes erased content from the files of the database (spec: Redactions). A commit that
-// deletes content leaves a durable mark for each piece and wakes the eraser. The eraser flushes
-// and removes the write-ahead logs, and rewrites the tables that contain the content. The engine
-// then rewrites the value files. When the old files are gone, the eraser removes the marks. If
-// the process ends before that, the next one that opens the database continues.
+// deletes content leaves a durable mark for each piece and wakes the eraser. The eraser flushes and
+// removes the write-ahead logs, and rewrites the tables that contain the content. The engine then
+// rewrites the value files. When the old files are gone, the eraser removes the marks. If the
+// process stops before that, the next process that opens the database continues.
 type Eraser struct {
 	Config Config
 	engine *engine.DB // set by Start
@@ -26,24 +26,24 @@ type Eraser struct {
 	// created or deleted.
 	marked, files chan struct{}
 
-	working atomic.Bool // set by Pass; the engine reads it concurrently
+	working atomic.Bool // set while Pass works; the engine reads it concurrently
 
 	mu          sync.Mutex
 	undeleted   map[string]bool // paths of files that the engine failed to delete; guarded by mu
 	unrewritten error           // why the engine could not rewrite a value file; guarded by mu
 
-	// Patience is how long obsolete files can remain before that counts as a failure. The
-	// engine keeps them while an iterator is open, and no iterator stays open for long.
+	// Patience is how long Pass waits for obsolete files to be deleted before it fails. The engine
+	// keeps such files while an iterator is open, but no iterator stays open for long.
 	Patience time.Duration
 
 	stop context.CancelFunc // stops the goroutine; set by Start
-	done chan struct{}      // closed when the goroutine has ended; set by Start
+	done chan struct{}      // closed when the goroutine has stopped; set by Start
 }
 
 // Lengths of the eraser's pauses.
 const (
 	leastPause = time.Second           // pause after a failure; each further failure doubles it
-	mostPause  = time.Minute           // after a failure
+	mostPause  = time.Minute           // longest pause after failures
 	maxWait    = 5 * time.Second       // longest wait after a pass; shorter if the pass was shorter
 	filesPause = 50 * time.Millisecond // between two checks whether files are gone
 	patience   = 30 * time.Second      // default of Eraser.Patience
@@ -57,17 +57,16 @@ type Config struct {
 	Space   disk.Space
 	Reserve *disk.ReserveFS
 	Logs    *disk.LogFS
-	// LeastApart is the minimum length, in bytes, of values that the engine stores apart from
-	// their keys.
+	// LeastApart is the minimum length, in bytes, of values that the engine stores in value files.
 	LeastApart int
 	Durability *engine.WriteOptions
 	Logger     *slog.Logger
-	// Copies removes copies of the database that are no longer in use. An erasure is pending
-	// until Copies returns nil. Copies is nil if there are no copies.
+	// Copies removes those copies of the database that are no longer in use. An erasure is pending
+	// until Copies returns nil. A nil Copies means that there are no copies.
 	Copies func() error
 }
 
-// New returns an eraser, which does not work before Start.
+// New returns an eraser that does nothing before Start is called.
 func New(config Config) *Eraser {
 	return &Eraser{
 		Config: config,
@@ -76,7 +75,7 @@ func New(config Config) *Eraser {
 	}
 }
 
-// ListenTo registers the eraser for the engine's events about files.
+// ListenTo sets the functions of l that tell the eraser about deleted and rewritten files.
 func (e *Eraser) ListenTo(l *engine.EventListener) {
 	l.TableDeleted = func(info engine.TableDeleteInfo) { e.deleted(info.Path, info.Err) }
 	l.BlobFileDeleted = func(info engine.BlobFileDeleteInfo) { e.deleted(info.Path, info.Err) }
@@ -85,7 +84,8 @@ func (e *Eraser) ListenTo(l *engine.EventListener) {
 	l.FlushEnd = func(engine.FlushInfo) { signal(e.files) }
 }
 
-// Start starts the goroutine, which also works on marks that earlier processes left.
+// Start starts the eraser's goroutine on db. The goroutine also works on marks that earlier
+// processes left.
 func (e *Eraser) Start(db *engine.DB) {
 	e.engine = db
 	ctx, stop := context.WithCancel(context.Background())
@@ -93,7 +93,7 @@ func (e *Eraser) Start(db *engine.DB) {
 	go e.run(ctx)
 }
 
-// Wake makes the goroutine look for marks.
+// Wake makes the goroutine look for new marks. It does not block.
 func (e *Eraser) Wake() { signal(e.marked) }
 
 func signal(ch chan struct{}) {
@@ -103,13 +103,13 @@ func signal(ch chan struct{}) {
 	}
 }
 
-// End stops the goroutine and waits for it. The work that it has finished is durable.
+// End stops the goroutine and waits for it. Unfinished work stays marked.
 func (e *Eraser) End() {
 	e.stop()
 	<-e.done
 }
 
-// run makes passes until ctx ends.
+// run makes passes until ctx is done.
 func (e *Eraser) run(ctx context.Context) {
 	defer close(e.done)
 	pause := leastPause
@@ -136,7 +136,7 @@ func (e *Eraser) run(ctx context.Context) {
 	}
 }
 
-// wait blocks for a duration, or until ctx ends.
+// wait blocks for d, or until ctx is done.
 func wait(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -146,8 +146,8 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Pass erases the content of up to passMarks marks and removes the marks. It returns false if
-// there are none.
+// Pass erases the content of up to passMarks marks and then removes these marks. It returns false
+// if there are no marks.
 func (e *Eraser) Pass(ctx context.Context) (bool, error) {
 	var marks []Mark
 	err := EachMark(e.engine, passMarks, func(m Mark) { marks = append(marks, m) })
@@ -170,13 +170,13 @@ func (e *Eraser) Pass(ctx context.Context) (bool, error) {
 	}
 	if e.Config.Copies != nil {
 		if err := e.Config.Copies(); err != nil {
-			return true, fmt.Errorf("copies of the database: %w", err)
+			return true, fmt.Errorf("removing copies of the database: %w", err)
 		}
 	}
 	return true, e.unmark(marks)
 }
 
-// Begin allows the engine to rewrite value files. It looks for such files after a flush.
+// Begin allows the engine to rewrite value files, which it does after its next flush or compaction.
 func (e *Eraser) Begin() {
 	e.mu.Lock()
 	e.unrewritten = nil

@@ -16,9 +16,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// CheckGone returns nil once no file contains content of the marks. That is when the tables in
-// use do not refer to it, and all other tables and all value files without references are
-// deleted.
+// CheckGone returns nil once no file contains the marked content: no table in use refers to it, and
+// all obsolete tables and unreferenced values have been deleted. It waits up to e.Patience for the
+// engine to delete them, and then returns an error.
 func (e *Eraser) CheckGone(ctx context.Context, marks []Mark) error {
 	inForce, err := e.checkTables(ctx, marks)
 	if err != nil {
@@ -47,8 +47,8 @@ func (e *Eraser) CheckGone(ctx context.Context, marks []Mark) error {
 	}
 }
 
-// checkTables returns the numbers of the tables in use. It returns an error if one of them
-// contains content of the marks.
+// checkTables returns the file numbers of the tables in use. It returns an error if one of them
+// contains marked content.
 func (e *Eraser) checkTables(ctx context.Context, marks []Mark) (map[uint64]bool, error) {
 	for {
 		tables, err := e.inForce()
@@ -67,7 +67,7 @@ func (e *Eraser) checkTables(ctx context.Context, marks []Mark) (map[uint64]bool
 	}
 }
 
-// inForce returns the tables in use at all levels.
+// inForce returns the tables in use, of all levels.
 func (e *Eraser) inForce() ([]engine.SSTableInfo, error) {
 	levels, err := e.engine.SSTables()
 	if err != nil {
@@ -76,7 +76,6 @@ func (e *Eraser) inForce() ([]engine.SSTableInfo, error) {
 	return slices.Concat(levels...), nil
 }
 
-// numbersOf returns the numbers of the files of tables.
 func numbersOf(tables []engine.SSTableInfo) map[uint64]bool {
 	numbers := make(map[uint64]bool, len(tables))
 	for i := range tables {
@@ -85,7 +84,7 @@ func numbersOf(tables []engine.SSTableInfo) map[uint64]bool {
 	return numbers
 }
 
-// checkTable returns nil if a table contains no content of the marks.
+// checkTable returns an error if the table contains marked content. marks must be sorted.
 func (e *Eraser) checkTable(ctx context.Context, table *engine.SSTableInfo, marks []Mark) (err error) {
 	from, _ := slices.BinarySearchFunc(marks, table.Smallest.UserKey, compareContent)
 	name := tableName(uint64(table.BackingSSTNum))
@@ -109,11 +108,11 @@ func (e *Eraser) checkTable(ctx context.Context, table *engine.SSTableInfo, mark
 		kv := entries.SeekGE(m.content, 0)
 		for ; kv != nil && bytes.Equal(kv.K.UserKey, m.content); kv = entries.Next() {
 			if kv.Kind() != engine.InternalKeyKindDelete {
-				return fmt.Errorf("table %s still holds erased content", name)
+				return fmt.Errorf("table %s still contains erased content", name)
 			}
 		}
 		if kv == nil {
-			break // ok is false at the end and after an error
+			break // kv is nil at the end and after an error
 		}
 	}
 	return entries.Error()
@@ -143,7 +142,7 @@ const TableSuffix = ".sst"
 
 func tableName(number uint64) string { return fmt.Sprintf("%06d%s", number, TableSuffix) }
 
-// tablesBut returns the numbers of the tables in the folder that are not in some.
+// tablesBut returns the file numbers of the tables in the folder that are not in some.
 func (e *Eraser) tablesBut(some map[uint64]bool) ([]uint64, error) {
 	names, err := e.Config.Space.FS.List(e.Config.Space.Dir)
 	if err != nil {
@@ -159,8 +158,9 @@ func (e *Eraser) tablesBut(some map[uint64]bool) ([]uint64, error) {
 	return others, nil
 }
 
-// remaining returns the old tables that are still in the folder. It leaves out tables that are
-// in use by now: the output of a compaction is in the folder before it is in use.
+// remaining returns those of the old tables that are still in the folder. It leaves out tables that
+// have come into use since: the output of a compaction is in the folder before it is in use. It
+// also retries failed deletions.
 func (e *Eraser) remaining(old []uint64) ([]uint64, error) {
 	tables, err := e.inForce()
 	if err != nil {
@@ -174,7 +174,8 @@ func (e *Eraser) remaining(old []uint64) ([]uint64, error) {
 	return there, e.deleteAgain()
 }
 
-// deleted records the result of the engine's only attempt to delete a file.
+// deleted records whether the engine deleted the file at path. The engine does not retry after an
+// error, so deleteAgain does.
 func (e *Eraser) deleted(path string, err error) {
 	if err != nil {
 		e.mu.Lock()

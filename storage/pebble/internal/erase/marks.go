@@ -10,7 +10,7 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// Mark means that a piece of content is deleted but might still be in files.
+// Mark means that a piece of content has been deleted but might still be in files.
 type Mark struct {
 	key     []byte // key of the mark
 	content []byte // key of the content
@@ -18,7 +18,7 @@ type Mark struct {
 	keys.Erasure
 }
 
-// EachMark visits marks in the order of their contents' keys, up to most of them.
+// EachMark calls visit for up to most marks, in the order of the keys of their content.
 func EachMark(db *engine.DB, most int, visit func(Mark)) (err error) {
 	start, end := keys.Erasures()
 	marks, err := db.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
@@ -33,7 +33,7 @@ func EachMark(db *engine.DB, most int, visit func(Mark)) (err error) {
 		}
 		m := Mark{key: bytes.Clone(marks.Key())}
 		if m.content, m.ledger, ok = keys.ErasureContent(m.key); !ok {
-			return fmt.Errorf("looking for erased content: a mark has %d bytes", len(m.key))
+			return fmt.Errorf("looking for erased content: the key of a mark has an unexpected form (%d bytes)", len(m.key))
 		}
 		if m.Erasure, err = keys.DecodeErasure(value); err != nil {
 			return fmt.Errorf("looking for erased content: %w", err)
@@ -44,7 +44,7 @@ func EachMark(db *engine.DB, most int, visit func(Mark)) (err error) {
 	return marks.Error()
 }
 
-// unmark removes marks, durably.
+// unmark removes the marks durably, in one batch.
 func (e *Eraser) unmark(marks []Mark) error {
 	b := e.engine.NewBatch()
 	for _, m := range marks {

@@ -16,12 +16,12 @@ import (
 // span is a range of keys. Its end is excluded.
 type span struct{ start, end []byte }
 
-// tableBytes is the minimum amount of data between two erased pieces for which they are
-// rewritten separately. A smaller amount is rewritten together with them. It is about the
-// smallest size of a table.
+// tableBytes is the minimum amount of data between two erased pieces for which the pieces are
+// rewritten separately. A smaller amount is rewritten together with them. It is about the smallest
+// size of a table, in bytes.
 const tableBytes = 4 << 20
 
-// spans joins those of the sorted ranges that are close together.
+// spans joins neighbouring ranges with less than tableBytes between them. ranges must be sorted.
 func (e *Eraser) spans(ctx context.Context, ranges []span) ([]span, error) {
 	var joined []span
 	for _, next := range ranges {
@@ -44,7 +44,8 @@ func (e *Eraser) spans(ctx context.Context, ranges []span) ([]span, error) {
 	return joined, nil
 }
 
-// between estimates the size of the tables between two keys, in bytes.
+// between estimates the size, in bytes, of the data in tables between two keys. It is 0 if end is
+// not after start.
 func (e *Eraser) between(start, end []byte) (uint64, error) {
 	if bytes.Compare(start, end) >= 0 {
 		return 0, nil
@@ -56,8 +57,8 @@ func (e *Eraser) between(start, end []byte) (uint64, error) {
 	return n, nil
 }
 
-// rewriteAll rewrites all files that contain content of the marks. It returns nil once the old
-// files are gone.
+// rewriteAll rewrites all files that contain marked content. It returns nil once the old files are
+// gone.
 func (e *Eraser) rewriteAll(ctx context.Context, marks []Mark) error {
 	release, err := e.makeRoom()
 	if err != nil {
@@ -70,8 +71,8 @@ func (e *Eraser) rewriteAll(ctx context.Context, marks []Mark) error {
 	return e.CheckGone(ctx, marks)
 }
 
-// Rewrite compacts, at every level, the tables that contain the content of the marks, refer to
-// it, or contain its places. Deleted data leaves the files only when a compaction meets its
+// Rewrite compacts, at every level, the tables that contain the marked content, refer to it, or
+// contain its places. Deleted data leaves a file only when a compaction merges it with its
 // tombstone.
 func (e *Eraser) Rewrite(ctx context.Context, marks []Mark) error {
 	var contents, places []span
@@ -95,9 +96,9 @@ func (e *Eraser) Rewrite(ctx context.Context, marks []Mark) error {
 	return nil
 }
 
-// makeRoom lets compactions use space below the mark until release is called. It reserves the
-// space that the logs and memory tables need, and space for two more files, because two
-// compactions can run at a time and each checks the space before each file. It returns
+// makeRoom lets compactions use space below the free-space threshold until release is called. It
+// keeps the space that the logs and memory tables need, and space for two more files, because two
+// compactions can run at the same time and each checks the space before each file. It returns
 // storage.ErrNoSpace if there is less space than that.
 func (e *Eraser) makeRoom() (release func(), err error) {
 	largest, err := e.largestFile()
@@ -112,7 +113,7 @@ func (e *Eraser) makeRoom() (release func(), err error) {
 	return func() { e.Config.Reserve.Erasing.Store(0) }, nil
 }
 
-// largestFile returns the length of the largest table or value file, in bytes.
+// largestFile returns the size of the largest table or value file in bytes, or 0 if there is none.
 func (e *Eraser) largestFile() (uint64, error) {
 	names, err := e.Config.Space.FS.List(e.Config.Space.Dir)
 	if err != nil {

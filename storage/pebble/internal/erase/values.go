@@ -14,10 +14,10 @@ import (
 // apart from their keys.
 const ValuesSuffix = ".blob"
 
-// ValueSeparation keeps values in the file to which they were first written, however mixed the
-// tables that refer to them become. Only erasure leaves unreferenced values in a file. Such a
-// file is rewritten only while the eraser works; at other times the engine would retry a
-// failed rewrite forever.
+// ValueSeparation returns the engine's policy for value files. Values stay in the file to which
+// they were first written, even if many tables refer to the file. Only erasure leaves unreferenced
+// values in a file. Such a file is rewritten only while the eraser works; otherwise the engine
+// would retry a failed rewrite forever.
 func (e *Eraser) ValueSeparation() engine.ValueSeparationPolicy {
 	policy := engine.ValueSeparationPolicy{
 		Enabled:               true,
@@ -33,7 +33,7 @@ func (e *Eraser) ValueSeparation() engine.ValueSeparationPolicy {
 
 // valuesInForce reports whether tables refer to all values in the folder. Only erasure leaves
 // unreferenced values. The engine then rewrites their file, or deletes it if no value in it is
-// referenced. The error says why the engine failed to do so.
+// referenced. The error says why the engine's last rewrite failed.
 func (e *Eraser) valuesInForce() (bool, error) {
 	e.mu.Lock()
 	err := e.unrewritten
@@ -56,18 +56,19 @@ func (e *Eraser) valuesInForce() (bool, error) {
 		inForce.ValueSize == inForce.ReferencedValueSize, nil
 }
 
-// valueFiles returns the names of the value files in the folder, sorted.
+// valueFiles returns the sorted names of the value files in the folder.
 func (e *Eraser) valueFiles() ([]string, error) {
 	names, err := e.Config.Space.FS.List(e.Config.Space.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("looking for old values: %w", err)
+		return nil, fmt.Errorf("looking for value files: %w", err)
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ValuesSuffix) })
 	slices.Sort(names)
 	return names, nil
 }
 
-// rewritten records the result of the engine's attempt to rewrite a value file.
+// rewritten records whether the engine's attempt to rewrite a value file failed. A cancelled
+// attempt is not a failure.
 func (e *Eraser) rewritten(err error) {
 	if err != nil && !errors.Is(err, engine.ErrCancelledCompaction) {
 		e.mu.Lock()

@@ -1,8 +1,8 @@
 // Package keycheck compares the keys of a database with its logs.
 //
-// The first pass counts the keys of each kind. The walk over a log has found that everything
-// that the log names is stored, so a stray key makes a count too high. If a count is too high,
-// a second pass reads the event of each key to find the stray.
+// The first pass counts the keys of each kind. The caller has already checked that everything that
+// the logs name is stored, so a stray key makes a count too high. If a count is too high, a second
+// pass reads the event of each key of that kind to find the stray key.
 package keycheck
 
 import (
@@ -37,9 +37,9 @@ type Ledger struct {
 	Place func(digest storage.Hash) (keys.Place, error)
 }
 
-// Run checks the keys of a database with exactly these ledgers. It returns at most one stray
-// of each ledger and one of the database. It calls progress, unless that is nil, with the
-// number of keys read. There must be no writes during the call.
+// Run returns the stray keys of a database that has exactly the given ledgers: at most one of each
+// ledger and one of the database itself. It calls progress, if not nil, with the number of keys
+// read so far. Nothing may write to the database during the call.
 func Run(ctx context.Context, db Database, ledgers []Ledger, progress func(keys uint64)) ([]*storage.Stray, error) {
 	k := &check{ctx: ctx, db: db, ledgers: make(map[keys.Ledger]*counts, len(ledgers)), progress: progress}
 	for _, l := range ledgers {
@@ -60,7 +60,7 @@ func Run(ctx context.Context, db Database, ledgers []Ledger, progress func(keys 
 	return k.strays, nil
 }
 
-// check is one run over all keys.
+// check is one call of Run.
 type check struct {
 	ctx      context.Context
 	db       Database
@@ -71,7 +71,7 @@ type check struct {
 	database bool             // whether a stray key of the database was found
 }
 
-// counts are the counts of one ledger during the first pass.
+// counts holds what the first pass finds out about one ledger.
 type counts struct {
 	Ledger
 	stray   bool // whether a stray key was found
@@ -90,8 +90,8 @@ type holding struct {
 // progressKeys is the number of keys between two calls of progress.
 const progressKeys = 1 << 16
 
-// pass visits keys in order. visit returns the key at which to continue, or nil to continue
-// with the next key.
+// pass visits the keys from start (included) to end (excluded) in order; nil means no bound. visit
+// returns the key at which to continue, or nil to continue with the next key.
 func (k *check) pass(start, end []byte, visit func(key keys.Parsed, raw []byte, value func() ([]byte, error)) (next []byte, err error)) (err error) {
 	all, err := k.db.Engine.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
@@ -120,8 +120,8 @@ func (k *check) pass(start, end []byte, visit func(key keys.Parsed, raw []byte, 
 	return nil
 }
 
-// found records a stray, unless one was already recorded for the same ledger or for the
-// database.
+// found records a stray key, unless one has already been recorded for the same ledger. A nil l
+// means the database itself.
 func (k *check) found(l *counts, kind storage.StrayKind, seq uint64, format string, args ...any) {
 	s := &storage.Stray{Kind: kind, Seq: seq, Message: fmt.Sprintf(format, args...)}
 	switch {
@@ -135,7 +135,7 @@ func (k *check) found(l *counts, kind storage.StrayKind, seq uint64, format stri
 	k.strays = append(k.strays, s)
 }
 
-// key checks one key on its own, and counts it.
+// key checks what can be checked on one key alone, and counts the key.
 func (k *check) key(key keys.Parsed, raw []byte, value func() ([]byte, error)) (next []byte, err error) {
 	switch key.Family {
 	case keys.FormatKey, keys.LastKey, keys.NameKey: // checked when the ledgers were listed
@@ -144,13 +144,13 @@ func (k *check) key(key keys.Parsed, raw []byte, value func() ([]byte, error)) (
 	l := k.ledgers[key.Ledger]
 	switch {
 	case l == nil && key.Family == keys.Unknown:
-		k.found(nil, storage.StrayDatabase, 0, "the key %x has a kind that this version does not know", raw[:min(len(raw), keys.MaxLength)])
+		k.found(nil, storage.StrayDatabase, 0, "the key %x is of a kind that this version does not know", raw[:min(len(raw), keys.MaxLength)])
 		return nil, nil
 	case l == nil:
-		k.found(nil, storage.StrayDatabase, 0, "the key %x belongs to a ledger with the number %d, which does not exist", raw[:min(len(raw), keys.MaxLength)], key.Ledger)
+		k.found(nil, storage.StrayDatabase, 0, "the key %x belongs to ledger number %d, which does not exist", raw[:min(len(raw), keys.MaxLength)], key.Ledger)
 		return nil, nil
 	case key.Family == keys.Unknown:
-		k.found(l, storage.StrayDatabase, l.Head.Size, "the key %x has a kind that this version does not know", raw[:min(len(raw), keys.MaxLength)])
+		k.found(l, storage.StrayDatabase, l.Head.Size, "the key %x is of a kind that this version does not know", raw[:min(len(raw), keys.MaxLength)])
 		return nil, nil
 	case l.Log == nil && key.Family != keys.ErasureKey:
 		return keys.AfterLedger(raw, l.Number), nil
@@ -180,7 +180,7 @@ func (k *check) key(key keys.Parsed, raw []byte, value func() ([]byte, error)) (
 	return nil, err
 }
 
-// tile checks that the tree of the head includes a tile. The walk over the log has checked the
+// tile checks that the head's tree includes the tile. The caller of Run has already checked the
 // tile's hashes.
 func (k *check) tile(l *counts, key keys.Parsed) {
 	const height = 8 // log2 of storage.TileHashes
@@ -189,8 +189,8 @@ func (k *check) tile(l *counts, key keys.Parsed) {
 	}
 }
 
-// need counts the records that need a piece of content. The place of a redacted event proves
-// nothing by itself, but its references do.
+// need counts a place or a reference as one record that needs the content. A place whose event is
+// redacted is not counted: only references can still need its content.
 func (k *check) need(l *counts, key keys.Parsed, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {
@@ -223,7 +223,8 @@ func (k *check) need(l *counts, key keys.Parsed, value func() ([]byte, error)) e
 	return k.withdrawn(l, key.Digest, decoded)
 }
 
-// endHolding checks a place once all its references have been counted.
+// endHolding ends the counting of references to l.holding. A withdrawn place that has no references
+// is stray.
 func (k *check) endHolding(l *counts) {
 	if h := l.holding; h != nil && h.Withdrawn && h.references == 0 {
 		k.found(l, storage.StrayContent, h.Seq, "content %x is stored, but no record needs it", h.digest)
@@ -231,7 +232,7 @@ func (k *check) endHolding(l *counts) {
 	l.holding = nil
 }
 
-// withdrawn checks a place whose value says that its event is redacted.
+// withdrawn checks a place whose value says that its event has been redacted.
 func (k *check) withdrawn(l *counts, digest storage.Hash, holding keys.Holding) error {
 	brought, err := k.brought(l, holding.Place, digest)
 	if err != nil {
@@ -249,13 +250,14 @@ func (k *check) withdrawn(l *counts, digest storage.Hash, holding keys.Holding) 
 	return nil
 }
 
-// brought reports whether the event at a place can have posted the content there.
+// brought reports whether the event at the place can have posted the content into that slot.
 func (k *check) brought(l *counts, place keys.Place, digest storage.Hash) (bool, error) {
 	e, err := k.event(l, place.Seq)
 	return int(place.Slot) < len(e.Contents) && slices.Contains(e.Contents, digest), err
 }
 
-// event reads the summary of an event. It returns an empty summary at or beyond the head.
+// event reads the summary of an event. The summary is empty if seq is not below the size of the
+// head.
 func (k *check) event(l *counts, seq uint64) (storage.EventSummary, error) {
 	if seq >= l.Head.Size {
 		return storage.EventSummary{}, nil
@@ -263,8 +265,8 @@ func (k *check) event(l *counts, seq uint64) (storage.EventSummary, error) {
 	return l.Log.Event(k.ctx, seq)
 }
 
-// description checks that the stored description of a ledger is, byte for byte, the encoding
-// of what it decodes to, so that nothing else can be hidden in it.
+// description checks that the stored description of a ledger is, byte for byte, the encoding of the
+// decoded description, so that nothing else can be hidden in it.
 func (k *check) description(l *counts, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {
@@ -276,7 +278,7 @@ func (k *check) description(l *counts, value func() ([]byte, error)) error {
 	}
 	written, err := keys.EncodeInfo(info)
 	if err == nil && !bytes.Equal(stored, written) {
-		k.found(l, storage.StrayDatabase, l.Head.Size, "the ledger's description has content, or a form, that is never written")
+		k.found(l, storage.StrayDatabase, l.Head.Size, "the stored description of the ledger differs from the encoding that this version writes")
 	}
 	return err
 }
@@ -292,8 +294,8 @@ func (k *check) setting(l *counts, key keys.Parsed, value func() ([]byte, error)
 	return nil
 }
 
-// erasure checks an erasure mark. The mark's content was at that place, its record must be
-// redacted, and the place must be empty now.
+// erasure checks an erasure mark: its event must name the marked content in that slot, the event
+// must be redacted, and no content may be stored at that place any more.
 func (k *check) erasure(l *counts, key keys.Parsed, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {
@@ -301,7 +303,7 @@ func (k *check) erasure(l *counts, key keys.Parsed, value func() ([]byte, error)
 	}
 	erased, err := keys.DecodeErasure(stored)
 	if err != nil {
-		k.found(l, storage.StrayContent, key.Place.Seq, "the mark that its content is being erased: %v", err)
+		k.found(l, storage.StrayContent, key.Place.Seq, "its erasure mark cannot be decoded: %v", err)
 		return nil
 	}
 	e, err := k.event(l, key.Place.Seq)

@@ -9,8 +9,8 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// compare compares the counts of a ledger with its log, and looks for the stray if they
-// differ.
+// compare compares the counts of a ledger with its log. If a count differs, it looks for the stray
+// key.
 func (k *check) compare(l *counts) error {
 	k.endHolding(l)
 	type part struct {
@@ -37,12 +37,12 @@ func (k *check) compare(l *counts) error {
 		if err != nil {
 			return err
 		}
-		k.found(l, p.kind, l.Head.Size, "%d are stored, but the log accounts for %d", p.has, p.named) // the error is ignored if a stray was found
+		k.found(l, p.kind, l.Head.Size, "%d are stored, but the log accounts for %d", p.has, p.named) // found ignores this if a stray key was found above
 	}
 	return nil
 }
 
-// strayNeed finds a reference to a record that does not need the content.
+// strayNeed records the key if it says that a record needs the content, but the record does not.
 func (k *check) strayNeed(l *counts, key keys.Parsed, value func() ([]byte, error)) error {
 	seq := key.Seq
 	if key.Family == keys.PlaceKey {
@@ -74,8 +74,8 @@ func (k *check) strayNeed(l *counts, key keys.Parsed, value func() ([]byte, erro
 	return nil
 }
 
-// strayContent finds content to which no digest leads, for example erased content that was
-// put back.
+// strayContent records the key if no place names the content that it stores. An example is erased
+// content that was put back.
 func (k *check) strayContent(l *counts, key keys.Parsed, _ func() ([]byte, error)) error {
 	e, err := k.event(l, key.Place.Seq)
 	if err != nil {
@@ -98,7 +98,7 @@ func (k *check) strayContent(l *counts, key keys.Parsed, _ func() ([]byte, error
 	return nil
 }
 
-// strayClaim finds the claim of an idempotency key that no event made.
+// strayClaim records the key if its event does not claim this idempotency key.
 func (k *check) strayClaim(l *counts, key keys.Parsed, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {
@@ -114,7 +114,7 @@ func (k *check) strayClaim(l *counts, key keys.Parsed, value func() ([]byte, err
 		return err
 	}
 	if e.Key == nil || *e.Key != key.Digest {
-		k.found(l, storage.StrayClaim, claim.Seq, "key %x leads to it, but it does not claim the key: a record with this key would not be recorded", key.Digest)
+		k.found(l, storage.StrayClaim, claim.Seq, "idempotency key %x refers to it, but it does not claim that key; a new record under this key would be lost", key.Digest)
 	}
 	return nil
 }

@@ -1,9 +1,9 @@
-// Package keys encodes what storage/pebble stores. storage/pebble/pebbletest uses it too, so
-// that tests change exactly the bytes that the database reads.
+// Package keys encodes the keys and values that storage/pebble stores. storage/pebble/pebbletest
+// uses it too, so that tests change exactly the bytes that the database reads.
 //
-// A key is one byte for its kind, the ledger's number (4 bytes), and the key within that kind.
-// Integers are big-endian, so keys of a kind sort by number. Keys with the number 0 belong to
-// the database itself.
+// A key is one byte for its kind, the ledger's number (4 bytes), and the rest of the key, which
+// depends on the kind. Integers are big-endian, so keys of a kind sort by number. Keys with the
+// ledger number 0 belong to the database itself.
 package keys
 
 import (
@@ -14,8 +14,8 @@ import (
 	"colophon/storage"
 )
 
-// FormatVersion is the version of all encodings in this package. Databases of other versions
-// are not opened.
+// FormatVersion is the version of all encodings in this package. A database of another version
+// cannot be opened.
 const FormatVersion = 4
 
 // Ledger is the number of a ledger. It is assigned at creation and never reused.
@@ -23,8 +23,8 @@ type Ledger uint32
 
 const database Ledger = 0
 
-// Kinds of keys. The values of kinds in upper case are large, never change, and arrive in key
-// order. They are stored apart from their keys (see Apart).
+// Kinds of keys. Values under a kind in upper case are large, never change, and arrive in key
+// order. They are stored in value files, apart from their keys (see Apart).
 const (
 	kindContent   byte = 'C' // event, slot → bytes
 	kindEntry     byte = 'E' // sequence number → entry
@@ -46,7 +46,7 @@ const (
 	seqLength    = 8
 )
 
-// MaxLength is the length of the longest key that contains no name.
+// MaxLength is the length in bytes of the longest key that contains no name.
 const MaxLength = prefixLength + storage.HashBytes + seqLength
 
 func prefix(dst []byte, ledger Ledger, kind byte) []byte {
@@ -62,8 +62,9 @@ func span(ledger Ledger, kind byte) (start, end []byte) {
 	return start, end
 }
 
-// Apart reports whether the values of keys of this kind are stored apart from their keys. end
-// is the first key for which the answer can differ, or nil if there is none.
+// Apart reports whether the values of keys of this kind are stored apart from their keys. end is
+// the first key for which the result can differ, or nil if the result is the same for all greater
+// keys.
 func Apart(key []byte) (apart bool, end []byte) {
 	for _, kind := range []byte{kindContent, kindEntry} {
 		if len(key) == 0 || key[0] < kind {
@@ -76,17 +77,17 @@ func Apart(key []byte) (apart bool, end []byte) {
 	return false, nil
 }
 
-// HasDigest reports whether a key ends in a digest: the place of a piece of content, or a
-// claim. Writers look such keys up to find out whether they exist.
+// HasDigest reports whether key is the place of a piece of content or a claim, both of which end in
+// a digest. Writers look such keys up to find out whether they exist.
 func HasDigest(key []byte) bool {
 	return len(key) == prefixLength+storage.HashBytes && (key[0] == kindPlace || key[0] == kindClaim)
 }
 
-// Digest returns the digest of a key for which HasDigest is true.
+// Digest returns the digest in a key. HasDigest(key) must be true.
 func Digest(key []byte) storage.Hash { return storage.Hash(key[prefixLength:]) }
 
-// Format returns the key of the database's format version. It is the same in every version, so
-// that every build can find out the version of a database.
+// Format returns the key of the database's format version. This key is the same in every version,
+// so that every build can read the version of any database.
 func Format() []byte { return []byte{0, 0, 0, 0, 'f'} }
 
 // Last returns the key of the last assigned ledger number.
@@ -116,7 +117,7 @@ func AppendEntry(dst []byte, ledger Ledger, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(prefix(dst, ledger, kindEntry), seq)
 }
 
-// EntrySeq returns the seq in an entry's key, or false for other keys.
+// EntrySeq returns the sequence number in an entry's key. ok is false for other keys.
 func EntrySeq(key []byte) (uint64, bool) {
 	if len(key) != prefixLength+seqLength || key[0] != kindEntry {
 		return 0, false
@@ -135,7 +136,7 @@ func AppendContent(dst []byte, ledger Ledger, p Place) []byte {
 	return binary.BigEndian.AppendUint16(dst, p.Slot)
 }
 
-// AppendPlace appends to dst the key that maps a digest to the content's place.
+// AppendPlace appends to dst the key that maps a digest to the place of the content.
 func AppendPlace(dst []byte, ledger Ledger, digest storage.Hash) []byte {
 	return append(prefix(dst, ledger, kindPlace), digest[:]...)
 }
@@ -145,14 +146,15 @@ func Places(ledger Ledger) (start, end []byte) {
 	return span(ledger, kindPlace)
 }
 
-// AppendReference appends to dst the key of a reference, which says that the record at seq
-// needs content that an earlier event posted. References come after the content's place, in
-// the order of their records, and have no value.
+// AppendReference appends to dst the key of a reference, which means that the record at seq needs
+// content that an earlier event posted. References sort after the content's place, in the order of
+// their records. Their values are empty.
 func AppendReference(dst []byte, ledger Ledger, digest storage.Hash, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(AppendPlace(dst, ledger, digest), seq)
 }
 
-// ReferenceSeq returns the record in a reference key, or false for other keys.
+// ReferenceSeq returns the sequence number of the record in a reference key, or false for other
+// keys.
 func ReferenceSeq(key []byte) (uint64, bool) {
 	if len(key) != MaxLength || key[0] != kindPlace {
 		return 0, false
@@ -160,8 +162,8 @@ func ReferenceSeq(key []byte) (uint64, bool) {
 	return binary.BigEndian.Uint64(key[MaxLength-seqLength:]), true
 }
 
-// HoldingRange returns the range of the place and the references of a piece of content. The
-// end is excluded.
+// HoldingRange returns the range of keys for the place of a piece of content and the references to
+// it. The end is excluded.
 func HoldingRange(ledger Ledger, digest storage.Hash) (start, end []byte) {
 	start = AppendPlace(make([]byte, 0, MaxLength), ledger, digest)
 	return start, append(AppendReference(nil, ledger, digest, math.MaxUint64), 0)
@@ -172,14 +174,15 @@ func AppendRedaction(dst []byte, ledger Ledger, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(prefix(dst, ledger, kindRedaction), seq)
 }
 
-// Redactions returns the range of a ledger's redaction keys, beginning with the record at
-// from. The end is excluded.
+// Redactions returns the range of a ledger's redaction keys for records at or after from. The end
+// is excluded.
 func Redactions(ledger Ledger, from uint64) (start, end []byte) {
 	_, end = span(ledger, kindRedaction)
 	return AppendRedaction(nil, ledger, from), end
 }
 
-// RedactionSeq returns the record in a redaction key, or false for other keys.
+// RedactionSeq returns the sequence number of the redacted record in a redaction key, or false for
+// other keys.
 func RedactionSeq(key []byte) (uint64, bool) {
 	if len(key) != prefixLength+seqLength || key[0] != kindRedaction {
 		return 0, false
@@ -187,20 +190,20 @@ func RedactionSeq(key []byte) (uint64, bool) {
 	return binary.BigEndian.Uint64(key[prefixLength:]), true
 }
 
-// AppendErasure appends to dst the key of an erasure mark. The mark means that content that
-// was at this place might still be in files.
+// AppendErasure appends to dst the key of an erasure mark, which means that content that was at
+// this place might still be in files.
 func AppendErasure(dst []byte, ledger Ledger, p Place) []byte {
 	return AppendContent(prefix(dst, database, kindErasure), ledger, p)
 }
 
-// Erasures returns the range of all erasure keys. The end is excluded. They sort like the keys
-// of their contents.
+// Erasures returns the range of all erasure keys, which sort like the keys of their contents. The
+// end is excluded.
 func Erasures() (start, end []byte) {
 	return span(database, kindErasure)
 }
 
-// ErasureContent returns the key of the content that an erasure key concerns, and its ledger.
-// It returns false for other keys.
+// ErasureContent returns the key of the content in an erasure key, and the ledger of that content.
+// ok is false for other keys.
 func ErasureContent(key []byte) (content []byte, ledger Ledger, ok bool) {
 	const length = prefixLength + prefixLength + placeLength
 	if len(key) != length || key[0] != kindErasure || key[prefixLength] != kindContent {
@@ -224,10 +227,10 @@ func Contents(ledger Ledger) (start, end []byte) { return span(ledger, kindConte
 // Infos returns the range of all Info keys. The end is excluded.
 func Infos() (start, end []byte) { return []byte{kindInfo}, []byte{kindInfo + 1} }
 
-// Family is a kind of key as Parse distinguishes them.
+// Family says what a key is for. Parse distinguishes more families than there are kinds.
 type Family int
 
-// The families of keys. This package creates no key of the family Unknown.
+// The families of keys. A key that this package did not create has the family Unknown.
 const (
 	Unknown Family = iota
 	FormatKey
@@ -258,12 +261,12 @@ type Parsed struct {
 	Name   string       // for names and settings
 }
 
-// Parse parses a key.
+// Parse parses a key. It returns the family Unknown for a key that this package does not create.
 func Parse(key []byte) Parsed {
 	if len(key) < prefixLength {
 		return Parsed{}
 	}
-	if bytes.Equal(key, Format()) { // this key has the form of a ledger's key
+	if bytes.Equal(key, Format()) { // would otherwise be parsed as a ledger's key
 		return Parsed{Family: FormatKey}
 	}
 	p := Parsed{Ledger: Ledger(binary.BigEndian.Uint32(key[1:]))}
@@ -296,7 +299,7 @@ func Parse(key []byte) Parsed {
 	return p
 }
 
-// ofDatabase is like Parse, for keys of the database itself.
+// ofDatabase parses the rest of a key that belongs to the database itself.
 func (p Parsed) ofDatabase(key, rest []byte) Parsed {
 	switch {
 	case bytes.Equal(key, Last()):
@@ -315,7 +318,7 @@ func placeIn(b []byte) Place {
 	return Place{Seq: binary.BigEndian.Uint64(b), Slot: binary.BigEndian.Uint16(b[seqLength:])}
 }
 
-// AfterLedger returns the first key of the same kind in the next ledger.
+// AfterLedger returns the end of the ledger's range of keys that have the same kind as key.
 func AfterLedger(key []byte, ledger Ledger) []byte {
 	_, end := span(ledger, key[0])
 	return end

@@ -91,7 +91,8 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// The values of content and entries are stored apart, each kind in its own tables.
+// The values of entries and content are stored apart from their keys, each kind in tables of its
+// own.
 func TestApart(t *testing.T) {
 	content, entry := keys.AppendContent(nil, math.MaxUint32, keys.Place{Seq: math.MaxUint64}), keys.AppendEntry(nil, 0, 0)
 	for _, key := range [][]byte{content, entry} {
@@ -128,7 +129,7 @@ func TestHasDigest(t *testing.T) {
 	}
 }
 
-// Keys of entries sort by number and differ from every other key.
+// Keys of entries sort by sequence number, and EntrySeq accepts no other key.
 func TestEntryOrder(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		seqs := rapid.SliceOfN(rapid.Uint64(), 2, 20).Draw(r, "seqs")
@@ -150,7 +151,7 @@ func TestEntryOrder(t *testing.T) {
 	}
 }
 
-// Each decoder returns the input of its encoder, and refuses other keys.
+// Each function that reads a part of a key returns what was encoded, and refuses other keys.
 func TestKeyParts(t *testing.T) {
 	seq, ok := keys.ReferenceSeq(keys.AppendReference(nil, 1, digest(2), 3))
 	require.True(t, ok)
@@ -230,7 +231,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// Parse accepts every key of this package and no others.
+// Parse recognises every key of this package and returns Unknown for others.
 func TestParse(t *testing.T) {
 	digest := digest(3)
 	place := keys.Place{Seq: 5, Slot: 6}

@@ -9,7 +9,7 @@ import (
 	"colophon/storage"
 )
 
-// Lengths in bytes of values, or of their fixed part.
+// Lengths of values in bytes. The length of a head is without the checkpoint.
 const (
 	headLength  = 8 + storage.HashBytes + 8
 	placeLength = 8 + 2
@@ -24,8 +24,8 @@ type Place struct {
 	Slot uint16
 }
 
-// Holding is the value of a place key: where a piece of content is stored. Until the event
-// that posted the content is redacted, its record needs the content. After that, only the
+// Holding is the value of a place key: where a piece of content is stored. As long as the event
+// that posted the content is not redacted, its own record needs the content. After that, only the
 // records that refer to the content need it.
 type Holding struct {
 	Place
@@ -46,7 +46,8 @@ func AppendHead(dst []byte, h storage.Head) []byte {
 	return append(dst, h.Checkpoint...)
 }
 
-// DecodeHead reads what AppendHead wrote. The checkpoint is a copy, or nil if it is empty.
+// DecodeHead reads what AppendHead wrote. The checkpoint is a copy of the bytes in b, or nil if it
+// is empty.
 func DecodeHead(b []byte) (storage.Head, error) {
 	if len(b) < headLength {
 		return storage.Head{}, fmt.Errorf("%w: the head has %d bytes, but must have at least %d", storage.ErrDamaged, len(b), headLength)
@@ -62,8 +63,7 @@ func DecodeHead(b []byte) (storage.Head, error) {
 	return h, nil
 }
 
-// AppendHolding appends to dst the place of a piece of content. An additional byte says that
-// the content is withdrawn.
+// AppendHolding appends a holding to dst. A withdrawn holding has an additional zero byte.
 func AppendHolding(dst []byte, h Holding) []byte {
 	dst = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint64(dst, h.Seq), h.Slot)
 	if h.Withdrawn {
@@ -82,8 +82,7 @@ func DecodeHolding(b []byte) (Holding, error) {
 	return Holding{Place: place, Withdrawn: withdrawn}, nil
 }
 
-// AppendErasureValue appends to dst the time of an erasure and the digest of the erased
-// content.
+// AppendErasureValue appends to dst the value of an erasure key: the time and the digest.
 func AppendErasureValue(dst []byte, e Erasure) []byte {
 	return append(binary.BigEndian.AppendUint64(dst, uint64(e.Time)), e.Digest[:]...)
 }
@@ -96,7 +95,7 @@ func DecodeErasure(b []byte) (Erasure, error) {
 	return Erasure{Time: int64(binary.BigEndian.Uint64(b)), Digest: storage.Hash(b[8:])}, nil
 }
 
-// Seq returns the value of a Redaction key.
+// Seq returns the value of a redaction key: the sequence number of the redacting event.
 func Seq(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 
 // DecodeSeq reads what Seq wrote.
@@ -107,13 +106,13 @@ func DecodeSeq(b []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(b), nil
 }
 
-// AppendClaimValue appends to dst the value of a Claim key: the record that has the
-// idempotency key.
+// AppendClaimValue appends to dst the value of a claim key: the digest and the sequence number of
+// the record that has the idempotency key.
 func AppendClaimValue(dst []byte, k storage.Key) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, k.Record[:]...), k.Seq)
 }
 
-// DecodeClaim reads what AppendClaimValue wrote under key.
+// DecodeClaim reads what AppendClaimValue wrote. key is the idempotency key from the claim's key.
 func DecodeClaim(key storage.Hash, b []byte) (storage.Key, error) {
 	if len(b) != claimLength {
 		return storage.Key{}, fmt.Errorf("%w: a claim has %d bytes, but must have %d", storage.ErrDamaged, len(b), claimLength)
@@ -136,8 +135,8 @@ func DecodeNumber(b []byte) (uint32, error) {
 	return binary.BigEndian.Uint32(b), nil
 }
 
-// info is stored as JSON, because it is small and seldom read, and later versions can add
-// members.
+// info is the JSON form of a storage.Info. JSON suffices, because a description is small and seldom
+// read, and later versions can add members.
 type info struct {
 	Name    string    `json:"name"`
 	Origin  string    `json:"origin"`
@@ -147,12 +146,13 @@ type info struct {
 	RejectMismatch bool `json:"reject_mismatch"`
 }
 
-// EncodeInfo encodes a ledger's description, with its time in UTC.
+// EncodeInfo encodes a ledger's description as JSON, with its time in UTC. It returns an error if
+// RFC 3339 cannot represent the time.
 func EncodeInfo(i storage.Info) ([]byte, error) {
 	i.Created = i.Created.UTC()
 	b, err := json.Marshal(info(i))
 	if err != nil {
-		return nil, fmt.Errorf("describing ledger %q: %w", i.Name, err)
+		return nil, fmt.Errorf("encoding the description of ledger %q: %w", i.Name, err)
 	}
 	return b, nil
 }
