@@ -273,7 +273,7 @@ func (c *ledgerCheck) claims(ctx context.Context) (*storage.Stray, error) {
 				}
 			}
 			if e.Key == nil || string(e.Key[:]) != string(claim.digest) {
-				return stray(storage.StrayClaim, uint64(claim.seq), "idempotency key %x refers to it, but it does not claim that key; a new record under this key would be lost", claim.digest), nil
+				return stray(storage.StrayClaim, uint64(claim.seq), "idempotency key %x refers to it, but it does not claim that key; a new record under this key would not be recorded", claim.digest), nil
 			}
 		}
 		if more = len(page) == checkPage; more {

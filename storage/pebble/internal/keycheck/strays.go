@@ -114,7 +114,7 @@ func (k *check) strayClaim(l *counts, key keys.Parsed, value func() ([]byte, err
 		return err
 	}
 	if e.Key == nil || *e.Key != key.Digest {
-		k.found(l, storage.StrayClaim, claim.Seq, "idempotency key %x refers to it, but it does not claim that key; a new record under this key would be lost", key.Digest)
+		k.found(l, storage.StrayClaim, claim.Seq, "idempotency key %x refers to it, but it does not claim that key; a new record under this key would not be recorded", key.Digest)
 	}
 	return nil
 }
