@@ -2,7 +2,7 @@ package proofs
 
 import "sync"
 
-// TileBytes is the memory that one cached tile takes, in bytes.
+// TileBytes is the memory that one cached tile uses, in bytes.
 const TileBytes = 16 << 10
 
 // cacheShards is the number of mutexes over which concurrent readers are spread.
@@ -36,8 +36,8 @@ type cacheSlot struct {
 	used bool
 }
 
-// NewTileCache returns a cache for about this number of tiles, of TileBytes each. One tile of
-// level 0 covers 256 leaves.
+// NewTileCache returns a cache for about this number of tiles, but for at least 16. Each uses
+// TileBytes. One tile of level 0 covers 256 leaves.
 func NewTileCache(tiles int) *TileCache {
 	c := new(TileCache)
 	for i := range c.shards {
@@ -51,7 +51,7 @@ func (c *TileCache) shard(id tileID) *cacheShard {
 	return &c.shards[(id.index+uint64(id.level))%cacheShards]
 }
 
-// get returns the tile, or nil.
+// get returns the tile, or nil if it is not cached.
 func (c *TileCache) get(id tileID) *tile {
 	if c == nil {
 		return nil

@@ -18,8 +18,8 @@ type Checkpoint struct {
 	Root   Hash
 }
 
-// maxCheckpoint is the largest length of a signed note, in bytes. It leaves room for the cosignatures of many
-// witnesses.
+// maxCheckpoint is the maximum length of a signed note, in bytes. It leaves room for the
+// cosignatures of many witnesses.
 const maxCheckpoint = 1 << 20
 
 // text returns the signed part of the note, without extension lines.
@@ -31,8 +31,8 @@ func (c Checkpoint) text() string {
 // origin is not the signer's.
 func (s *Signer) Sign(c Checkpoint) ([]byte, error) { return SignCheckpoint(c, s) }
 
-// SignCheckpoint returns the note of a checkpoint, signed with several keys in the given
-// order. It returns ErrOrigin if a signer's origin is not the checkpoint's.
+// SignCheckpoint returns the signed note of a checkpoint. It has one signature by each signer, in
+// the given order. It returns ErrOrigin if a signer's origin is not the checkpoint's.
 func SignCheckpoint(c Checkpoint, signers ...*Signer) ([]byte, error) {
 	keys := make([]note.Signer, len(signers))
 	for i, s := range signers {
@@ -48,13 +48,13 @@ func SignCheckpoint(c Checkpoint, signers ...*Signer) ([]byte, error) {
 	return signed, nil
 }
 
-// OpenCheckpoint reads and verifies a signed note. The note must have the exact spelling of
+// OpenCheckpoint reads and verifies a signed note. The note must be in the canonical form of
 // tlog-checkpoint (ErrMalformed) and a signature by one of the verifiers (ErrWrongKey). All
-// signatures by these verifiers must be valid (ErrSignature). The checkpoint's origin must be
-// the name of a verifier that signed (ErrOrigin). That verifier must not have been retired at
-// a smaller size (ErrRetired), and its condition must accept the checkpoint
-// (Verifier.WithCondition); otherwise the error is the condition's. Extension lines and
-// signatures by other keys are allowed and have no effect.
+// signatures by these verifiers must be valid (ErrSignature). The checkpoint's origin must be the
+// name of a verifier that signed (ErrOrigin). That verifier must not have been retired at a smaller
+// size (ErrRetired), and its condition must accept the checkpoint (Verifier.WithCondition);
+// otherwise the error is the condition's. Extension lines and signatures by other keys are allowed
+// and have no effect.
 func OpenCheckpoint(signed []byte, verifiers ...*Verifier) (Checkpoint, error) {
 	if len(signed) > maxCheckpoint {
 		return Checkpoint{}, fmt.Errorf("%w: the checkpoint has %d bytes, which is too long", ErrMalformed, len(signed))
@@ -101,7 +101,8 @@ func readCheckpoint(opened *note.Note, known knownKeys) (Checkpoint, error) {
 	return Checkpoint{}, fmt.Errorf("%w: the checkpoint has the origin %.100q, but is signed by %s", ErrOrigin, c.Origin, signatureNames(opened.Sigs))
 }
 
-// parseCheckpoint parses the text of a note.
+// parseCheckpoint parses the signed part of a note, which may have extension lines. It returns
+// ErrMalformed for any spelling that is not canonical.
 func parseCheckpoint(text string) (Checkpoint, error) {
 	var read log.Checkpoint
 	if _, err := read.Unmarshal([]byte(text)); err != nil {
@@ -151,7 +152,8 @@ func (k knownKeys) String() string {
 	return strings.Join(names, " or ")
 }
 
-// signatureNames names the keys of the first signatures, for messages.
+// signatureNames lists the keys of the first four signatures, and the number of the others, for
+// messages.
 func signatureNames(signatures []note.Signature) string {
 	const most = 4
 	var names []string

@@ -16,7 +16,7 @@ import (
 
 const testOrigin = "ledger.example/default"
 
-// testSigner returns a signer with a fixed key for each number.
+// testSigner returns a signer for origin whose key depends only on number.
 func testSigner(t testing.TB, origin string, number byte) *Signer {
 	t.Helper()
 	s, err := NewKey([ed25519.SeedSize]byte{number}).Signer(origin)
@@ -194,7 +194,7 @@ func TestOpenCheckpointErrors(t *testing.T) {
 	require.ErrorIs(t, err, ErrWrongKey)
 }
 
-// A signed checkpoint does not verify if any single bit is changed.
+// OpenCheckpoint refuses a signed checkpoint in which any single bit is changed.
 func TestCheckpointBits(t *testing.T) {
 	signer := testSigner(t, testOrigin, 1)
 	signed, err := signer.Sign(Checkpoint{testOrigin, 7, testLeaf(3)})

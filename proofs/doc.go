@@ -3,6 +3,6 @@
 // Checkpoints), inclusion and consistency proofs, and receipts that verify without access to
 // the ledger (spec: Receipts).
 //
-// The package does no I/O: callers pass bytes, and functions that read tiles. Auditors need
-// to import only this package.
+// The package does no I/O: callers pass bytes, and functions that read tiles. A program that
+// verifies receipts needs to import only this package.
 package proofs

@@ -10,7 +10,8 @@ func AppendEntry(dst []byte, prev Hash, body []byte) []byte {
 	return append(append(dst, prev[:]...), body...)
 }
 
-// SplitEntry is the inverse of AppendEntry. The body shares the entry's memory.
+// SplitEntry is the inverse of AppendEntry. The body shares the entry's memory. SplitEntry returns
+// ErrTooLong if the entry is longer than MaxEntry, and ErrMalformed if it has no body.
 func SplitEntry(entry []byte) (prev Hash, body []byte, err error) {
 	if len(entry) > MaxEntry {
 		return Hash{}, nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLong, len(entry), MaxEntry)

@@ -62,7 +62,7 @@ func TestVectors(t *testing.T) {
 	require.Equal(t, uint64(len(vectors.Events)), chain.Size)
 }
 
-// Hashes follow the definition, both for short entries, which are hashed without
+// EventHash and LeafHash follow the definition, both for short entries, which are hashed without
 // allocation, and for longer ones.
 func TestHashesByDefinition(t *testing.T) {
 	prev := Hash{1, 2, 3}

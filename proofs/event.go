@@ -18,7 +18,7 @@ type event struct {
 	checks             []byte // {} if absent
 	shape              []byte // record.shape, nil if absent
 	failureStage       []byte // record.failure_stage, nil if absent
-	incomplete         []byte // see incomplete
+	incomplete         []byte // see the function incomplete
 }
 
 // readEvent parses an event body. The body must be canonical JSON (spec: Event body).
@@ -98,7 +98,7 @@ func (r *reader) fail(format string, args ...any) {
 	}
 }
 
-// only accepts v if it is an object that has no members except these.
+// only returns v. It fails unless v is an object whose members all have one of these names.
 func (r *reader) only(v pyjson.Value, what string, names ...string) pyjson.Value {
 	if v.Kind() != pyjson.Object {
 		r.fail("%s is not an object", what)
@@ -122,7 +122,7 @@ func (r *reader) text(v pyjson.Value, what string) string {
 func (r *reader) count(v pyjson.Value, what string) uint64 {
 	n, err := strconv.ParseUint(string(v.Raw()), 10, 64)
 	if v.Kind() != pyjson.Integer || err != nil {
-		r.fail("%s is not a count", what)
+		r.fail("%s is not an unsigned 64-bit integer", what)
 	}
 	return n
 }
@@ -135,7 +135,7 @@ func (r *reader) hash(v pyjson.Value, what string) Hash {
 	return h
 }
 
-// flag reads an optional member whose only value is true. It refuses false, which the ledger
+// flag reads an optional member whose only valid value is true. It refuses false, which the ledger
 // never writes.
 func (r *reader) flag(v pyjson.Value, what string) bool {
 	if v.Kind() != pyjson.Absent && v.Kind() != pyjson.True {
@@ -144,7 +144,7 @@ func (r *reader) flag(v pyjson.Value, what string) bool {
 	return v.Kind() == pyjson.True
 }
 
-// hashList reads a list of hashes, such as an audit path.
+// hashList reads a list of at most maxPath hashes, such as an audit path.
 func (r *reader) hashList(v pyjson.Value, what string) []Hash {
 	if v.Kind() != pyjson.Array || v.Len() > maxPath {
 		r.fail("%s is not an array of at most %d hashes", what, maxPath)

@@ -29,7 +29,8 @@ func LeafHash(entry []byte) Hash {
 	return sum([]byte{leafPrefix}, entry)
 }
 
-// sum hashes head followed by tail. It does not allocate for entries of usual length.
+// sum hashes head followed by tail. It does not allocate if their total length is at most 4,096
+// bytes.
 func sum(head, tail []byte) Hash {
 	var usual [4096]byte
 	return sha256.Sum256(append(append(usual[:0], head...), tail...))

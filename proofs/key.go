@@ -21,7 +21,7 @@ type Key struct {
 // GenerateKey returns a new random key.
 func GenerateKey() Key {
 	var seed [ed25519.SeedSize]byte
-	rand.Read(seed[:]) // Read never returns an error: if it fails, the process ends
+	rand.Read(seed[:]) // Read never returns an error: if it fails, the process crashes
 	return NewKey(seed)
 }
 
@@ -130,7 +130,7 @@ type Verifier struct {
 	note.Verifier
 	public [ed25519.PublicKeySize]byte
 	vkey   string
-	until  *uint64                // largest tree size for which signatures count; nil if there is no bound
+	until  *uint64                // largest tree size for which signatures are accepted; nil if there is no bound
 	accept func(Checkpoint) error // nil if every checkpoint is accepted
 }
 
@@ -152,16 +152,16 @@ func ParseVerifier(vkey string) (*Verifier, error) {
 	return &Verifier{Verifier: v, public: public, vkey: vkey}, nil
 }
 
-// Until returns a copy of the key that is retired: its signature does not count on checkpoints
-// of trees larger than size (spec: Key rotation).
+// Until returns a copy of v for a key that was retired at size: its signature is not accepted on
+// checkpoints of larger trees (spec: Key rotation).
 func (v *Verifier) Until(size uint64) *Verifier {
 	retired := *v
 	retired.until = &size
 	return &retired
 }
 
-// SignedUpTo returns the size of the largest checkpoint on which the key's signature counts.
-// retired is false if there is no bound.
+// SignedUpTo returns the largest tree size for which the key's signature is accepted. retired is
+// false if there is no bound.
 func (v *Verifier) SignedUpTo() (size uint64, retired bool) {
 	if v.until == nil {
 		return 0, false
@@ -169,24 +169,24 @@ func (v *Verifier) SignedUpTo() (size uint64, retired bool) {
 	return *v.until, true
 }
 
-// WithCondition returns the same key with a condition: its signature counts only on a checkpoint
-// for which accept returns nil. For any other checkpoint, OpenCheckpoint returns accept's
-// error.
+// WithCondition returns a copy of v that has a condition: its signature is accepted only on
+// checkpoints for which accept returns nil. For any other checkpoint, OpenCheckpoint returns
+// accept's error.
 func (v *Verifier) WithCondition(accept func(Checkpoint) error) *Verifier {
 	conditional := *v
 	conditional.accept = accept
 	return &conditional
 }
 
-// Unbounded returns the same key without a bound or a condition.
+// Unbounded returns a copy of v that has neither a bound nor a condition.
 func (v *Verifier) Unbounded() *Verifier {
 	plain := *v
 	plain.until, plain.accept = nil, nil
 	return &plain
 }
 
-// counts returns nil if a valid signature by this key counts on the checkpoint. Otherwise the
-// error says why it does not.
+// counts returns nil if a valid signature by this key is accepted on the checkpoint. Otherwise it
+// returns ErrRetired or the error of the condition.
 func (v *Verifier) counts(c Checkpoint) error {
 	if v.until != nil && c.Size > *v.until {
 		return fmt.Errorf("%w: the checkpoint has size %d, but %s+%08x was retired at size %d", ErrRetired, c.Size, v.Name(), v.KeyHash(), *v.until)

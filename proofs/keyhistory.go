@@ -22,7 +22,7 @@ type KeyHistory struct {
 
 // LogKey is one key of a log.
 type LogKey struct {
-	Verifier *Verifier // bounded once the key is retired
+	Verifier *Verifier // bounded if the key is retired (Verifier.Until)
 	// ReplacedAt is the seq of the event that introduced the next key, and Handover is that
 	// event's note. The newest key has no such event and note.
 	ReplacedAt uint64
@@ -80,8 +80,8 @@ func (h *KeyHistory) Add(seq uint64, c KeyChange) error {
 	return nil
 }
 
-// AddEntry applies the change in the entry at seq. It returns ErrMalformed if the entry is not
-// a key_rotated event, or an error of Add.
+// AddEntry applies the change in the entry at seq. It returns ErrMalformed if the entry is not a
+// key_rotated event, and otherwise the errors of Add.
 func (h *KeyHistory) AddEntry(seq uint64, entry []byte) error {
 	record, err := recordOfKind(entry, kindRotated)
 	if err != nil {
@@ -90,7 +90,8 @@ func (h *KeyHistory) AddEntry(seq uint64, entry []byte) error {
 	return h.AddRecord(seq, record)
 }
 
-// AddRecord applies the change in the record of the key_rotated event at seq.
+// AddRecord applies the change in the record of the key_rotated event at seq. It returns
+// ErrMalformed if the record cannot be parsed, and otherwise the errors of Add.
 func (h *KeyHistory) AddRecord(seq uint64, record pyjson.Value) error {
 	change, err := ParseKeyChange(record)
 	if err != nil {
@@ -156,9 +157,9 @@ func (h *KeyHistory) Contains(key *Verifier) bool {
 }
 
 // VerifiersFrom returns the log's oldest key that is among the trusted keys, and all its
-// successors, newest first. Retired keys are bounded. The result is empty if the log has none
-// of the trusted keys. Older keys do not count: a retired key may have been stolen, and only
-// its successors can say up to which size it signed.
+// successors, newest first. Retired keys are bounded. The result is empty if the log has none of
+// the trusted keys. Older keys are not included: a retired key may have been stolen, and only its
+// successors can say up to which size it signed.
 func (h *KeyHistory) VerifiersFrom(trusted ...*Verifier) []*Verifier {
 	first := slices.IndexFunc(h.keys, func(k LogKey) bool {
 		return slices.ContainsFunc(trusted, func(t *Verifier) bool { return t.String() == k.Verifier.String() })
@@ -185,9 +186,9 @@ func (h *KeyHistory) InForce(size uint64) []*Verifier {
 	return list
 }
 
-// OpenCheckpoint opens a checkpoint of the log whose keys these are. Every key in force at the
-// checkpoint's size must have signed it, and at least one of these must be a trusted key or a
-// successor of one. The errors are those of the function OpenCheckpoint.
+// OpenCheckpoint opens a checkpoint of the log whose keys these are. Every key that signs at the
+// checkpoint's size (InForce) must have signed it, and at least one of these keys must be a trusted
+// key or a successor of one. The errors are those of the function OpenCheckpoint.
 func (h *KeyHistory) OpenCheckpoint(signed []byte, trusted ...*Verifier) (Checkpoint, error) {
 	checkpoint, err := OpenCheckpoint(signed, h.VerifiersFrom(trusted...)...)
 	if err != nil {
@@ -195,17 +196,17 @@ func (h *KeyHistory) OpenCheckpoint(signed []byte, trusted ...*Verifier) (Checkp
 	}
 	for _, key := range h.InForce(checkpoint.Size) {
 		if _, err := OpenCheckpoint(signed, key); err != nil {
-			return Checkpoint{}, fmt.Errorf("all keys in force at size %d must sign: %w", checkpoint.Size, err)
+			return Checkpoint{}, fmt.Errorf("every key of the log at size %d must sign its checkpoint: %w", checkpoint.Size, err)
 		}
 	}
 	return checkpoint, nil
 }
 
-// OpenGrown opens a checkpoint of a log whose key history is known only for its first known
-// entries. For a checkpoint up to that size it does the same as the method OpenCheckpoint. A
+// OpenGrown opens a checkpoint of a log that may have grown: the history covers only the first
+// known entries. For a checkpoint up to that size it does the same as the method OpenCheckpoint. A
 // larger checkpoint must be signed by the newest key of the history, by a trusted key that the
-// history does not contain yet, or by one of successors. The signature of an older key alone
-// does not suffice. The errors are the same.
+// history does not contain yet, or by one of successors. The signature of an older key alone does
+// not suffice. The errors are those of the function OpenCheckpoint.
 func (h *KeyHistory) OpenGrown(signed []byte, known uint64, trusted, successors []*Verifier) (Checkpoint, error) {
 	later := slices.DeleteFunc(slices.Concat(trusted, successors), h.Contains)
 	checkpoint, err := OpenCheckpoint(signed, slices.Concat(h.VerifiersFrom(trusted...), later)...)
@@ -293,7 +294,7 @@ type replacedText struct {
 	Handover    string  `json:"handover"`
 }
 
-// MarshalJSON implements json.Marshaler. It returns the text that ParseLogKey reads.
+// MarshalJSON implements json.Marshaler. ParseLogKey reads the text.
 func (h *KeyHistory) MarshalJSON() ([]byte, error) {
 	text := logKeyText{Origin: h.Current().Name(), VerifierKey: h.Current().String(), Retired: []replacedText{}}
 	for _, k := range h.Replaced() {

@@ -23,7 +23,7 @@ func retired(previous, next *Signer) KeyChange {
 	return KeyChange{Step: KeyRetired, Previous: previous.Verifier(), Next: next.Verifier()}
 }
 
-// recordOf returns a change in the form of an event's record.
+// recordOf returns the event record of a change, as JSON.
 func recordOf(t testing.TB, c KeyChange) []byte {
 	t.Helper()
 	text := fmt.Appendf(nil, `{"digest":"","previous_key":%q,"step":%q,"verifier_key":%q`, c.Previous, c.Step, c.Next)
@@ -33,15 +33,15 @@ func recordOf(t testing.TB, c KeyChange) []byte {
 	return append(text, '}')
 }
 
-// logKey returns a history as an answer of log/key.
+// logKey returns a history as the body of a log/key response.
 func logKey(t require.TestingT, h *KeyHistory) []byte {
 	text, err := json.Marshal(h)
 	require.NoError(t, err)
 	return text
 }
 
-// A verifier that knows the whole history accepts a checkpoint of any size from the keys in
-// force at that size, and refuses a checkpoint from a key that was retired at a smaller size.
+// A verifier that knows the whole history accepts a checkpoint of any size that is signed by the
+// log's keys at that size, and refuses a checkpoint from a key that was retired at a smaller size.
 func TestKeysSignWhileTheyAreInForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		signers := make([]*Signer, rapid.IntRange(1, 5).Draw(t, "keys"))
@@ -90,8 +90,8 @@ func TestKeysSignWhileTheyAreInForce(t *testing.T) {
 	})
 }
 
-// requireInForce compares the keys in force, and their successors, with those that a naive
-// walk over the changes finds.
+// requireInForce compares the results of InForce and VerifiersFrom with those of a naive walk over
+// the changes.
 func requireInForce(t *rapid.T, h *KeyHistory, signers []*Signer, sizes uint64) {
 	changes := h.ChangedAt()
 	for size := uint64(1); size < sizes; size++ {

@@ -46,8 +46,7 @@ type NestedCitation struct {
 	ChunkHash string // with its prefix (spec: Citation hashes)
 }
 
-// maxStagePath is the maximum length of a path in the tree of a run whose event fits into an
-// entry.
+// maxStagePath is the maximum length of a path in the tree of a run whose event fits in an entry.
 const maxStagePath = 16
 
 // AppendJSON appends the proof as one JSON object in valid UTF-8. It returns ErrMalformed if

@@ -51,7 +51,7 @@ func runOf(names ...string) (posted string, stages []rules.Stage) {
 // stageProof returns the nested proof of a stage. Its path comes from the code that
 // computes the roots of runs.
 func stageProof(t require.TestingT, receipt *Receipt, stages []rules.Stage, index int) *Nested {
-	names := make([]rules.Stage, len(stages)) // an index, so that no two names are equal
+	names := make([]rules.Stage, len(stages)) // named by their index, so that no two names are equal
 	for i, s := range stages {
 		names[i] = rules.Stage{Name: fmt.Sprint(i), Hash: s.Hash}
 	}
@@ -158,7 +158,8 @@ func TestNestedProofsRefuse(t *testing.T) {
 	require.ErrorIs(t, stageProof(t, run, stages, 0).Verify(testSigner(t, testOrigin, 9).Verifier()), ErrWrongKey)
 }
 
-// Verify refuses a root that its stages do not produce, even if the ledger has signed it.
+// Nested.Verify refuses a run's root that its stages do not produce, even if the ledger has signed
+// it.
 func TestNestedProofsOfAFalseRoot(t *testing.T) {
 	posted, stages := runOf("question", "answer")
 	honest, _ := recorded(t, record.RunDAG, posted)

@@ -77,7 +77,7 @@ func pathLength(index, size uint64) int {
 	return inner + bits.OnesCount64(index>>inner)
 }
 
-// path appends the siblings on the way from a node to the root of the tree of this size.
+// path appends the siblings on the path from a node to the root of the tree of this size.
 func (p *Prover) path(proof []Hash, height uint, index, size uint64) ([]Hash, error) {
 	nodes := nodeReader{prover: p}
 	for last := (size - 1) >> height; last > 0; height, index, last = height+1, index/2, last/2 {

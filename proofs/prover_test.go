@@ -70,8 +70,8 @@ func TestProofsEqualModelAroundTiles(t *testing.T) {
 	}
 }
 
-// sumdb/tlog verifies our proofs, and we verify its proofs, at random places of a tree with
-// three tile levels.
+// sumdb/tlog verifies our proofs, and we verify those of sumdb/tlog, for random leaves and sizes of
+// a tree that has three tile levels.
 func TestProofsAgreeWithTlog(t *testing.T) {
 	const n = 65536 + 700
 	cache := NewTileCache(32)
@@ -180,7 +180,7 @@ func TestProverRefusesDamagedTiles(t *testing.T) {
 	}
 }
 
-// The cache stays within its bound, keeps recently used tiles, and returns tiles unchanged.
+// TileCache stays within its bound, keeps recently used tiles, and returns tiles unchanged.
 func TestTileCache(t *testing.T) {
 	const limit = 64
 	c := NewTileCache(limit)

@@ -31,14 +31,14 @@ type Receipt struct {
 	// the record lacks none.
 	Incomplete []byte
 
-	// Replayed means that the request appended nothing, because the log already contained the
-	// same record under the same idempotency key (spec: Idempotency). It is a fact about the
-	// response, not about the event, so no proof covers it.
+	// Replayed means that the request appended nothing, because the log already contained the same
+	// record under the same idempotency key (spec: Idempotency). It describes the response, not the
+	// event, so no proof covers it.
 	Replayed bool
 
-	// Unproved lists the other members that ParseReceipt found, in their order: facts derived
-	// from other events (spec: Receipts), and members that this version does not know. They
-	// are statements of the server alone.
+	// Unproved lists the other members that ParseReceipt found, in their order: members that the
+	// server derived from other events (spec: Receipts), and members that this version does not
+	// know. Only the server vouches for them.
 	Unproved []string
 
 	// Proof is nil in a minimal receipt, which proves nothing.
@@ -59,7 +59,8 @@ type Inclusion struct {
 	Hashes    []Hash
 }
 
-// NewReceipt returns the minimal receipt of an entry.
+// NewReceipt returns the minimal receipt of an entry. It returns ErrTooLong or ErrMalformed if the
+// entry does not hold a valid event.
 func NewReceipt(entry []byte) (*Receipt, error) {
 	prev, body, err := SplitEntry(entry)
 	if err != nil {

@@ -342,7 +342,7 @@ func TestMembersOfTheEventAreChecked(t *testing.T) {
 	}
 }
 
-// A receipt has the same meaning if the same values are spelled differently.
+// ParseReceipt reads the same receipt if the same JSON values are spelled differently.
 func TestReceiptSurvivesReformatting(t *testing.T) {
 	l := newTestLog(t, 5)
 	text := l.receipt(t, 1, 5).AppendJSON(nil)
@@ -358,8 +358,8 @@ func TestReceiptSurvivesReformatting(t *testing.T) {
 	}
 }
 
-// A receipt with a changed bit, a missing byte, or a doubled byte is refused, unless it is
-// still the same JSON document.
+// A receipt that has a changed bit, a missing byte, or a doubled byte does not parse or does not
+// verify, unless it is still the same JSON document.
 func TestEveryByteOfAReceiptCounts(t *testing.T) {
 	l := newTestLog(t, 3)
 	for seq := range uint64(3) {

@@ -33,15 +33,15 @@ func SignBackup(digest Hash, signers ...*Signer) ([]byte, error) {
 
 // VerifyBackup returns the verifiers that signed the backup note of the manifest with this digest.
 // It returns ErrWrongKey if none of them signed, ErrSignature if a signature is invalid or the note
-// is about another manifest, or ErrMalformed. It ignores bounds and conditions of the verifiers,
-// because a backup has no tree size.
+// is about a different manifest, or ErrMalformed. It ignores bounds and conditions of the
+// verifiers, because a backup has no tree size.
 func VerifyBackup(signed []byte, digest Hash, verifiers ...*Verifier) ([]*Verifier, error) {
 	text, by, err := openStatement("backup", signed, verifiers)
 	switch {
 	case err != nil:
 		return nil, err
 	case text != backupText(digest):
-		return nil, fmt.Errorf("%w: the backup note is about another manifest", ErrSignature)
+		return nil, fmt.Errorf("%w: the backup note is about a different manifest", ErrSignature)
 	}
 	return by, nil
 }
@@ -52,8 +52,8 @@ type ExportManifest struct {
 	Checkpoint        // origin, tree size, and root of the log
 	Question   string // path below the ledger's, with its parameters sorted by name
 	Rows       uint64 // number of rows
-	// RowsRoot is the RFC 6962 root of the tree whose leaves are the rows, each in the JSON
-	// text of the answer.
+	// RowsRoot is the RFC 6962 root of the tree whose leaves are the rows, each as its JSON text in
+	// the answer.
 	RowsRoot Hash
 	// Rest is the SHA-256 of the answer without its rows: a JSON object with sorted members.
 	Rest Hash
@@ -65,8 +65,8 @@ func (m *ExportManifest) text() string {
 	return exportTitle + m.Checkpoint.text() + m.Question + "\n" + strconv.FormatUint(m.Rows, 10) + "\n" + line(m.RowsRoot[:]) + "\n" + line(m.Rest[:]) + "\n"
 }
 
-// Digest returns the SHA-256 of the signed text. Two servers that give the same answer at the
-// same tree size have the same digest, even if their signatures differ.
+// Digest returns the SHA-256 of the signed text. Two servers that give the same answer at the same
+// tree size produce the same digest, even if their signatures differ.
 func (m *ExportManifest) Digest() Hash { return sum([]byte(m.text()), nil) }
 
 // SignExport returns the signed note of an export manifest. It returns ErrOrigin if a signer's
@@ -90,8 +90,8 @@ func SignExport(m *ExportManifest, signers ...*Signer) ([]byte, error) {
 // OpenExport reads and verifies the signed note of an export manifest. It returns ErrWrongKey if
 // none of the verifiers signed, ErrSignature if a signature is invalid, ErrOrigin if the verifiers
 // that signed belong to another origin, ErrMalformed if the note is not in the form that SignExport
-// writes, ErrRetired if the key was retired before the manifest's tree size, or the error of the
-// verifier's condition.
+// writes, ErrRetired if the key was retired at a size smaller than the manifest's, or the error of
+// the verifier's condition.
 func OpenExport(signed []byte, verifiers ...*Verifier) (*ExportManifest, error) {
 	text, by, err := openStatement("export manifest", signed, verifiers)
 	if err != nil {
@@ -113,12 +113,12 @@ func OpenExport(signed []byte, verifiers ...*Verifier) (*ExportManifest, error) 
 	return nil, refusal
 }
 
-// parseExport parses the text of an export manifest.
+// parseExport parses the signed part of an export manifest's note.
 func parseExport(text string) (*ExportManifest, error) {
 	body, is := strings.CutPrefix(text, exportTitle)
 	lines := strings.Split(body, "\n")
 	if !is || len(lines) != 8 {
-		return nil, fmt.Errorf("%w: it is not an export manifest of 8 lines", ErrMalformed)
+		return nil, fmt.Errorf("%w: the note is not an export manifest of 8 lines", ErrMalformed)
 	}
 	checkpoint, err := parseCheckpoint(strings.Join(lines[:3], "\n") + "\n")
 	if err != nil {
@@ -141,12 +141,12 @@ func parseExport(text string) (*ExportManifest, error) {
 	return m, nil
 }
 
-// Covers returns ErrInclusion unless the manifest is about the rows with these leaf hashes and
-// about the rest of the answer.
+// Covers returns ErrInclusion unless the manifest covers exactly the rows that have these leaf
+// hashes, in this order, and rest, the answer without its rows.
 func (m *ExportManifest) Covers(leaves []Hash, rest []byte) error {
 	switch {
 	case uint64(len(leaves)) != m.Rows:
-		return fmt.Errorf("%w: there are %d rows, but the signed manifest is about %d", ErrInclusion, len(leaves), m.Rows)
+		return fmt.Errorf("%w: there are %d rows, but the signed manifest covers %d", ErrInclusion, len(leaves), m.Rows)
 	case RowsRoot(leaves) != m.RowsRoot:
 		return fmt.Errorf("%w: the rows are not those of the signed manifest", ErrInclusion)
 	case sum(rest, nil) != m.Rest:

@@ -132,8 +132,8 @@ type Snapshot struct {
 	size uint64
 	root Hash
 	edge [levels]*tile
-	// folds[k] is the root over the rightmost leaves, as many as the lowest k+1 set bits of
-	// size add up to. Proofs need it at the tree's incomplete right edge.
+	// folds[k] is the root over the rightmost leaves; their number is the sum of the lowest k+1 set
+	// bits of size. Proofs need it at the tree's incomplete right edge.
 	folds []Hash
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/transparency-dev/merkle/proof"
 )
 
-// maxPath is the longest audit path that a tree size of 64 bits allows.
+// maxPath is the length of the longest audit path in a tree whose size has 64 bits.
 const maxPath = 64
 
 // VerifyInclusion returns ErrInclusion unless path proves that leaf is at index in the tree
@@ -21,7 +21,7 @@ func VerifyInclusion(leaf Hash, index, size uint64, path []Hash, root Hash) erro
 		return fmt.Errorf("%w: %w", ErrInclusion, err)
 	}
 	if Hash(got) != root {
-		return fmt.Errorf("%w: the path of leaf %d leads to the root %x, but the tree of %d leaves has %x",
+		return fmt.Errorf("%w: the path of leaf %d yields the root %x, but the tree of %d leaves has %x",
 			ErrInclusion, index, got, size, root)
 	}
 	return nil
@@ -35,13 +35,13 @@ func VerifyConsistency(first, second uint64, root1, root2 Hash, path []Hash) err
 		return fmt.Errorf("%w: there is no consistency proof from size %d to size %d", ErrRange, first, second)
 	}
 	if len(path) > maxPath+1 {
-		return fmt.Errorf("%w: a path of %d hashes does not fit these sizes", ErrConsistency, len(path))
+		return fmt.Errorf("%w: the path of %d hashes is too long", ErrConsistency, len(path))
 	}
 	err := proof.VerifyConsistency(hasher{}, first, second, byteSlices(path), root1[:], root2[:])
 	var mismatch proof.RootMismatchError
 	switch {
 	case errors.As(err, &mismatch):
-		return fmt.Errorf("%w: the path from size %d to %d leads to the root %x, not to %x",
+		return fmt.Errorf("%w: the path from size %d to %d yields the root %x, not %x",
 			ErrConsistency, first, second, mismatch.CalculatedRoot, mismatch.ExpectedRoot)
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrConsistency, err)

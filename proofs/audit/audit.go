@@ -81,11 +81,11 @@ type Head struct {
 	Checkpoint []byte      // signed note; empty if the log is empty
 }
 
-// Options hold the values with which a walk compares the log.
+// Options configures a walk.
 type Options struct {
 	// Verifiers are the trusted keys. At least one of them must be among the keys in the log's
-	// events (Position.Keys). All keys in force at the checkpoint's size must sign it, and at
-	// least one of these must be a trusted key or a successor of one.
+	// events (Position.Keys). Every key that signs at the checkpoint's size must have signed it,
+	// and at least one of these keys must be a trusted key or a successor of one.
 	Verifiers []*proofs.Verifier
 	// Successors are keys that follow the trusted ones according to handovers. They serve only
 	// to open the checkpoint before the walk has read the events.
@@ -104,18 +104,18 @@ type Options struct {
 // Report is the result of a walk.
 type Report struct {
 	Size       uint64            // valid entries, including those of earlier walks
-	Contents   uint64            // valid pieces of content; a piece counts once for each record that names it
+	Contents   uint64            // valid pieces of content; a piece is counted once for each record that names it
 	Redacted   uint64            // pieces of content of redacted records, whether erased or kept for other records
 	Keys       uint64            // valid uses of idempotency keys
 	Claims     uint64            // uses that claim a key
-	Needs      uint64            // pieces of content that unredacted records name; a piece counts once for each record
+	Needs      uint64            // pieces of content that unredacted records name; a piece is counted once for each record
 	Checkpoint proofs.Checkpoint // the signed checkpoint; zero if it is damaged
 	Damage     *Damage           // the first damage, or nil
 }
 
-// Log walks a stored log once, up to the head that it finds, and stops at the first damage.
-// Its memory is bounded, except for about 32 bytes for each registered source. The report
-// holds the damage; the error says why the walk could not finish.
+// Log walks a stored log once, up to the head that it finds, and stops at the first damage. Its
+// memory use is bounded, except for about 32 bytes for each registered source. The report holds the
+// damage; the error says why the walk could not finish.
 func Log(ctx context.Context, source Source, options Options) (*Report, error) {
 	w, err := newWalk(ctx, source, source, options, Extension{})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"colophon/proofs"
 )
 
-// walked returns the report of a walk over a stored log that trusts the log's key.
+// walked walks a stored log, trusting the log's key, and returns the report.
 func walked(t testing.TB, m *memory) *Report {
 	t.Helper()
 	report, err := Log(t.Context(), m, Options{Verifiers: []*proofs.Verifier{testSigner(t, testOrigin, 1).Verifier()}})
@@ -70,7 +70,7 @@ func testDamage(t *testing.T, size int, mutations []mutation) {
 	}
 }
 
-// flip changes one bit of an entry. If at is below 32, the bit is in the entry's
+// flip returns a change of one bit of an entry. If at is below 32, the bit is in the entry's
 // prev_event_hash.
 func flip(seq, at int) func(*testing.T, *memory) {
 	return func(_ *testing.T, m *memory) {
@@ -106,8 +106,8 @@ func swap(seq int) func(*testing.T, *memory) {
 	}
 }
 
-// edit replaces text in the body of an entry and adapts the chain, the tiles, and the
-// checkpoint, so that only the event is damaged.
+// edit returns a change that replaces text in the body of an entry and adapts the chain, the tiles,
+// and the checkpoint, so that only the event is damaged.
 func edit(seq int, from, to string) func(*testing.T, *memory) {
 	return func(t *testing.T, m *memory) {
 		require.Contains(t, string(m.entries[seq]), from)
@@ -165,8 +165,8 @@ func TestChangedEntries(t *testing.T) {
 	})
 }
 
-// The log and its tiles of level 0 are rewritten, starting with one entry. The tile above them
-// still leads to the signed root.
+// If the entries and their level-0 tiles were rewritten, but the tile above them still has the
+// signed root, Log reports the first entry below the changed hash.
 func TestRewrittenLog(t *testing.T) {
 	testDamage(t, 512, []mutation{{"from entry 302", func(t *testing.T, m *memory) {
 		above, signed := m.tiles[tileID{1, 0}], m.head.Checkpoint
@@ -222,7 +222,7 @@ func TestDamageNamesItsPlace(t *testing.T) {
 	require.EqualError(t, damaged(KindChain, 5, "why"), "chain: at entry 5: why")
 }
 
-// This log is long enough to have a full tile on level 1.
+// Log finds the damaged tile or entry also in a log that has a full tile on level 1.
 func TestDamageInLargeLog(t *testing.T) {
 	testDamage(t, 65536+300, []mutation{
 		{"full tile of level 1", flipTile(1, 0, 200), KindTile, 200 * 256, "tile/1/000"},
@@ -305,7 +305,7 @@ func TestDamagedContentAndKeys(t *testing.T) {
 	require.EqualError(t, damage, `content: "output", at entry 99: missing: content: not there`)
 }
 
-// The log's own key signed these events, which break rules of the specification.
+// Log reports events that break rules of the specification, even if the log's own key signed them.
 func TestDamagedEvents(t *testing.T) {
 	testDamage(t, 300, []mutation{
 		{"not JSON", edit(100, `{"actor"`, `["actor"`), KindEvent, 100, ""},
@@ -349,7 +349,7 @@ func TestDamagedEvents(t *testing.T) {
 	require.Equal(t, KindEvent, report.Damage.Kind)
 }
 
-// A log can grow during the walk.
+// Log reports no damage if the log grows during the walk.
 func TestGrowingLog(t *testing.T) {
 	small, large := newMemory(t, 300), newMemory(t, 800)
 	grown := large.clone()

@@ -32,8 +32,8 @@ type contentCheck struct {
 	report     *Report
 
 	cache   *ContentCache
-	sizes   map[proofs.Hash]uint64 // sizes of the pieces that were found to have their digest
-	needed  map[proofs.Hash]bool   // redacted records' content that is kept for another record
+	sizes   map[proofs.Hash]uint64 // sizes of pieces whose bytes have the right digest
+	needed  map[proofs.Hash]bool   // content of redacted records that is kept because another record needs it
 	digests []proofs.Hash          // scratch
 }
 
@@ -121,14 +121,14 @@ func MemberSecret(e *event.Body, read func() ([]byte, error)) (*members.Secret, 
 	return secret, nil
 }
 
-// distinct sorts a list of hashes and returns the number of different ones.
+// distinct sorts list in place and returns the number of distinct hashes in it.
 func distinct(list []proofs.Hash) uint64 {
 	slices.SortFunc(list, func(a, b proofs.Hash) int { return bytes.Compare(a[:], b[:]) })
 	return uint64(len(slices.Compact(list)))
 }
 
-// notStored says in what way a piece of content that a record needs is damaged. It returns ""
-// if the piece is intact.
+// notStored describes how a piece of content that a record needs is damaged. It returns "" if the
+// piece is intact.
 func (c *contentCheck) notStored(seq uint64, digest proofs.Hash, size uint64) (string, error) {
 	held, good := c.sizes[digest]
 	if !good {
@@ -152,7 +152,7 @@ func (c *contentCheck) notStored(seq uint64, digest proofs.Hash, size uint64) (s
 	case !kept:
 		return "it is stored, but not kept for this record", nil
 	case held != size:
-		return fmt.Sprintf("it has %d bytes, but the event says %d", held, size), nil
+		return fmt.Sprintf("it has %d bytes, but the event gives the size %d", held, size), nil
 	}
 	return "", nil
 }
@@ -169,8 +169,8 @@ func (c *contentCheck) read(digest proofs.Hash) ([]byte, error) {
 	return content, err
 }
 
-// notErased says why a redacted record's piece of content should have been erased. It returns
-// "" if the piece is erased or rightly kept.
+// notErased returns the reason why a redacted record's piece of content should have been erased. It
+// returns "" if the piece is erased or rightly kept.
 func (c *contentCheck) notErased(digest proofs.Hash) (string, error) {
 	if c.needed[digest] {
 		return "", nil
@@ -200,8 +200,8 @@ func (c *contentCheck) notErased(digest proofs.Hash) (string, error) {
 	return "", nil
 }
 
-// notNeeded says why the record at seq does not need a piece of content that is kept for it.
-// It returns "" if the record needs the piece.
+// notNeeded returns the reason why the record at seq does not need a piece of content that is kept
+// for it. It returns "" if the record needs the piece.
 func (c *contentCheck) notNeeded(seq uint64, digest proofs.Hash) (string, error) {
 	by, redacted, err := c.redactions.by(seq)
 	if err != nil {

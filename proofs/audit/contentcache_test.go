@@ -8,7 +8,7 @@ import (
 	"colophon/proofs"
 )
 
-// The cache keeps the most recently used pieces that fit into its capacity, or a single longer
+// ContentCache keeps the most recently used pieces that fit in its capacity, or a single longer
 // one.
 func TestContentCache(t *testing.T) {
 	c := NewContentCache(10)

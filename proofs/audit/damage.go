@@ -25,7 +25,7 @@ const (
 	KindHead       Kind = "head"       // the stored head does not match the entries
 	KindContent    Kind = "content"    // content is missing, altered, or not erased
 	KindRedaction  Kind = "redaction"  // a stored redaction does not match the events
-	KindKey        Kind = "key"        // an idempotency key leads to the wrong event, or to two events
+	KindKey        Kind = "key"        // an idempotency key belongs to the wrong event, or to two events
 	KindTruncated  Kind = "truncated"  // entries are missing
 )
 

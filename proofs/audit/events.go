@@ -94,7 +94,7 @@ func (c *eventCheck) frame(e *event.Body) error {
 	}
 	if len(c.actor) == 0 || !bytes.Equal(e.Actor, c.actor) {
 		if !record.IsActor(e.Actor) {
-			return damaged(KindEvent, e.Seq, "its actor is %.400q, which no server can have named", e.Actor)
+			return damaged(KindEvent, e.Seq, "its actor is %.400q, which is not a valid actor name", e.Actor)
 		}
 		c.actor = append(c.actor[:0], e.Actor...)
 	}
@@ -118,15 +118,15 @@ func (c *eventCheck) checkTime(e *event.Body) error {
 		return damaged(KindEvent, e.Seq, "its time %s is before the previous event's, %s", text, c.time)
 	}
 	if len(c.latest) > 0 && bytes.Compare(text, c.latest) > 0 {
-		return damaged(KindEvent, e.Seq, "its time is %s, but this machine's clock says %s: either the server's clock was wrong then, or this machine's clock is wrong now",
+		return damaged(KindEvent, e.Seq, "its time is %s, but this machine's clock shows %s: either the server's clock was wrong then, or this machine's clock is wrong now",
 			text, c.now.UTC().Format(moment.Layout))
 	}
 	c.time = append(c.time[:0], text...)
 	return nil
 }
 
-// isSameSecond reports whether a text is a time in the same second as the last event's time.
-// This is so for most events, and comparing is faster than parsing the time (BenchmarkExtend).
+// isSameSecond reports whether a text is a time in the same second as the last event's time. This
+// is true for most events, and the comparison is faster than parsing the time (BenchmarkExtend).
 func (c *eventCheck) isSameSecond(text []byte) bool {
 	const micros = len("2006-01-02T15:04:05.")
 	if len(text) != len(moment.Layout) || len(c.time) != len(text) || !bytes.Equal(text[:micros], c.time[:micros]) {
@@ -140,7 +140,7 @@ func (c *eventCheck) isSameSecond(text []byte) bool {
 	return text[len(text)-1] == 'Z'
 }
 
-// byKind checks what only events of this kind have.
+// byKind checks the members that only events of this kind have.
 func (c *eventCheck) byKind(e *event.Body) error {
 	switch e.Kind {
 	case record.LedgerCreated:

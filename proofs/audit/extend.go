@@ -43,7 +43,7 @@ type Extension struct {
 	// added up to this position.
 	From Position
 	Past Past
-	// Seen are earlier checkpoints of the log, whose tree must extend theirs.
+	// Seen are earlier checkpoints. The log's tree must extend each of their trees.
 	Seen []Seen
 	// Each, if set, receives every entry, in order. If it returns an error, the walk ends with
 	// it.
@@ -54,10 +54,10 @@ type Extension struct {
 	Reached func(Position) error
 }
 
-// Extend walks a published log once, from where an earlier walk ended up to the head that it
-// finds. It makes the same checks as Log, except those of data that only storage has. It also
-// checks that the log extends the checkpoints that were seen earlier. Errors are as for Log.
-// The returned position is where the next walk can begin; if there is damage, it is From.
+// Extend walks a published log once, from where an earlier walk ended up to the head that it finds.
+// It makes the same checks as Log, except those of data that only storage has. It also checks that
+// the log extends the checkpoints that were seen earlier. It returns errors in the same cases as
+// Log. The returned position is where the next walk can begin; if there is damage, it is From.
 func Extend(ctx context.Context, log Published, options Options, x Extension) (*Report, Position, error) {
 	w, err := newWalk(ctx, log, nil, options, x)
 	if err != nil {

@@ -72,7 +72,7 @@ func TestExtendStepByStep(t *testing.T) {
 	require.Equal(t, positionText(t, once.at), positionText(t, a.at))
 }
 
-// positionText returns a text that is the same for equal positions.
+// positionText returns a position as JSON, so that positions can be compared.
 func positionText(t testing.TB, p Position) string {
 	t.Helper()
 	text, err := json.Marshal(p)
@@ -148,7 +148,8 @@ func TestExtendComparesWithSeenCheckpoints(t *testing.T) {
 	}
 }
 
-// The differing entry is below a full tile of level 1.
+// Extend finds the first changed entry of a fork also if that entry is below a full tile of level
+// 1.
 func TestForkOfALargeLog(t *testing.T) {
 	m := newMemory(t, 66_000)
 	a := newAuditor()
@@ -254,7 +255,8 @@ func TestKeysAcrossWalks(t *testing.T) {
 	}
 }
 
-// Each receives every entry once, and a later walk can begin at a position passed to Reached.
+// Extension.Each receives every entry once, and a later walk can begin at a position passed to
+// Extension.Reached.
 func TestExtendReportsEntries(t *testing.T) {
 	m := newMemory(t, 2*reachedStep+100)
 	a := newAuditor()
@@ -288,7 +290,7 @@ func TestExtendReportsEntries(t *testing.T) {
 	require.Equal(t, 1, reached)
 }
 
-// A walk refuses a Past whose tiles do not lead to the position's root.
+// Extend returns an error if the tiles of the Past do not have the position's root.
 func TestIncompletePast(t *testing.T) {
 	m := newMemory(t, 700)
 	a := newAuditor()
@@ -326,7 +328,7 @@ func TestUnavailableLog(t *testing.T) {
 	}
 }
 
-// The walk checks the facts that a Past keeps about an event before it uses them.
+// Extend returns an error if the Facts that a Past keeps about an event have no known kind.
 func TestDamagedFacts(t *testing.T) {
 	m := newMemory(t, 180)
 	for _, facts := range []Facts{0, Facts(len(record.EventKinds)) + 1, 0x0f | hasContent} {

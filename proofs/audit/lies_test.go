@@ -16,7 +16,7 @@ import (
 	"colophon/proofs"
 )
 
-// at returns the log with this time in its last event.
+// at returns a copy of the log whose last event has this time.
 func (m *memory) at(t testing.TB, text string) *memory {
 	t.Helper()
 	seq := len(m.entries) - 1
@@ -50,8 +50,8 @@ func TestTimesInTheFuture(t *testing.T) {
 	}
 }
 
-// A signed checkpoint of an empty log counts as damaged, since the first event of a log creates its
-// ledger.
+// Extend reports a signed checkpoint of an empty log as damage, because the first event of every
+// log creates its ledger.
 func TestEmptyLogs(t *testing.T) {
 	m := newMemory(t, 0)
 	damage := newAuditor().walk(t, m).Damage

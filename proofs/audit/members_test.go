@@ -21,8 +21,8 @@ import (
 	"colophon/proofs"
 )
 
-// everyKind returns a valid log that has every kind of event and, in these events, every
-// member that an event can have. names are the names of the events by seq.
+// everyKind returns a valid log that has every kind of event and, in these events, every member
+// that an event can have. names holds the names of the events, by seq.
 func everyKind(t testing.TB) (m *memory, names []string) {
 	t.Helper()
 	m = newMemory(t, 1)
@@ -221,8 +221,7 @@ var alterations = []alteration{
 	{"an array", func(v any) (any, bool) { _, ok := v.([]any); return []any{}, !ok }},
 }
 
-// otherText returns a different text of the same form: a hash for a hash, and a time for a
-// time.
+// otherText returns a different text of the same kind: a hash for a hash, and a time for a time.
 func otherText(s string) string {
 	if at := strings.LastIndexAny(s, "0123456789abcdef"); at >= 0 {
 		digit := byte('1')
@@ -313,7 +312,7 @@ func canonicalJSON(t testing.TB, v any) []byte {
 	return d.Root().AppendCanonical(nil, pyjson.Compact)
 }
 
-// redigest adapts the digest of a verb to the altered event, as a lying server would.
+// redigest adapts the digest of a verb to the altered event, as a dishonest server would.
 func redigest(t testing.TB, body []byte, pointer string) []byte {
 	t.Helper()
 	var d pyjson.Document

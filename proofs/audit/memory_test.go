@@ -195,7 +195,7 @@ func (m *memory) relink(seq int) {
 	m.head.Tip = tip
 }
 
-// clone copies a log deeply enough to damage the copy.
+// clone returns a copy of the log that can be damaged without changing m.
 func (m *memory) clone() *memory {
 	c := *m
 	c.entries = slices.Clone(m.entries)

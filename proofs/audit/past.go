@@ -12,7 +12,8 @@ import (
 	"colophon/proofs"
 )
 
-// Facts describe one event for a Past: its kind in the low four bits, and flags.
+// Facts is the byte that a Past stores about one event: the number of its kind in the low four
+// bits, and flags in the others.
 type Facts uint8
 
 // The flags of Facts. Callers of Extend set WasServed and WasGone.
@@ -27,7 +28,7 @@ const (
 	Marks = IsRedacted | WasServed | WasGone
 )
 
-// factsOf returns the facts of an event of a known kind.
+// factsOf returns the Facts of an event, whose kind must be known.
 func factsOf(e *event.Body) Facts {
 	facts := factsOfKind(e.Kind)
 	if len(e.Common.Contents) > 0 {
@@ -36,22 +37,21 @@ func factsOf(e *event.Body) Facts {
 	return facts
 }
 
-// factsOfKind returns the facts of an event of a known kind without flags: the number of the
-// kind, counted from 1.
+// factsOfKind returns Facts without flags: the number of the kind, counted from 1. The kind must be
+// known.
 func factsOfKind(kind record.Kind) Facts { return Facts(1 + slices.Index(record.EventKinds[:], kind)) }
 
-// known reports whether the facts have a known kind. Facts that come from an audit's files may
-// be damaged.
+// known reports whether f has a known kind. A byte from an audit's files may be damaged.
 func (f Facts) known() bool {
 	number := int(f & 0x0f)
 	return number > 0 && number <= len(record.EventKinds)
 }
 
-// Kind returns the kind of the event.
+// Kind returns the kind of the event. It panics if the kind is not known.
 func (f Facts) Kind() record.Kind { return record.EventKinds[f&0x0f-1] }
 
-// Role says how an event uses an idempotency key (spec: Idempotency) or a source, or that it
-// changes a record's state (spec: States; Path validation; Sources; Redactions).
+// Role is what an event does with the key of a KeyUse: an idempotency key (spec: Idempotency), a
+// source, or a record whose state it changes (spec: States; Path validation; Sources; Redactions).
 type Role uint8
 
 // The roles.
@@ -64,7 +64,7 @@ const (
 	Roles                // the number of roles
 )
 
-// KeyUse says how an event uses an idempotency key, a source, or a record's state.
+// KeyUse is one event's use of an idempotency key, a source, or a record's state.
 type KeyUse struct {
 	Key    proofs.Hash
 	Digest proofs.Hash // digest of the record or verb; zero for a source
@@ -79,14 +79,13 @@ func (u *KeyUse) sameRecord(other *KeyUse) bool {
 	return u.Digest == other.Digest && u.Kind == other.Kind
 }
 
-// Past keeps the facts about earlier events that a walk needs. One goroutine uses it at a
-// time.
+// Past stores what a walk must know about earlier events. Only one goroutine uses it at a time.
 type Past interface {
-	// Add appends the facts of the next event.
+	// Add appends the Facts of the next event.
 	Add(Facts) error
-	// Facts returns the facts of an earlier event.
+	// Facts returns the Facts of an earlier event.
 	Facts(seq uint64) (Facts, error)
-	// Mark adds flags to the facts of an earlier event.
+	// Mark adds flags to the Facts of an earlier event.
 	Mark(seq uint64, flags Facts) error
 	// Use adds a use of an idempotency key, a source, or a state by the next event to be
 	// added.

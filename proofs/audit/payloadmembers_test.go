@@ -14,9 +14,9 @@ import (
 	"colophon/proofs"
 )
 
-// The walk checks that digests of payload members are made with the ledger's secret, that the
-// first event commits to this secret, and that no event has payload members that it should
-// not have.
+// The walk checks that digests of payload members are computed with the ledger's secret, that the
+// first event commits to this secret, and that no event has payload members that it should not
+// have.
 func TestWrongPayloadMembers(t *testing.T) {
 	const other = `"00112233445566778899aabbccddeeff"`
 	sound := newMemory(t, 20)

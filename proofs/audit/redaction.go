@@ -7,7 +7,7 @@ import (
 	"colophon/ledger/record/seqs"
 )
 
-// maxLists is the maximum number of lists that a redactionCheck keeps. Each takes up to 64 KiB.
+// maxLists is the maximum number of lists that a redactionCheck keeps. Each uses up to 64 KiB.
 const maxLists = 64
 
 // redactionCheck compares the stored redactions with the redactions in the events.
@@ -48,8 +48,8 @@ func (c *redactionCheck) by(seq uint64) (by uint64, redacted bool, err error) {
 	return by, true, nil
 }
 
-// pair checks the event that redacted a record according to storage: it must come later and
-// name the record.
+// pair checks the event that redacted a record according to storage: that event must come after the
+// record and name it.
 func (c *redactionCheck) pair(seq, by uint64) error {
 	if by <= seq {
 		return damaged(KindRedaction, seq, "storage says that event %d redacts it, but that event does not come after it", by)

@@ -21,8 +21,8 @@ func setRedacted(seq, by uint64) func(*testing.T, *memory) {
 	return func(_ *testing.T, m *memory) { m.redacted[seq] = by }
 }
 
-// restored stores the output of record seq again, for the record need or, if need is 0, for
-// no record.
+// restored returns a change that stores the output of record seq again, for the record need or, if
+// need is 0, for no record.
 func restored(seq int, need uint64) func(*testing.T, *memory) {
 	return func(_ *testing.T, m *memory) {
 		m.contents[outputOf(seq)] = fmt.Appendf(nil, "output %d", seq)
@@ -80,14 +80,14 @@ func TestDamagedRedactions(t *testing.T) {
 		{"list without end", reword(120, `[114,117]`, `[[0,18446744073709551615]]`), KindEvent, 120, ""},
 		{"list of what follows", reword(120, `[114,117]`, `[114,117,121]`), KindEvent, 120, ""},
 		{"list of itself", reword(120, `[114,117]`, `[114,117,120]`), KindEvent, 120, ""},
-		// Damage in an event that was read out of turn is still reported at that event.
+		// Damage in an event that was read out of order is still reported at that event.
 		{"changed redaction", flip(120, 100), KindEntry, 120, ""},
 		{"shortened redaction", func(_ *testing.T, m *memory) { m.entries[120] = m.entries[120][:60] }, KindEntry, 120, ""},
 		{"missing redaction", func(_ *testing.T, m *memory) { m.entries[120] = nil }, KindTruncated, 120, ""},
 	})
 }
 
-// If several events redact a record, the first event counts.
+// Log accepts that several events redact a record, of which storage names the first.
 func TestRedactedTwice(t *testing.T) {
 	m := newMemory(t, 300)
 	reword(180, `[174,177]`, `[114,174,177]`)(t, m)
@@ -110,7 +110,7 @@ func TestSharedContentOfRedactedRecords(t *testing.T) {
 	}
 }
 
-// Records can be redacted during the walk.
+// Log reports no damage if records are redacted during the walk.
 func TestRedactionBeyondTheWalk(t *testing.T) {
 	small, large := newMemory(t, 120), newMemory(t, 300)
 	grown := large.clone()

@@ -10,8 +10,8 @@ import (
 	"colophon/proofs"
 )
 
-// EventAt rereads an event. Its entry had this leaf hash during a walk. The event is valid
-// until document is used again. The error is a *Damage if the entry is missing or has
+// EventAt rereads the event at seq, whose entry had this leaf hash during a walk. The event is
+// valid until document is used again. The error is a *Damage if the entry is missing or has
 // changed; otherwise it says why the log cannot be read.
 func EventAt(ctx context.Context, log Published, seq uint64, leaf proofs.Hash, document *pyjson.Document) (pyjson.Value, error) {
 	entry, err := entryAgain(ctx, log, seq, leaf)

@@ -42,8 +42,8 @@ func (m *memory) signedBy(t testing.TB, signers ...*proofs.Signer) {
 	require.NoError(t, err)
 }
 
-// The walk follows the keys of a log through its events, no matter which key is trusted and
-// how many walks it takes.
+// The walk follows the keys of a log through its events, no matter which key is trusted and how
+// many walks cover the log.
 func TestKeysChange(t *testing.T) {
 	first, second := testSigner(t, testOrigin, 1), testSigner(t, testOrigin, 2)
 	m := newMemory(t, 300)
@@ -115,8 +115,7 @@ func TestKeysChange(t *testing.T) {
 	check(stranger, both, KindEvent, retired)
 }
 
-// A trusted key does not count as one of the log's keys if no event introduces it, even if
-// it signs the checkpoint.
+// Log reports damage if no event introduces the trusted key, even if that key signs the checkpoint.
 func TestTrustedKeyWithoutAnEvent(t *testing.T) {
 	m := newMemory(t, 30)
 	other := testSigner(t, testOrigin, 2)

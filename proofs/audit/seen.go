@@ -43,8 +43,8 @@ func (c *seenCheck) checkBefore() error {
 }
 
 // checkWalked compares the walked tree with the signed tree and with earlier checkpoints. It
-// reports no damage if the served tiles do not lead to the signed root, because the walk
-// itself reports that.
+// reports no damage if the served tiles do not have the signed root, because the walk itself
+// reports that.
 func (c *seenCheck) checkWalked() error {
 	walked, now := c.size(), c.checkpoint
 	if walked == 0 {
@@ -130,7 +130,7 @@ func (c *seenCheck) checkGrown() error {
 			continue
 		}
 		if root := c.tree.Root(); s.Root != root {
-			return damaged(KindFork, s.Size, "at size %d %s saw the root %x, but the entries lead to %x: these are two logs", s.Size, s.By, s.Root, root)
+			return damaged(KindFork, s.Size, "at size %d %s saw the root %x, but the entries have the root %x: these are two logs", s.Size, s.By, s.Root, root)
 		}
 	}
 	return nil

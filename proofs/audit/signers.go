@@ -56,9 +56,9 @@ func (c *signerCheck) rotated(e *event.Body) error {
 	return nil
 }
 
-// finish checks that a trusted key is one of the log's keys, that every key in force according
-// to the events signs the checkpoint, and that one of these is a trusted key or a successor of
-// one.
+// finish checks that a trusted key is one of the log's keys, that every key that must sign
+// according to the events has signed the checkpoint, and that one of these is a trusted key or a
+// successor of one.
 func (c *signerCheck) finish() error {
 	if c.history == nil {
 		return nil

@@ -54,8 +54,8 @@ func (p *storedPast) Use(u KeyUse) error {
 	return nil
 }
 
-// checkKey checks that a stored idempotency key leads to the event that holds it, and that a
-// refused record differs from the record of that event.
+// checkKey checks that storage names holder as the event that holds the idempotency key of u, and
+// that a refused record differs from the record of that event.
 func (p *storedPast) checkKey(u *KeyUse, holder uint64) error {
 	got, err := p.stored.Key(p.ctx, u.Key)
 	if err != nil {
@@ -64,7 +64,7 @@ func (p *storedPast) checkKey(u *KeyUse, holder uint64) error {
 	about := record.KeyedDigest(u.Kind, u.Digest)
 	switch {
 	case got.Seq != holder:
-		return damaged(KindKey, u.Seq, "key %x leads to event %d, not to %d", u.Key, got.Seq, holder)
+		return damaged(KindKey, u.Seq, "storage says that event %d holds the key %x, but it is event %d", u.Key, got.Seq, holder)
 	case u.Role == ClaimsKey && got.Record != about:
 		return damaged(KindKey, u.Seq, "key %x belongs to the record %x, but the event is about %x", u.Key, got.Record, about)
 	case u.Role == RefusedForKey && got.Record == about:

@@ -12,10 +12,10 @@ type Tally struct {
 	Stateful   uint64 `json:"stateful"`   // records that have a state
 	Mismatched uint64 `json:"mismatched"` // records with a failed check
 	Refused    uint64 `json:"refused"`    // refusals
-	// ChosenKeys counts the records whose idempotency key does not follow from their run_id.
-	// Either their writers chose the key, or the server lies.
+	// ChosenKeys counts the records whose idempotency key does not follow from their run_id. Either
+	// the writers chose those keys, or the server is dishonest.
 	ChosenKeys uint64 `json:"chosen_keys"`
-	// Counted is the number of events up to which the fields below include state changes.
+	// The fields below include the state changes in the first Counted events.
 	Counted     uint64 `json:"counted"`
 	Failed      uint64 `json:"failed"`
 	Stale       uint64 `json:"stale"`

@@ -50,8 +50,8 @@ func (t *target) servedTiles(unavailable *error) proofs.TileReader {
 	}
 }
 
-// prover returns a prover for the signed tree that reads the served tiles, or nil if these do
-// not lead to the signed root.
+// prover returns a prover for the signed tree that reads the served tiles, or nil if these do not
+// have the signed root.
 func (t *target) prover(read proofs.TileReader) *proofs.Prover {
 	tree, err := proofs.OpenTree(t.checkpoint.Size, read, nil)
 	if err != nil || tree.Root() != t.checkpoint.Root {
@@ -60,8 +60,8 @@ func (t *target) prover(read proofs.TileReader) *proofs.Prover {
 	return proofs.NewProver(tree.Snapshot(), nil, read)
 }
 
-// isSigned reports whether the served tile at a path leads to the signed root. The error is
-// set only if the source is unavailable.
+// isSigned reports whether the served tile at a path belongs to the signed tree. The error is set
+// only if the source is unavailable.
 func (t *target) isSigned(path proofs.TilePath) (signed bool, unavailable error) {
 	prover := t.prover(t.servedTiles(&unavailable))
 	if prover == nil {
@@ -71,9 +71,8 @@ func (t *target) isSigned(path proofs.TilePath) (signed bool, unavailable error)
 	return err == nil, unavailable
 }
 
-// servedRoot returns the root that the signed tree had at this size. known is false if the
-// served tiles do not lead to the signed root. The error is set only if the source is
-// unavailable.
+// servedRoot returns the root that the signed tree had at this size. known is false if the served
+// tiles do not have the signed root. The error is set only if the source is unavailable.
 func (t *target) servedRoot(size uint64) (root proofs.Hash, known bool, unavailable error) {
 	prover := t.prover(t.servedTiles(&unavailable))
 	if prover == nil {

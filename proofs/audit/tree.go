@@ -80,9 +80,9 @@ func (t *treeCheck) servedLeaf(seq uint64) (proofs.Hash, error) {
 	return proofs.Hash(t.leaves[at : at+proofs.HashSize]), nil
 }
 
-// wrongLeaf decides which of the two is damaged if an entry and its served leaf hash disagree.
-// If the served hash leads to the signed root, the entry is damaged. Otherwise the hash is
-// damaged, provided that the entry fits between its neighbours in the chain.
+// wrongLeaf decides which of the two is damaged if an entry and its served leaf hash disagree. If
+// the served hash belongs to the signed tree, the entry is damaged. Otherwise the hash is damaged,
+// provided that the entry fits between its neighbours in the chain.
 func (t *treeCheck) wrongLeaf(seq uint64, entry []byte, leaf, served proofs.Hash) error {
 	path := t.path(0, seq/proofs.FullTile)
 	signed, err := t.isSigned(path)
@@ -142,7 +142,7 @@ func (t *treeCheck) finish() error {
 	case signed.Size < size:
 		return damaged(KindCheckpoint, size, "the checkpoint covers %d entries, but the head has %d", signed.Size, size)
 	case len(t.head.Checkpoint) > 0 && root != signed.Root:
-		return damaged(KindRoot, size, "the entries lead to the root %x, but the signed root is %x", root, signed.Root)
+		return damaged(KindRoot, size, "the entries have the root %x, but the signed root is %x", root, signed.Root)
 	}
 	return nil
 }
@@ -222,7 +222,7 @@ func (t *treeCheck) compare(tile proofs.TileData) (served []byte, err error) {
 	}
 	if signed {
 		first, last := firstBelow(path, slot), firstBelow(path, slot+1)-1
-		return nil, damaged(KindEntry, first, "entries %d to %d were rewritten: they lead to %x, but the signed tree has %x", first, last, want, has)
+		return nil, damaged(KindEntry, first, "entries %d to %d were rewritten: they hash to %x, but the signed tree has %x", first, last, want, has)
 	}
-	return nil, tileDamaged(path, slot, "its hash %d is %x, but the entries lead to %x", slot, has, want)
+	return nil, tileDamaged(path, slot, "its hash %d is %x, but the entries hash to %x", slot, has, want)
 }

@@ -10,7 +10,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// useCheck collects how events use idempotency keys, sources, and states, and checks at the
+// useCheck collects the uses of idempotency keys, sources, and states by events, and checks at the
 // end of the walk that these uses agree.
 type useCheck struct {
 	past   Past

@@ -17,8 +17,7 @@ type verbCheck struct {
 	reread *rereader
 }
 
-// stateChange checks that the record has a kind with states and that the new state is one of
-// them.
+// stateChange checks that records of this kind have a state, and that the new state is a valid one.
 func (c *verbCheck) stateChange(e *event.Body) error {
 	f := &e.State
 	if !slices.Contains(record.States[:], record.State(f.State)) {
@@ -61,7 +60,7 @@ func (c *verbCheck) validation(e *event.Body) error {
 	}
 	if !bytes.Equal(path.Project, f.Project) || !sameOrNull(path.ContentFingerprint, f.ContentFingerprint) ||
 		!rules.IsPathID(f.PathID) || !bytes.HasPrefix(rules.RouteID(path.Passages), f.PathID) {
-		return damaged(KindEvent, e.Seq, "it validates path %.100q of project %.100q with the content fingerprint %.100s, but event %d has another path",
+		return damaged(KindEvent, e.Seq, "it validates path %.100q of project %.100q with the content fingerprint %.100s, but event %d has a different path",
 			f.PathID, f.Project, nullable(f.ContentFingerprint), f.RecordSeq)
 	}
 	return nil
@@ -88,7 +87,7 @@ func (c *verbCheck) redaction(e *event.Body) error {
 	return nil
 }
 
-// earlier returns the facts of the earlier event to which an event refers.
+// earlier returns the Facts of the earlier event to which e refers.
 func (c *verbCheck) earlier(e *event.Body, seq uint64) (Facts, error) {
 	if seq >= e.Seq {
 		return 0, damaged(KindEvent, e.Seq, "it refers to event %d, which does not come before it", seq)
@@ -96,7 +95,7 @@ func (c *verbCheck) earlier(e *event.Body, seq uint64) (Facts, error) {
 	return c.facts(seq)
 }
 
-// facts returns the facts of an earlier event.
+// facts returns the Facts of an earlier event. It returns an error if their kind is not known.
 func (c *verbCheck) facts(seq uint64) (Facts, error) {
 	facts, err := c.past.Facts(seq)
 	if err == nil && !facts.known() {

@@ -186,7 +186,7 @@ func (w *walk) checkHead() error {
 	if w.tree.tip != w.head.Tip {
 		return damaged(KindHead, size, "the last event hash is %x, but the head has %x", w.tree.tip, w.head.Tip)
 	}
-	at, _ := moment.Parse(last) // every other entry was checked, unless the log is empty
+	at, _ := moment.Parse(last) // the time was checked before; only an empty log has none
 	if size > 0 && at.UnixMicro() != w.head.Time {
 		return damaged(KindHead, size, "the last event's time is %s, but the head has %s", last, time.UnixMicro(w.head.Time).UTC().Format(moment.Layout))
 	}
@@ -200,7 +200,7 @@ func (w *walk) resume(from Position) error {
 		return fmt.Errorf("audit: reading the kept tiles of %d entries: %w", from.Size, err)
 	}
 	if root := tree.Root(); root != from.Root {
-		return fmt.Errorf("audit: the kept tiles of %d entries lead to root %x, but it was %x", from.Size, root, from.Root)
+		return fmt.Errorf("audit: the kept tiles of %d entries have the root %x, but the position has %x", from.Size, root, from.Root)
 	}
 	if from.Keys == nil {
 		return fmt.Errorf("audit: the key history after %d entries is missing", from.Size)

@@ -38,7 +38,7 @@ type Walk struct {
 	redactedBy map[uint64]uint64 // by record: the event that redacted it
 }
 
-// Options returns the options of the audit, with their defaults.
+// Options returns the options of the audit, in which defaults replace zero values.
 func (a *Auditor) Options() Options { return a.options }
 
 // Client returns the client with which the audit sends its requests.
@@ -50,8 +50,8 @@ func (a *Auditor) Keys() []*proofs.Verifier { return a.keys }
 // Report returns the report of the audit so far.
 func (a *Auditor) Report() *Report { return a.report }
 
-// OpenLog fetches the current checkpoint. The audit remembers the checkpoint: later ones must
-// extend it.
+// OpenLog fetches the current checkpoint and returns the log of its size. The audit remembers the
+// checkpoint: later ones must extend it.
 func (a *Auditor) OpenLog(ctx context.Context) (*fetch.Log, error) {
 	log, err := fetch.OpenLog(ctx, a.client, a.keys, a.options.Parallel)
 	if err != nil {

@@ -85,7 +85,7 @@ func (c *contentChecker) end() {
 	}
 }
 
-// stop stops the workers at once.
+// stop cancels all jobs and waits until the workers have stopped.
 func (c *contentChecker) stop() {
 	c.cancel()
 	c.end()
@@ -124,7 +124,7 @@ func (c *contentChecker) readMemberSecret(created *event.Body) error {
 		}
 		var secret wire.MemberSecret
 		if err := json.Unmarshal(answer.Body, &secret); err != nil {
-			return nil, fmt.Errorf("the server's answer is malformed: %w", err)
+			return nil, fmt.Errorf("the server's response is malformed: %w", err)
 		}
 		return hex.DecodeString(secret.MemberSecret)
 	})
@@ -200,9 +200,8 @@ func (c *contentChecker) finish(report *Report) error {
 	return nil
 }
 
-// check checks the content of one record. It does not fetch cached pieces again. If
-// all are cached, it fetches the last one again, because the answer shows whether the record is
-// redacted.
+// check checks the content of one record. It does not fetch cached pieces again. If all are cached,
+// it fetches the last one again, because the response shows whether the record is redacted.
 func (c *contentChecker) check(ctx context.Context, rebuilder *audit.Rebuilder, job contentJob) contentResult {
 	result := contentResult{seq: job.seq}
 	var document pyjson.Document
@@ -230,7 +229,7 @@ func (c *contentChecker) check(ctx context.Context, rebuilder *audit.Rebuilder, 
 			return result
 		}
 		if int64(len(piece)) != n.size {
-			result.err = contentDamage(job.seq, n.name, "it has %d bytes, but the event says %d", len(piece), n.size)
+			result.err = contentDamage(job.seq, n.name, "it has %d bytes, but the event gives the size %d", len(piece), n.size)
 			return result
 		}
 		pieces[n.name] = piece
@@ -252,15 +251,15 @@ const (
 	maxContent    = 64 << 20 // maximum size of one piece
 	cachedContent = 64 << 20 // total size of the pieces in the cache
 
-	maxMemberSecret = 1 << 10 // maximum size of the answer that contains the secret of payload members
+	maxMemberSecret = 1 << 10 // maximum size of the response that contains the secret of payload members
 )
 
 // maxRecordContent is the maximum total size of one record's content that is audited, in
 // bytes.
 const maxRecordContent = 4 * maxContent
 
-// namedPieces returns the pieces of content that an event names and their total size. The
-// error is an *UncheckableError if that size is too large.
+// namedPieces returns the pieces of content that an event names and their total size. The error is
+// an *UncheckableError if that size exceeds maxRecordContent.
 func namedPieces(seq uint64, event pyjson.Value) (named []contentPiece, size int64, err error) {
 	for name, value := range event.Member("record").Member("content").Members() {
 		digest, err := proofs.ParseHash(string(value.Member("sha256").Text()))
@@ -273,13 +272,13 @@ func namedPieces(seq uint64, event pyjson.Value) (named []contentPiece, size int
 		}
 		named = append(named, contentPiece{string(name.Text()), digest, int64(given)})
 		if size += int64(given); size > maxRecordContent {
-			return nil, 0, &UncheckableError{What: fmt.Sprintf("the content of event %d", seq), Reason: fmt.Sprintf("by the sizes in the event, it is larger than %d bytes", maxRecordContent)}
+			return nil, 0, &UncheckableError{What: fmt.Sprintf("the content of event %d", seq), Reason: fmt.Sprintf("according to the event, it has more than %d bytes", maxRecordContent)}
 		}
 	}
 	return named, size, nil
 }
 
-// piece fetches a piece of content. goneBy is not nil if the server says that the content was
+// piece fetches a piece of content. goneBy is not nil if the server responds that the content was
 // redacted. piece reads no more bytes than the event states.
 func (c *contentChecker) piece(ctx context.Context, seq uint64, n contentPiece) (piece []byte, goneBy *uint64, err error) {
 	answer, err := c.client.Get(ctx, contentPath(seq, n.name), min(n.size, maxContent))

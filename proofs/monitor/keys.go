@@ -10,11 +10,11 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// followKeys finds the successors of the given keys by their handovers. The state has the keys
-// from the events that earlier walks have read. Statements of the server count only if
-// handovers prove them. The size up to which a key signs comes from the events that the walk
-// reads, not from the server. followKeys adds no predecessors of the given keys, because these
-// may have been stolen after they were retired.
+// followKeys finds the successors of the given keys by their handovers. The state has the keys from
+// the events that earlier walks have read. Keys that the server lists are used only if handovers
+// prove them. The size up to which a key signs comes from the events that the walk reads, not from
+// the server. followKeys adds no predecessors of the given keys, because these may have been stolen
+// after they were retired.
 func (a *Auditor) followKeys(ctx context.Context) error {
 	answer, err := a.client.Get(ctx, "/log/key", fetch.MaxNote)
 	if err != nil && !errors.Is(err, fetch.ErrTooLong) {
@@ -76,7 +76,7 @@ func (a *Auditor) bounded() []*proofs.Verifier {
 	return addKeys(list, a.options.Keys...)
 }
 
-// newest returns the known keys without a successor.
+// newest returns the trusted keys, each replaced by its newest known successor.
 func (a *Auditor) newest() []*proofs.Verifier {
 	list := slices.Clone(a.options.Keys)
 	for _, history := range a.histories {

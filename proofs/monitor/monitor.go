@@ -12,8 +12,8 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// Options describe an audit. Server, Ledger, and Keys are required; the zero value of every
-// other field is valid.
+// Options configures an audit. Server, Ledger, and Keys are required; the zero value of every other
+// field is valid.
 type Options struct {
 	Server fetch.Server
 	Ledger string // name of the ledger
@@ -29,7 +29,7 @@ type Options struct {
 	// Copy means that the server is a published copy, which has only the log. The report then
 	// lists content, answers, and receipts as not checked if they are requested.
 	Copy bool
-	// Content also fetches all content and rebuilds every record from it.
+	// If Content is set, the audit also fetches all content and rebuilds every record from it.
 	Content bool
 	// Receipts is the number of receipts that are fetched and verified, and also the number of
 	// consistency proofs.
@@ -97,8 +97,8 @@ type Auditor struct {
 	// options.
 	impossible []string
 	keys       []*proofs.Verifier // the trusted keys and all their successors
-	// known contains keys and all keys that these replaced. If only a predecessor has signed, the
-	// signature counts only if the walked log confirms it.
+	// known contains keys and all keys that these replaced. A signature by a predecessor alone is
+	// accepted only if the walked log confirms it.
 	known     []*proofs.Verifier
 	histories []*proofs.KeyHistory // the key histories from which keys and known were computed
 	client    *fetch.Client
@@ -112,7 +112,7 @@ type Auditor struct {
 // ledger. An error says why the audit could not finish:
 //
 //   - a *StateError or *NoteError: the options do not match the ledger;
-//   - an audit.ErrUnavailable: the server does not answer; the same audit may succeed later;
+//   - an audit.ErrUnavailable: the server does not respond; the same audit may succeed later;
 //   - an *UncheckableError or fetch.ErrForbidden: the token lacks a right;
 //   - an error of the context, of the state file, or of temporary files.
 //
@@ -176,9 +176,9 @@ func (a *Auditor) follow(ctx context.Context, interval time.Duration, each func(
 		err := a.round(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return nil // the usual way for Follow to end
+			return nil // Follow usually ends in this way
 		case errors.Is(err, audit.ErrUnavailable) && !first:
-			a.options.Log.Warn("the server does not answer; trying again", "error", err)
+			a.options.Log.Warn("the server does not respond; trying again", "error", err)
 		case err != nil:
 			return err
 		case first || a.report.Walked > 0 || !a.report.Clean:

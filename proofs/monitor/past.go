@@ -95,8 +95,8 @@ func newPast(dir string) (*pastFiles, error) {
 	return p, nil
 }
 
-// openPast opens a folder, which it creates if absent, but not the folder's parents. Before
-// the files are used, check must read them and cut must restore them.
+// openPast opens a folder. It creates the folder if absent, but not its parents. Before the files
+// are used, check must read them and cut must restore them.
 func openPast(dir string) (*pastFiles, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -126,7 +126,7 @@ func (p *pastFiles) sum(name string) *runningSum {
 	return s
 }
 
-// add adds bytes that are appended to the file to its checksum.
+// add adds to the checksum bytes that are appended to the file.
 func (s *runningSum) add(b []byte) {
 	s.hash.Write(b)
 	s.bytes += int64(len(b))
@@ -170,7 +170,7 @@ func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
 	return p.mark()
 }
 
-// mark makes the current content the content that cut restores.
+// mark makes the current content the one that cut restores.
 func (p *pastFiles) mark() error {
 	if err := p.flush(); err != nil {
 		return err
@@ -186,7 +186,7 @@ func (p *pastFiles) mark() error {
 	return nil
 }
 
-// cut discards everything that was added since the last mark.
+// cut discards everything that was added after the last mark.
 func (p *pastFiles) cut() error {
 	p.size, p.unwritten, p.uses = p.kept.size, p.unwritten[:0], p.kept.uses
 	clear(p.sums)
@@ -260,7 +260,7 @@ func (p *pastFiles) flushFacts() error {
 func (p *pastFiles) Facts(seq uint64) (audit.Facts, error) {
 	if seq >= p.size {
 		if seq-p.size >= uint64(len(p.unwritten)) {
-			return 0, fmt.Errorf("the state has no facts about event %d", seq)
+			return 0, fmt.Errorf("the state has no byte for event %d", seq)
 		}
 		return audit.Facts(p.unwritten[seq-p.size]), nil
 	}

@@ -91,8 +91,8 @@ func (a *Auditor) verifyReceipt(log *fetch.Log, seq uint64, body []byte) error {
 	return a.sameTree(r.Proof.Checkpoint, log.Checkpoint())
 }
 
-// sameTree checks that a checkpoint signs the walked tree. If the log has been walked further
-// since then, the report's checkpoint is later than walked.
+// sameTree checks that a checkpoint signs the walked tree. walked is the signed note of that tree;
+// the report's checkpoint can be a later one.
 func (a *Auditor) sameTree(note, walked []byte) error {
 	checkpoint, err := proofs.OpenCheckpoint(note, a.keys...)
 	if err != nil {

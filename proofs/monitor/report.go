@@ -67,8 +67,8 @@ type Report struct {
 	Walked  uint64 `json:"walked"` // number of entries that this audit has checked
 	KeyUses uint64 `json:"key_uses"`
 	Time    string `json:"time"` // time at which this audit began
-	// Earlier says which entries earlier audits have checked, and when. It is absent if this
-	// audit has checked all entries.
+	// Earlier describes how many entries earlier audits have checked, and when. It is absent if
+	// this audit has checked all entries.
 	Earlier *CheckedAt `json:"earlier,omitempty"`
 	// Skipped lists the checks that were not requested, each with its last success if that is
 	// known.
@@ -179,14 +179,14 @@ func (r *Report) AddWithheld(what string) {
 	r.Unchecked, r.Withheld = append(r.Unchecked, what), true
 }
 
-// signed records the checkpoint of the log.
+// signed copies the checkpoint of the log, unless it is zero.
 func (r *Report) signed(c proofs.Checkpoint) {
 	if c != (proofs.Checkpoint{}) {
 		r.Origin, r.Size, r.Root = c.Origin, c.Size, hex.EncodeToString(c.Root[:])
 	}
 }
 
-// conclude decides whether the audit is clean.
+// conclude sets Clean, and removes Earlier if this audit has checked all entries.
 func (r *Report) conclude() {
 	r.Clean = len(r.Findings) == 0 && !r.Withheld
 	if r.Walked >= r.Size || r.Size == 0 {

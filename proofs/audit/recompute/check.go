@@ -20,10 +20,10 @@ type Checker struct {
 	parts      [][]byte // scratch
 }
 
-// Check verifies an event's checks. They must follow from its effective hashes, from the
-// hashes that the event's fields give, and from whether the event names content to compute
-// them from (spec: Checks; Effective hashes). It also verifies the digest of a verb. Each
-// field of the event must have a valid form. The error is an *Error.
+// Check verifies an event's checks. They must follow from its effective hashes, from the hashes
+// that can be computed from the event's fields, and from whether the event names content to compute
+// them from (spec: Checks; Effective hashes). It also verifies the digest of a verb. Each field of
+// the event must have a valid form. The error is an *Error.
 func (c *Checker) Check(e *event.Body) error {
 	c.Body, c.seen = e, 0
 	var err error
@@ -84,12 +84,12 @@ type field struct {
 	form func([]byte) bool
 }
 
-// digitsOf returns the form of hashes with n digits.
+// digitsOf returns the form (field.form) of hashes that have n hexadecimal digits.
 func digitsOf(n int) func([]byte) bool {
 	return func(text []byte) bool { return rules.IsDigits(text, n) }
 }
 
-// all checks fields in the given order.
+// all checks fields in the given order and returns the first error.
 func (c *Checker) all(fields ...field) error {
 	for i := range fields {
 		if err := c.field(&fields[i]); err != nil {
@@ -136,8 +136,8 @@ func (f *field) isHash(text []byte) bool {
 	return f.form(text)
 }
 
-// wrong says why a check's result, or the values that it shows, cannot be right. It returns ""
-// if they can be right.
+// wrong returns the reason why a check's result, or the values that it shows, cannot be right. It
+// returns "" if they can be right.
 func (f *field) wrong(check *record.CheckField) string {
 	switch check.Result {
 	case record.Mismatch:
@@ -164,8 +164,8 @@ func (f *field) wrong(check *record.CheckField) string {
 	return ""
 }
 
-// wrongMismatch does for the result mismatch what wrong does for the others. Such a check
-// shows two different values, of which the computed one is the effective hash.
+// wrongMismatch is the part of wrong for checks whose result is mismatch. Such a check must show
+// two different values, of which the computed one is the effective hash.
 func (f *field) wrongMismatch(check *record.CheckField) string {
 	switch {
 	case f.origin == claimed:

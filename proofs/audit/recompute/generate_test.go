@@ -153,7 +153,7 @@ func (d generator) dimensions() map[string]any {
 	return dims
 }
 
-// nodes returns the stages of a run of a known or another shape.
+// nodes returns the stages of a run, whose shape can be known or unknown.
 func (d generator) nodes() []any {
 	names := strings.Split(rapid.SampledFrom([]string{"question retrieval context prompt answer verify final_label", "question preflight final_label",
 		"question retrieval evidence_map prompt raw_answer parsed_claim_lattice verify render final_label",

@@ -110,7 +110,7 @@ func (c *Checker) checkPath() error {
 // Sources; Redactions).
 func (c *Checker) checkVerb(f fields.Verb) error {
 	if want := fields.VerbDigest(f); want != c.Common.Digest {
-		return wrongField("digest", "it is %x, but the request in the event gives %x", c.Common.Digest, want)
+		return wrongField("digest", "it is %x, but the request in the event has the digest %x", c.Common.Digest, want)
 	}
 	if c.Kind == record.SourceRevoked && (c.Source.Listed || c.Source.Title != nil) {
 		return malformed("it revokes a source, but has members other than source_id and reason")

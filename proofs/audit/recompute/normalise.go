@@ -19,8 +19,8 @@ type normalForm struct {
 	content        map[string][]byte
 	reversed       string // name of a check whose result is replaced with its opposite, or ""
 	unknown        bool   // the record has texts that the event leaves out
-	// secret is the key for the digests of payload members. anySecret means that it is not the
-	// ledger's own secret.
+	// secret is the key for the digests of payload members. anySecret means that the ledger's own
+	// secret is not known, so that secret is a placeholder.
 	secret    *members.Secret
 	anySecret bool
 
@@ -79,7 +79,8 @@ func (n *normalForm) copy(names ...string) {
 	}
 }
 
-// text returns the text content with this name as a JSON string, or nil if there is none.
+// text returns the text content of this name as a JSON string, or nil if the record has no such
+// content.
 func (n *normalForm) text(name string) []byte {
 	text, given := n.content[name]
 	if !given {
@@ -88,7 +89,8 @@ func (n *normalForm) text(name string) []byte {
 	return pyjson.AppendString(nil, text)
 }
 
-// json returns the JSON content with this name in canonical form, or nil if there is none.
+// json returns the JSON content of this name in canonical form, or nil if the record has no such
+// content.
 func (n *normalForm) json(name string) []byte {
 	source, given := n.content[name]
 	if !given {
@@ -138,8 +140,8 @@ func (n *normalForm) claim(check string, effective pyjson.Value) []byte {
 	return nil
 }
 
-// opposite returns the result that a check would have if its claimed hash had not been
-// claimed, or its unclaimed hash had been claimed.
+// opposite returns computed for match, and match for every other result: the result that a check
+// would have if the writer had not claimed the hash, or had claimed it.
 func opposite(result record.Result) record.Result {
 	if result == record.Match {
 		return record.Computed

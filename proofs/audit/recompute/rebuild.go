@@ -18,9 +18,9 @@ import (
 	"colophon/proofs"
 )
 
-// Rebuilder rebuilds records from their events and content, and compares each event with the
-// one that the ledger would write for the rebuilt record (spec: Rebuilding a record). One
-// goroutine uses it at a time.
+// Rebuilder rebuilds records from their events and content, and compares each event with the one
+// that the ledger would write for the rebuilt record (spec: Rebuilding a record). Only one
+// goroutine may use it at a time.
 type Rebuilder struct {
 	// Rebuilt counts the records that produce their events. Confirmed counts those whose
 	// digest equals the digest in the event. Unknown counts the others: their cache key and
@@ -34,7 +34,7 @@ type Rebuilder struct {
 	normal       []byte // scratch
 }
 
-// Content returns the piece of content that an event names. The returned bytes have this
+// Content returns the piece of content that an event names. The returned bytes must have this
 // digest.
 type Content func(name string, digest proofs.Hash) ([]byte, error)
 

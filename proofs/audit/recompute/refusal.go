@@ -21,7 +21,7 @@ func (c *Checker) checkRefusal() error {
 	}
 	byKey := r.Reason == record.RefusedKey
 	if byKey && c.Common.Key == nil {
-		return malformed("it refuses a record for an idempotency key, but does not name the key")
+		return malformed("it refuses a record because of an idempotency key, but does not name the key")
 	}
 	if !r.Kind.IsRecord() && (!byKey || len(c.Checks) > 0 || c.Common.RunID != nil) {
 		return malformed("it refuses a record of kind %s, which has neither claims nor a run_id", r.Kind)
