@@ -12,12 +12,12 @@ import (
 
 var decoders = sync.Pool{New: func() any { return new(event.Decoder) }}
 
-// checkClaim checks that the event to which an idempotency key leads claims that key, for the
+// checkClaim checks that the event that a stored claim names claims the idempotency key for the
 // same record, and returns that event's entry. It returns ErrClaim if the event does not.
 func (r reader) checkClaim(claim storage.Key) ([]byte, error) {
 	entry, err := r.Entry(context.Background(), claim.Seq)
 	if err != nil {
-		return nil, fmt.Errorf("event %d, to which an idempotency key leads: %w", claim.Seq, err)
+		return nil, fmt.Errorf("reading event %d, to which an idempotency key leads: %w", claim.Seq, err)
 	}
 	decoder := decoders.Get().(*event.Decoder)
 	defer decoders.Put(decoder)

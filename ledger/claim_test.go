@@ -14,7 +14,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// If a stored key leads to an event that does not claim it, posting under the key fails. The
+// If the store assigns a key to an event that does not claim it, posting under the key fails. The
 // record is neither treated as a replay nor logged as refused.
 func TestPlantedClaimsAreRefused(t *testing.T) {
 	database := memory.New()
@@ -49,7 +49,8 @@ func TestPlantedClaimsAreRefused(t *testing.T) {
 	require.Equal(t, ledger.Appended, post(t, l, ipc(t, "run/lost", "lost"), "another key").Outcome)
 }
 
-// If one key of a commit is planted, only the record under that key is refused.
+// If the store holds a false claim for one key of a commit, only the record under that key is
+// refused.
 func TestPlantedClaimRefusesOnlyItsRecord(t *testing.T) {
 	database := memory.New()
 	g := &gate{store(t, database), make(chan struct{})}

@@ -39,8 +39,8 @@ func (a *acknowledged) all() []ledger.Ack {
 	return a.acks[:len(a.acks):len(a.acks)]
 }
 
-// A commit that fails is never acknowledged and ends the process. The next start continues the
-// ledger, with or without the commit.
+// A commit that fails is never acknowledged and stops the process (Config.Fatal). The next start
+// continues the ledger, with or without the commit.
 func TestUnknownOutcomeStopsTheLedger(t *testing.T) {
 	for name, fault := range map[string]storagetest.Fault{"nothing written": storagetest.Before, "all written": storagetest.After} {
 		t.Run(name, func(t *testing.T) {

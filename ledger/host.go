@@ -33,19 +33,19 @@ var ErrExists = errors.New("ledger: a ledger with that name already exists")
 // Reasons why Create refuses a name, an origin, or the signing key that is stored for the
 // name.
 var (
-	// ErrKeyOrigin means that the request names an origin other than the staged key's.
-	ErrKeyOrigin = errors.New("ledger: the signing key that is stored for this name has another origin; leave the origin out to use it, or move the key away")
+	// ErrKeyOrigin means that the staged key has a different origin than the one that the request
+	// names.
+	ErrKeyOrigin = errors.New("ledger: the signing key that is stored for this name has a different origin; leave the origin out to use it, or move the key away")
 	// ErrKeyInUse means that another ledger of the host signs with the key, has signed with
 	// it, or holds it as its next key.
 	ErrKeyInUse = errors.New("ledger: another ledger already has this signing key; move the key away, and create a new one with colophon keygen")
 	// ErrOriginInUse means that another ledger of the host signs under the origin.
 	ErrOriginInUse = errors.New("ledger: another ledger already has this origin; choose a different one")
-	// ErrKeyWithoutLedger means that the key has signed a ledger that the database does not
-	// hold.
-	ErrKeyWithoutLedger = errors.New("ledger: the signing key of this name has signed a ledger that is not in the database; restore the database, or move the key away to begin another log")
-	// ErrMarkWithoutLedger means that the high-water mark shows that a ledger with that name
-	// has signed, but the database does not hold it.
-	ErrMarkWithoutLedger = errors.New("ledger: the high-water mark shows that a ledger of this name has signed, but the database does not have it; restore the database, or move the mark away to begin another log")
+	// ErrKeyWithoutLedger means that the key has signed a ledger that is not in the database.
+	ErrKeyWithoutLedger = errors.New("ledger: the signing key of this name has signed a ledger that is not in the database; restore the database, or move the key away to begin a new log")
+	// ErrMarkWithoutLedger means that the high-water mark shows that a ledger with that name has
+	// signed, but the ledger is not in the database.
+	ErrMarkWithoutLedger = errors.New("ledger: the high-water mark shows that a ledger of this name has signed, but the database does not have it; restore the database, or move the mark away to begin a new log")
 )
 
 var originPattern = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._~:%-]|/[a-zA-Z0-9._~:%-])*/?$`)
@@ -77,9 +77,8 @@ type Keys interface {
 	Confirm(ledger string) error
 }
 
-// RotatingKeys are Keys that support rotation (spec: Key rotation). The log decides which keys
-// sign. A new key is stored before its event is logged, and becomes the current key
-// afterwards.
+// RotatingKeys extends Keys with rotation (spec: Key rotation). The log decides which keys sign. A
+// new key is stored before its event is logged, and becomes the current key afterwards.
 type RotatingKeys interface {
 	Keys
 	// Others returns the stored signers of a ledger except the one that Load returns.
@@ -109,11 +108,11 @@ type Host struct {
 	onOpen  []func(*Ledger) error
 }
 
-// OpenHost opens every ledger of a database. config returns the configuration of a ledger,
-// without its signers. If a ledger cannot be opened, OpenHost closes all ledgers and returns
-// the error, with two exceptions. It leaves out a ledger whose first event cannot be written
-// now, because disk space or the ledger's key is missing. It opens a ledger whose signing keys
-// are missing or do not fit its log, but this ledger refuses writes.
+// OpenHost opens every ledger of a database. config returns the configuration of a ledger, without
+// its signers. If a ledger cannot be opened, OpenHost closes all ledgers and returns the error,
+// with two exceptions. It leaves out a ledger whose first event cannot be written now, because disk
+// space or the ledger's key is missing. It opens a ledger whose signing keys are missing or do not
+// match its log, but this ledger refuses writes.
 func OpenHost(ctx context.Context, database storage.Database, keys Keys, config func(ledger string) Config) (*Host, error) {
 	h := &Host{database: database, keys: keys, config: config, ledgers: make(map[string]*Ledger)}
 	infos, err := database.Ledgers(ctx)
@@ -198,9 +197,9 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 	return l, nil
 }
 
-// Reopen opens a ledger of a shared database: for writing if this server holds the ledger
-// (storage.Leased), otherwise for reading. If the ledger is already open, Reopen first commits
-// the records that it has accepted. Components that watch the ledger then watch the new one.
+// Reopen opens a ledger of a shared database: for writing if this server holds the ledger's lease
+// (storage.Leased), otherwise for reading. If the ledger is already open, Reopen first commits the
+// records that it has accepted. Functions that are registered with Ledger.OnCommit stay registered.
 func (h *Host) Reopen(ctx context.Context, name string) (*Ledger, error) {
 	before, _ := h.Ledger(name)
 	h.StepDown(name)
@@ -228,8 +227,8 @@ type Role uint8
 // The roles that a server can have for a ledger.
 const (
 	Absent Role = iota // the ledger is not open
-	Closed             // the ledger was closed, or another server has taken it over
-	Reader             // the ledger is only read, or its keys do not fit its log
+	Closed             // the ledger was closed, or another server has taken over its lease
+	Reader             // the ledger is only read, or its keys do not match its log
 	Writer
 )
 
@@ -297,7 +296,7 @@ func (h *Host) loadKeys(ctx context.Context, store storage.Store, name string, c
 		config.KeyFault, err = err, nil
 	}
 	if err != nil {
-		return fmt.Errorf("signing key of ledger %q: %w", name, err)
+		return fmt.Errorf("loading the signing key of ledger %q: %w", name, err)
 	}
 	rotating, ok := h.keys.(RotatingKeys)
 	if !ok {
@@ -308,7 +307,7 @@ func (h *Host) loadKeys(ctx context.Context, store storage.Store, name string, c
 		config.KeyFault, err = errors.Join(config.KeyFault, err), nil
 	}
 	if err != nil {
-		return fmt.Errorf("signing keys of ledger %q: %w", name, err)
+		return fmt.Errorf("loading the signing keys of ledger %q: %w", name, err)
 	}
 	return nil
 }
@@ -363,9 +362,9 @@ func CheckName(name string) error {
 }
 
 // Create durably creates a ledger. It returns ErrName, ErrOrigin, ErrKeyOrigin, ErrKeyInUse,
-// ErrOriginInUse, ErrKeyWithoutLedger, ErrMarkWithoutLedger or ErrExists if the request cannot
-// succeed. Once a creation has begun, Create ignores ctx and finishes it. If a crash
-// interrupts it, the next Create with that name finishes it and returns ErrExists.
+// ErrOriginInUse, ErrKeyWithoutLedger, ErrMarkWithoutLedger, or ErrExists if the request cannot
+// succeed. Once a creation has begun, Create ignores ctx and finishes it. If a crash interrupts it,
+// the next Create with that name finishes it and returns ErrExists.
 func (h *Host) Create(ctx context.Context, n New) (*Ledger, error) {
 	if err := CheckName(n.Name); err != nil {
 		return nil, err
@@ -394,7 +393,7 @@ func (h *Host) Create(ctx context.Context, n New) (*Ledger, error) {
 	return l, errors.Join(err, openErr)
 }
 
-// create adds a ledger to the database. It returns ErrExists if the database holds it.
+// create adds a ledger to the database. It returns ErrExists if the database already has it.
 func (h *Host) create(ctx context.Context, n New) error {
 	switch _, err := h.database.Ledger(ctx, n.Name); {
 	case err == nil:

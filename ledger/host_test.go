@@ -66,7 +66,7 @@ func TestKeyWithoutLedgerIsNotUsedAgain(t *testing.T) {
 	require.ErrorIs(t, err, ledger.ErrKeyWithoutLedger)
 }
 
-// If a creation is interrupted at any step, the ledger still gets one key.
+// If a creation is interrupted at any step, the ledger still has exactly one key in the end.
 func TestInterruptedCreation(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("log.example/a")
 	require.NoError(t, err)

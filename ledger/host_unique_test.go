@@ -71,8 +71,7 @@ func TestLedgersShareNoKeyAndNoOrigin(t *testing.T) {
 	require.Equal(t, size, b.Head().Size)
 }
 
-// A host does not open a database with two ledgers that share a key or an origin, and signs
-// nothing.
+// OpenHost refuses a database in which two ledgers share a key or an origin, and signs nothing.
 func TestHostsRefuseSharedKeysAndOrigins(t *testing.T) {
 	for name, c := range map[string]struct {
 		origin string

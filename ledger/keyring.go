@@ -18,16 +18,16 @@ var (
 	// ErrNoOverlap means that only the newest key signs.
 	ErrNoOverlap = errors.New("ledger: only the newest key signs; rotate first")
 	// ErrKeyMissing means that two keys must sign during an overlap, and the previous one is
-	// missing. A checkpoint without its signature would count as damaged, so the ledger signs
-	// nothing until the key is restored or retired. Reads continue.
+	// missing. A checkpoint that lacks its signature would be invalid, so the ledger signs nothing
+	// until the key is restored or retired. Reads continue.
 	ErrKeyMissing = errors.New("ledger: writes are refused, because two keys must sign and the previous one is missing")
 	// ErrKeysFixed means that the server cannot write the keys of this host.
 	ErrKeysFixed = errors.New("ledger: the server cannot write this ledger's signing keys, since they come from outside its data folder; add the next key there, start the server again, and rotate")
 )
 
-// SigningError reports that a ledger refuses writes because a signing key is missing or does
-// not fit the log. Reads of the ledger and all other ledgers of the host continue. The text names
-// the file and says what to do.
+// SigningError reports that a ledger refuses writes because a signing key is missing or does not
+// match the log. Reads of the ledger and all other ledgers of the host continue. The text names the
+// file and says what to do.
 type SigningError struct{ Reason string }
 
 func (e *SigningError) Error() string { return "ledger: writes are refused: " + e.Reason }
@@ -41,7 +41,7 @@ var ErrBadKey = errors.New("the signing key is wrong")
 type keyring struct {
 	history *proofs.KeyHistory
 	signers []*proofs.Signer // newest first; two during an overlap
-	refusal error            // ErrKeyMissing if a signer is missing; then nothing is signed
+	refusal error            // ErrKeyMissing if a signer is missing, so that nothing is signed
 }
 
 // KeyVariable returns the name of the environment variable that may hold a ledger's signing
@@ -64,7 +64,7 @@ func StoredKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, er
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("entry 0: %w", err)
+		return nil, fmt.Errorf("reading entry 0: %w", err)
 	}
 	history, err := proofs.BeginKeyHistory(created)
 	if err != nil {
@@ -76,11 +76,11 @@ func StoredKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, er
 			return history, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("looking for rotations of the key: %w", err)
+			return nil, fmt.Errorf("looking up key rotations: %w", err)
 		}
 		rotated, err := log.Entry(ctx, claim.Seq)
 		if err != nil {
-			return nil, fmt.Errorf("entry %d: %w", claim.Seq, err)
+			return nil, fmt.Errorf("reading entry %d: %w", claim.Seq, err)
 		}
 		if err := history.AddEntry(claim.Seq, rotated); err != nil {
 			return nil, fmt.Errorf("%w: entry %d: %w", ErrDamaged, claim.Seq, err)

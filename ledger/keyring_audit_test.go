@@ -13,7 +13,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// signedBy is a log whose head is signed by other keys.
+// signedBy is a log whose checkpoint is replaced.
 type signedBy struct {
 	audit.Source
 	checkpoint []byte

@@ -35,8 +35,8 @@ func verifyBy(l *ledger.Ledger, ack ledger.Ack, keys ...*proofs.Verifier) error 
 	return r.Verify(keys...)
 }
 
-// Keys are rotated and retired while writers continue. Each acknowledged event is signed by
-// the keys that are in force at its size, and by no others.
+// Keys are rotated and retired while writers continue. The checkpoint of each acknowledged event is
+// signed by the log's keys at that size, and by no others.
 func TestRotationUnderLoad(t *testing.T) {
 	h := host(t, memory.New(), keystore.Files{Dir: t.TempDir()})
 	l, err := h.Create(t.Context(), ledger.New{Name: "a"})

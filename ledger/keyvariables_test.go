@@ -98,9 +98,8 @@ func TestKeysFromVariables(t *testing.T) {
 	require.ErrorAs(t, l.Writable(ctx), new(*ledger.SigningError))
 }
 
-// If the keys in variables are newer than the database, nothing is signed, and the file that
-// names the last signer does not change. The same holds for a new key without its previous
-// one.
+// If the keys in variables are newer than the database, nothing is signed, and the file that names
+// the last signer does not change. The same applies to a new key without its previous one.
 func TestVariablesThatDoNotFitTheLog(t *testing.T) {
 	ctx := t.Context()
 	one, err := proofs.GenerateKey().Signer("log.example/a")

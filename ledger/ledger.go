@@ -1,7 +1,7 @@
 // Package ledger builds one linear, durable, signed log of events from the submissions of many
-// concurrent writers (spec: Commits). Everything before Submit is stateless and parallel. After it
-// one goroutine, the sequencer, takes all pending submissions as one batch, links their events into
-// the chain, extends the tree, signs the checkpoint, and commits with one sync.
+// concurrent writers (spec: Commits). Everything before Submit is stateless and parallel. After
+// that, one goroutine, the sequencer, takes all pending submissions as one batch, links their
+// events into the chain, extends the tree, signs the checkpoint, and commits with one sync.
 package ledger
 
 import (
@@ -75,7 +75,7 @@ type Config struct {
 	MaxPending      int
 	MaxPendingBytes int
 	// CachedTiles limits the tile cache, at up to 16 KiB per tile. The default 4,096 covers all
-	// tiles of a million leaves. Recomputing a tile that is not cached takes 255 hashes.
+	// tiles of a million leaves. Recomputing a tile that is not cached computes 255 hashes.
 	CachedTiles int
 
 	// standby means that another server may write the ledger, and that this one only reads it.
@@ -84,8 +84,8 @@ type Config struct {
 	published *published
 }
 
-// OnCommit registers f. The sequencer calls it after every later commit. f must be fast,
-// because the next commit waits for it.
+// OnCommit registers f, which is called after every later commit, including those of another
+// server. f must be fast, because the next commit waits for it.
 func (l *Ledger) OnCommit(f func(Commit)) { l.sequencer.watch(f) }
 
 // Commit describes a durable commit to the functions that OnCommit registers.
@@ -168,13 +168,13 @@ type Head struct {
 }
 
 // Open verifies the stored log (spec: Commits) and starts the sequencer. If the ledger has no
-// entries, Open writes its first event, ledger_created. The error wraps ErrDamaged if head,
-// chain tip, tree edge and signature do not fit together.
+// entries, Open writes its first event, ledger_created. The error wraps ErrDamaged if head, chain
+// tip, tree edge, and signature contradict each other.
 func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, error) {
 	config = config.withDefaults()
 	info, err := store.Info(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("reading ledger description: %w", err)
+		return nil, fmt.Errorf("reading the description of the ledger: %w", err)
 	}
 	l := newLedger(store, info, config)
 	if l.standby {
@@ -254,8 +254,8 @@ func (l *Ledger) Head() *Head { return l.sequencer.head.Load() }
 // Queue returns the number of submissions that wait for the sequencer.
 func (l *Ledger) Queue() int { return l.queue.len() }
 
-// Freeze refuses all later writes for good, durably. Submissions that were accepted before are
-// committed first. The last checkpoint is final (spec: Frozen ledgers).
+// Freeze makes the ledger refuse all later writes for good, durably. Submissions that were accepted
+// before are committed first. The last checkpoint is final (spec: Frozen ledgers).
 func (l *Ledger) Freeze(ctx context.Context) error {
 	if l.standby {
 		return fmt.Errorf("freezing ledger %q: %w", l.info.Name, storage.ErrNotHeld)
@@ -276,8 +276,8 @@ func (l *Ledger) Freeze(ctx context.Context) error {
 	return nil
 }
 
-// Close refuses new writes, commits what was accepted, writes the high-water mark, and stops
-// the sequencer.
+// Close refuses new writes, commits the accepted submissions, writes the high-water mark, and stops
+// the sequencer. It always returns nil.
 func (l *Ledger) Close() error {
 	end(l, ErrClosed)
 	return nil
@@ -296,8 +296,8 @@ func end(l *Ledger, reason error) {
 	}
 }
 
-// Writable returns nil if the ledger accepts writes. It returns storage.ErrNoSpace while disk
-// space is short. Unless the ledger is frozen, it returns highwater.ErrRollback, ErrKeyMissing or a
+// Writable returns nil if the ledger accepts writes. It returns storage.ErrNoSpace while disk space
+// is short. Unless the ledger is frozen, it returns highwater.ErrRollback, ErrKeyMissing, or a
 // SigningError if the ledger must not sign.
 func (l *Ledger) Writable(ctx context.Context) error {
 	if err := l.signing.check(); err != nil && !l.queue.isFrozen() {

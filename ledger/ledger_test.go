@@ -82,7 +82,8 @@ func TestSameKeyOtherRecordIsRefusedAndLogged(t *testing.T) {
 	require.Equal(t, ledger.Replayed, post(t, l, ipc(t, "", "a"), "key").Outcome, "the refusal claims no key")
 }
 
-// A key that alone identifies its record leads to the first record under it. Nothing is refused.
+// With Submission.Once, a second submission under the same idempotency key replays the first
+// record, even if the content differs.
 func TestOnceUnderAKey(t *testing.T) {
 	l := memoryLedger(t)
 	once := func(output string) ledger.Ack {

@@ -24,7 +24,7 @@ type Marks interface {
 // markInterval is the minimum time between two writes of a mark.
 const markInterval = time.Second
 
-// markKeeper keeps the high-water mark of a ledger.
+// markKeeper writes the high-water mark of a ledger as its head moves.
 type markKeeper struct {
 	config  *Config
 	name    string // name of the ledger

@@ -18,8 +18,8 @@ import (
 	"colophon/storage/memory"
 )
 
-// Each ledger gets its secret of payload members when it is created. Its first event commits
-// to the secret.
+// Each ledger has its own secret of payload members, which Open creates with the first event. Its
+// first event commits to the secret.
 func TestMemberSecretIsKept(t *testing.T) {
 	database := memory.New()
 	empty := func(name string) storage.Store {

@@ -18,7 +18,7 @@ type queue struct {
 	failed  error // why the sequencer has stopped; nil while it runs
 
 	wake  chan struct{} // holds a token when pending has items, or closed is set
-	ended chan struct{} // closed when the sequencer has ended and accepts no more batches
+	ended chan struct{} // closed when the sequencer has stopped and accepts no more batches
 }
 
 func newQueue(maxItems, maxBytes int, frozen bool) *queue {
@@ -86,8 +86,8 @@ func (q *queue) fail(reason error) {
 	close(b.done)
 }
 
-// close refuses all later submissions with reason, and returns when the accepted ones are
-// committed. Only the first call sets the reason.
+// close refuses all later submissions with reason, and waits until the accepted ones are committed.
+// Only the first call sets the reason.
 func (q *queue) close(reason error) {
 	q.mu.Lock()
 	q.closed = cmp.Or(q.closed, reason)

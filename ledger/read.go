@@ -28,7 +28,8 @@ func (r reader) prover(ctx context.Context, head *Head) *proofs.Prover {
 // the sequencer.
 func (l *Ledger) Store() storage.Reader { return l.store }
 
-// Archive lets the store of a ledger drop archived entries. See storage.Archiver.
+// Archive makes the store of a ledger drop archived entries (storage.Archiver). It returns an error
+// if the store cannot do that.
 func Archive(ctx context.Context, l *Ledger, a storage.Archived, keep []uint64) error {
 	archiver, can := l.store.(storage.Archiver)
 	if !can {
@@ -50,7 +51,7 @@ func (p Published) Head(ctx context.Context) (storage.Head, error) {
 	return p.ledger.Head().Head, ctx.Err()
 }
 
-// Entry returns the entry of an event.
+// Entry returns the entry of the event at seq.
 func (p Published) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 	return p.ledger.store.Entry(ctx, seq)
 }
@@ -99,7 +100,7 @@ func (l *Ledger) Checkpoint(ctx context.Context, head *Head, size uint64) ([]byt
 func (p Published) CanSign() error { return p.ledger.signing.check() }
 
 // SignExport returns the note of an export manifest, signed with the keys that sign the next
-// checkpoint. It fails if CanSign does.
+// checkpoint. It returns the error of CanSign if this server does not sign.
 func (p Published) SignExport(m *proofs.ExportManifest) ([]byte, error) {
 	if err := p.CanSign(); err != nil {
 		return nil, fmt.Errorf("signing an export: %w", err)

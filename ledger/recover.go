@@ -25,8 +25,8 @@ func (s *sequencer) recover(ctx context.Context) error {
 	return err
 }
 
-// load reads the stored head and verifies that head, chain tip, tree edge and signature fit
-// together. It repairs nothing.
+// load reads the stored head and verifies that head, chain tip, tree edge, and signature agree with
+// each other. It repairs nothing.
 func (s *sequencer) load(ctx context.Context) (*Head, error) {
 	stored, err := s.reader.Head(ctx)
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *sequencer) load(ctx context.Context) (*Head, error) {
 	}
 	s.tree, err = proofs.OpenTree(stored.Size, s.reader.tiles(ctx), s.reader.cache)
 	if err != nil {
-		return nil, fmt.Errorf("%w: tree edge at size %d: %w", ErrDamaged, stored.Size, err)
+		return nil, fmt.Errorf("%w: reading the tree edge at size %d: %w", ErrDamaged, stored.Size, err)
 	}
 	s.tip, s.time = stored.Tip, stored.Time
 	view := s.tree.Snapshot()
@@ -54,7 +54,7 @@ func (s *sequencer) load(ctx context.Context) (*Head, error) {
 func (s *sequencer) verifyCheckpoint(head *Head) error {
 	checkpoint, err := proofs.OpenCheckpoint(head.Checkpoint, s.ring.history.Verifiers()...)
 	if err != nil {
-		return fmt.Errorf("%w: the stored checkpoint: %w", ErrDamaged, err)
+		return fmt.Errorf("%w: verifying the stored checkpoint: %w", ErrDamaged, err)
 	}
 	if checkpoint.Size != head.Size || checkpoint.Root != head.Root {
 		return fmt.Errorf("%w: the checkpoint signs size %d and root %x, but the tree has size %d and root %x",
@@ -68,14 +68,14 @@ func (s *sequencer) verifyTip(ctx context.Context, head *Head) error {
 	last := head.Size - 1
 	entry, err := s.reader.Entry(ctx, last)
 	if err != nil {
-		return fmt.Errorf("%w: the last entry, %d: %w", ErrDamaged, last, err)
+		return fmt.Errorf("%w: reading the last entry, %d: %w", ErrDamaged, last, err)
 	}
 	if sha256.Sum256(entry) != head.Tip {
 		return fmt.Errorf("%w: entry %d does not hash to the stored chain tip", ErrDamaged, last)
 	}
 	path, err := s.reader.prover(ctx, head).Inclusion(last, head.Size)
 	if err != nil {
-		return fmt.Errorf("%w: the inclusion path of leaf %d: %w", ErrDamaged, last, err)
+		return fmt.Errorf("%w: computing the inclusion path of leaf %d: %w", ErrDamaged, last, err)
 	}
 	if err := proofs.VerifyInclusion(proofs.LeafHash(entry), last, head.Size, path, head.Root); err != nil {
 		return fmt.Errorf("%w: entry %d is not the last leaf: %w", ErrDamaged, last, err)
@@ -83,9 +83,10 @@ func (s *sequencer) verifyTip(ctx context.Context, head *Head) error {
 	return nil
 }
 
-// Refresh publishes what another server has committed to a ledger that this one only reads, and its
-// settings. It does nothing for a ledger that this server writes or that is closed. Concurrent calls
-// share their work: a call returns once a refresh that began after the call has succeeded.
+// Refresh publishes what another server has committed to a ledger that this one only reads, and
+// reloads the ledger's settings. It does nothing for a ledger that this server writes or that is
+// closed. Concurrent calls share their work: a call returns once a refresh that began after the
+// call has succeeded.
 func (h *Host) Refresh(ctx context.Context, name string) error {
 	l, err := h.Ledger(name)
 	if err != nil || !l.standby {
@@ -131,7 +132,7 @@ func (r reader) checkExtends(ctx context.Context, head, before *Head) error {
 	}
 	root, err := r.prover(ctx, head).Root(before.Size)
 	if err != nil {
-		return fmt.Errorf("root at size %d: %w", before.Size, err)
+		return fmt.Errorf("computing the root at size %d: %w", before.Size, err)
 	}
 	if root != before.Root {
 		return fmt.Errorf("%w: its first %d events had the root %x, but in the store they now have the root %x", highwater.ErrRollback, before.Size, before.Root, root)
@@ -154,8 +155,8 @@ func (l *Ledger) appendFirstEvent(ctx context.Context) error {
 // Anonymous is the actor of events from requests without authentication.
 const Anonymous = "anonymous"
 
-// MemberSetting names the setting that stores the secret of payload members. The secret is in
-// the database, so that neither can be lost without the other. Backups of the database contain
+// MemberSetting names the setting that stores the secret of payload members. The secret is in the
+// database, so that secret and ledger cannot be lost separately. Backups of the database contain
 // it, as they contain the payloads themselves.
 const MemberSetting = "member_secret"
 
@@ -175,7 +176,7 @@ func (l *Ledger) recoverMemberSecret(ctx context.Context) error {
 	var decoder event.Decoder
 	e, err := decoder.Decode(first)
 	if err != nil {
-		return fmt.Errorf("%w: the first event: %w", ErrDamaged, err)
+		return fmt.Errorf("%w: decoding the first event: %w", ErrDamaged, err)
 	}
 	commitment := e.Created().MemberSecretHash
 	if commitment == nil {
@@ -196,8 +197,8 @@ func (l *Ledger) recoverMemberSecret(ctx context.Context) error {
 	return nil
 }
 
-// makeMemberSecret stores a random secret, durably, before the first event commits to it. It keeps the
-// one that an interrupted creation stored.
+// makeMemberSecret stores a random secret, durably, before the first event commits to it. If an
+// interrupted creation has already stored one, makeMemberSecret returns that.
 func makeMemberSecret(ctx context.Context, store storage.Store) (*members.Secret, error) {
 	secret, err := readMemberSecret(ctx, store)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -205,7 +206,7 @@ func makeMemberSecret(ctx context.Context, store storage.Store) (*members.Secret
 		err = store.SetSetting(ctx, MemberSetting, secret.Bytes())
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the secret of payload members: %w", err)
+		return nil, fmt.Errorf("preparing the secret of payload members: %w", err)
 	}
 	return secret, nil
 }

@@ -35,11 +35,11 @@ func (l *Ledger) Withdrawal(ctx context.Context, seq uint64) (storage.Redaction,
 func (r reader) contents(ctx context.Context, d *event.Decoder, seq uint64) ([]event.Content, error) {
 	entry, err := r.Entry(ctx, seq)
 	if err != nil {
-		return nil, fmt.Errorf("entry %d: %w", seq, err)
+		return nil, fmt.Errorf("reading entry %d: %w", seq, err)
 	}
 	e, err := d.Decode(entry)
 	if err != nil {
-		return nil, fmt.Errorf("event %d: %w", seq, err)
+		return nil, fmt.Errorf("decoding event %d: %w", seq, err)
 	}
 	var contents []event.Content
 	for c := range e.Contents() {
@@ -70,11 +70,12 @@ func (r reader) redactedBy(ctx context.Context, seq uint64) (by uint64, redacted
 	return by, true, nil
 }
 
-// Redact erases the content of the records in a set (spec: Redactions). It appends as many
-// events as it needs. Each event is complete in itself, so another call can continue after an
-// error or the end of ctx. Redact skips events without content and records that are redacted
-// already. After each event it calls done with the number of records in that event; an error
-// from done ends Redact. reason and actor are those of record.NewRedaction and record.Event.
+// Redact erases the content of the records in a set (spec: Redactions). It appends as many events
+// as it needs. Each event is complete in itself, so another call can continue after an error or the
+// cancellation of ctx. Redact skips events without content and records that are redacted already.
+// After each event, Redact calls done with the number of records in that event. If done returns an
+// error, Redact stops and returns it. reason and actor are those of record.NewRedaction and
+// record.Event.
 func (l *Ledger) Redact(ctx context.Context, of *seqs.Set, reason, actor string, done func(Ack, int) error) error {
 	var decoder event.Decoder
 	next := new(redaction)

@@ -17,7 +17,8 @@ type Erasure struct {
 	Erased          Pieces // content that no other record needs
 	Kept            Pieces // content that other records need
 	NeededBy        uint64 // number of other records that need content of the set
-	// The first of Records and the first of AlreadyRedacted, at most MaxListed each.
+	// First lists the first of Records, and FirstAlready the first of AlreadyRedacted, at most
+	// MaxListed each.
 	First        []uint64
 	FirstAlready []AlreadyRedacted
 }
@@ -25,15 +26,15 @@ type Erasure struct {
 // MaxListed limits the lists of an Erasure.
 const MaxListed = 100
 
-// Pieces counts pieces of content. A piece counts once, however many records name it.
+// Pieces counts pieces of content. A piece is counted once, however many records name it.
 type Pieces struct{ Count, Bytes uint64 }
 
 // AlreadyRedacted is a record and the event that has redacted it.
 type AlreadyRedacted struct{ Seq, By uint64 }
 
-// PlanRedaction returns what Redact would do to the records of a set now. For each piece of
+// PlanRedaction returns what Redact would do to the records of a set at present. For each piece of
 // content it reads all records that need it. Because a set can be large, PlanRedaction calls rest
-// between its steps; an error from rest ends it.
+// between its steps; if rest returns an error, PlanRedaction stops and returns it.
 func (l *Ledger) PlanRedaction(ctx context.Context, of *seqs.Set, rest func() error) (*Erasure, error) {
 	p := planning{reader: l.reader, of: of, rest: rest, uses: make(map[proofs.Hash]pieceUse)}
 	for seq := range of.All() {
@@ -59,7 +60,7 @@ type planning struct {
 	plan    Erasure
 }
 
-// pieceUse identifies the records that need a piece of content.
+// pieceUse describes which records need a piece of content.
 type pieceUse struct {
 	first  uint64 // first record of the set that needs it; the piece is counted there
 	shared bool   // a record outside the set needs it too

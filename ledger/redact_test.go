@@ -197,8 +197,8 @@ func postRuns(t *testing.T, l *ledger.Ledger, records int) {
 	}
 }
 
-// A large redaction is several events, each complete in itself. After an interruption another
-// call continues.
+// Redact splits a large redaction into several events, each complete in itself. After an
+// interruption, another call continues.
 func TestLargeRedaction(t *testing.T) {
 	l := memoryLedger(t)
 	const records = 5000
@@ -256,7 +256,7 @@ func TestRedactionOfMissingRecords(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// A redaction does what its plan says, whichever records share content.
+// Redact does what PlanRedaction returns, whichever records share content.
 func TestRedactionDoesWhatItsPlanSays(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		database := memory.New()
@@ -317,7 +317,7 @@ func citing(t testing.TB, texts []string) *record.Record {
 	return r
 }
 
-// If store and log disagree about a redaction, the ledger is damaged, whichever of them is wrong.
+// If store and log disagree about a redaction, an audit reports damage, whichever of them is wrong.
 func TestForgedRedactionsAreNamed(t *testing.T) {
 	database := memory.New()
 	l := open(t, store(t, database), config(t))

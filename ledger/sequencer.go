@@ -39,7 +39,7 @@ type sequencer struct {
 	short bool  // the last commit failed for lack of space
 }
 
-// published is what readers see of a log. Host.Reopen hands it on to the reopened ledger.
+// published is what readers see of a log. Host.Reopen passes it to the reopened ledger.
 type published struct {
 	head atomic.Pointer[Head] // the last durable state that was verified or committed
 
@@ -47,9 +47,8 @@ type published struct {
 	watchers []func(Commit)
 }
 
-// run commits batches until the queue is closed, an outcome is unknown, or another server holds
-// the ledger. It needs no timer:
-// submissions collect in the next batch while the current one commits.
+// run commits batches until the queue is closed, an outcome is unknown, or another server holds the
+// lease. It needs no timer: submissions collect in the next batch while the current one commits.
 func (s *sequencer) run() {
 	defer close(s.queue.ended)
 	for range s.queue.wake {
@@ -240,7 +239,7 @@ func (s *sequencer) holders(ctx context.Context, b *batch) (map[proofs.Hash]stor
 	return holders, nil
 }
 
-// link assigns every event its seq, time and place in the chain, and adds its leaf to the tree
+// link assigns every event its seq, time, and place in the chain, and adds its leaf to the tree
 // (spec: Entry and chain; Merkle tree).
 func (s *sequencer) link(next *assembly, at time.Time) {
 	text := at.Format(moment.Layout)
@@ -286,7 +285,8 @@ func (s *sequencer) link(next *assembly, at time.Time) {
 	}
 }
 
-// seal signs the current state of the tree.
+// seal signs the current state of the tree and returns the head for it. at is the time of its last
+// event, in microseconds.
 func (s *sequencer) seal(at int64) (*Head, error) {
 	view := s.tree.Snapshot()
 	checkpoint, err := proofs.SignCheckpoint(proofs.Checkpoint{Origin: s.origin, Size: view.Size(), Root: view.Root()}, s.ring.signers...)

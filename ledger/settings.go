@@ -30,8 +30,8 @@ func (l *Ledger) SetPublic(ctx context.Context, public bool) error {
 	return set(ctx, l, logSetting, public, !public, &l.public)
 }
 
-// sourcesSetting names the setting that says whether the ledger accepts citation sets that
-// cite unregistered sources.
+// sourcesSetting names the setting that controls whether the ledger accepts citation sets that cite
+// unregistered sources.
 const sourcesSetting = "unregistered_sources"
 
 // The values of sourcesSetting (spec: Unregistered sources).
@@ -50,8 +50,8 @@ func (l *Ledger) RejectUnregistered(ctx context.Context, reject bool) error {
 	return set(ctx, l, sourcesSetting, reject, false, &l.rejectsUnregistered)
 }
 
-// telemetrySetting names the setting that says whether the ledger keeps the content of
-// generations that arrive as telemetry, by OTLP.
+// telemetrySetting names the setting that controls whether the ledger keeps the content of
+// generations that arrive as telemetry over OTLP.
 const telemetrySetting = "otlp_content"
 
 // The values of telemetrySetting (spec: Telemetry).
@@ -60,14 +60,15 @@ const (
 	HashTelemetry = "hashes" // keep only its hashes
 )
 
-// SetTelemetryContent sets whether the ledger keeps only the hashes of such generations, durably.
-// Callers of Submit must leave the content out themselves. It logs no event, and works on a frozen
-// ledger too. Keeping less takes effect at once, even if storing the setting fails.
+// SetTelemetryContent sets, durably, whether the ledger keeps only the hashes of generations that
+// arrive as telemetry. Callers of Submit must leave the content out themselves. SetTelemetryContent
+// logs no event, and works on a frozen ledger too. Keeping less takes effect at once, even if
+// storing the setting fails.
 func (l *Ledger) SetTelemetryContent(ctx context.Context, hashes bool) error {
 	return set(ctx, l, telemetrySetting, hashes, hashes, &l.hashesTelemetry)
 }
 
-// Settings are the values of the settings of a ledger.
+// Settings holds the values of a ledger's settings.
 type Settings struct {
 	Log                 string // PrivateLog or PublicLog
 	UnregisteredSources string // AcceptUnregistered or RejectUnregistered
@@ -89,7 +90,8 @@ var settings = map[string][2]string{
 	telemetrySetting: {KeepTelemetry, HashTelemetry},
 }
 
-// SettingNames returns the names of all settings that a ledger may have in its store.
+// SettingNames returns the names of all settings that a ledger may have in its store, except
+// storage.ArchiveSetting.
 func SettingNames() []string {
 	return append(slices.Sorted(maps.Keys(settings)), MemberSetting)
 }
@@ -120,8 +122,9 @@ func valueOf(name string, second bool) string {
 	return settings[name][0]
 }
 
-// set stores the first or second value of a setting durably. isSecond then has the same value;
-// if atOnce is true, it has it before, and keeps it if storing fails.
+// set durably stores the second value of a setting if second is true, and the first value
+// otherwise. It then sets isSecond to second. If atOnce is true, it sets isSecond before storing
+// the value, and leaves it set if storing fails.
 func set(ctx context.Context, l *Ledger, name string, second, atOnce bool, isSecond *atomic.Bool) error {
 	l.setting.Lock()
 	defer l.setting.Unlock()
@@ -141,7 +144,8 @@ func recoverSettings(ctx context.Context, l *Ledger) error {
 		recoverSetting(ctx, l.store, telemetrySetting, &l.hashesTelemetry))
 }
 
-// recoverSetting loads a setting, and sets second if the setting has its second value.
+// recoverSetting loads a setting, and stores in second whether the setting has its second value. If
+// the setting is not stored, second does not change.
 func recoverSetting(ctx context.Context, store storage.Store, name string, second *atomic.Bool) error {
 	value, err := store.Setting(ctx, name)
 	switch {

@@ -75,7 +75,7 @@ func TestUnknownSettings(t *testing.T) {
 	}
 }
 
-// Unregistered sources are accepted until the setting says otherwise. The setting survives a
+// A ledger accepts unregistered sources until RejectUnregistered is called. The setting survives a
 // restart.
 func TestUnregisteredSourcesAreKept(t *testing.T) {
 	s := store(t, memory.New())
@@ -99,8 +99,8 @@ func TestUnregisteredSourcesAreKept(t *testing.T) {
 	require.True(t, l.RejectsUnregistered())
 }
 
-// Content that arrives as telemetry is kept until the setting says otherwise. The setting
-// survives a restart, and to keep less takes effect even if it cannot be stored.
+// A ledger keeps content that arrives as telemetry until SetTelemetryContent changes that. The
+// setting survives a restart, and keeping less takes effect even if the setting cannot be stored.
 func TestTelemetryContentIsKept(t *testing.T) {
 	s := store(t, memory.New())
 	l := open(t, s, config(t))

@@ -22,8 +22,9 @@ type signing struct {
 	refusal error
 }
 
-// recover returns the keyring that signs the next commit of a log. The ledger signs nothing if the log's newest key
-// is missing, if the configured key is newer than the log, or if a stored key does not fit it.
+// recover returns the keyring that signs the next commit of a log. The ledger signs nothing if the
+// log's newest key is missing, if the configured key is newer than the log, or if a stored key does
+// not belong to the log.
 func (s *signing) recover(ctx context.Context, log storage.Reader) (*keyring, error) {
 	history, err := StoredKeys(ctx, log)
 	if err != nil {
@@ -86,8 +87,8 @@ func (s *signing) signersOf(history *proofs.KeyHistory) (signers []*proofs.Signe
 	return signers, refusal
 }
 
-// refuseUnreconciled stops signing because the stored keys could not be brought in line with
-// the log: one of them may belong to a newer log.
+// refuseUnreconciled stops signing because the stored keys could not be updated to match the log:
+// one of them may belong to a newer copy of the log.
 func (s *signing) refuseUnreconciled(err error) {
 	cause := "its key files could not be updated, and the server's log says why"
 	if errors.Is(err, ErrBadKey) {
@@ -96,7 +97,7 @@ func (s *signing) refuseUnreconciled(err error) {
 	s.refuseKeys(fmt.Sprintf("ledger %s: %s. The operator must fix that and start the server again", s.name, cause), err)
 }
 
-// refuseKeys stops signing because the keys do not fit the log. It must be called before the
+// refuseKeys stops signing because the keys do not match the log. It must be called before the
 // ledger is shared.
 func (s *signing) refuseKeys(reason string, err error) {
 	s.refusal = &SigningError{reason}

@@ -19,7 +19,7 @@ import (
 type lease struct {
 	storage.Database
 	mu     sync.Mutex
-	holder *leasing // holder of all ledgers
+	holder *leasing // holds the lease of all ledgers
 }
 
 func (l *lease) give(to *leasing) {
@@ -66,8 +66,8 @@ func (s leasedStore) Commit(ctx context.Context, old storage.Head, b storage.Bat
 	return s.Store.Commit(ctx, old, b)
 }
 
-// sharedHosts opens hosts on one database with the same keys. The first one has created the ledger
-// default, and holds it.
+// sharedHosts opens hosts on one database with the same keys. The first host has created the ledger
+// default, and holds its lease.
 func sharedHosts(t *testing.T) (l *lease, databases [2]*leasing, hosts [2]*ledger.Host, lost [2]chan error) {
 	l = &lease{Database: memory.New()}
 	keys := keystore.Files{Dir: t.TempDir()}
@@ -143,8 +143,8 @@ func TestStandby(t *testing.T) {
 	require.ErrorIs(t, err, ledger.ErrFrozen)
 }
 
-// A writer that has lost its ledger commits nothing, returns an error, and is reopened for
-// reading. The other host continues the log.
+// A writer that has lost its lease commits nothing, returns an error, and is reopened for reading.
+// The other host continues the log.
 func TestLostLedger(t *testing.T) {
 	l, databases, hosts, lost := sharedHosts(t)
 	writer := openLedger(t, hosts[0])
@@ -244,8 +244,8 @@ func TestStandbyOfAnOlderStore(t *testing.T) {
 	require.Equal(t, uint64(2), reader.Head().Size)
 }
 
-// A host that keeps a mark of what it has published does not open a store that has lost it. The
-// host returns the checkpoints that it has published, and no others.
+// With Config.MarkShown, a host does not open a store that has lost entries that the host has
+// published. The host returns the checkpoints that it has published, and no others.
 func TestMarkOfThePublishedHead(t *testing.T) {
 	_, databases, hosts, _ := sharedHosts(t)
 	writer := openLedger(t, hosts[0])

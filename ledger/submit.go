@@ -12,14 +12,15 @@ import (
 	"colophon/storage"
 )
 
-// Submission is one event to append. Its slices must not change before the acknowledgement.
+// Submission is one event to append. Its slices must not change before Ticket.Wait or Submit
+// returns.
 type Submission struct {
 	// Body is the event body without the members that the sequencer adds, as AppendBody of
 	// record.Record or record.Verb returns it. It is at most fields.MaxEntry long.
 	Body     []byte
 	Contents []record.Content
-	// Redactions are the records whose content the event withdraws (spec: Redactions). All are
-	// in the log. The sequencer sets By.
+	// Redactions lists the records whose content the event withdraws (spec: Redactions). All are in
+	// the log already. The sequencer sets By.
 	Redactions []storage.Redaction
 	// Key is the digest of the idempotency key, or nil. A key needs Record, the canonical
 	// digest of the record, and Refusal, which returns the body of the event to append if
@@ -79,10 +80,9 @@ type Ticket struct {
 	batch  *batch
 }
 
-// Wait returns when the event is durable or its batch has failed. It cannot be cancelled,
-// since the sequencer uses the submission's memory until then. The error is ErrClaim, and
-// nothing was recorded, if the idempotency key in the database leads to an event that does not
-// claim it.
+// Wait waits until the event is durable or its batch has failed. It cannot be canceled, because the
+// sequencer uses the submission's memory until then. The error is ErrClaim, and nothing was
+// recorded, if the database assigns the idempotency key to an event that does not claim it.
 func (t Ticket) Wait() (Ack, error) {
 	<-t.batch.done
 	if err := cmp.Or(t.batch.err, t.item.err); err != nil {
@@ -100,8 +100,8 @@ func (t Ticket) Wait() (Ack, error) {
 	return ack, nil
 }
 
-// Submit appends one event and waits until it is durable. It returns ErrBusy at once if the
-// queue is full.
+// Submit appends one event and waits until it is durable. If the queue is full, it returns ErrBusy
+// at once.
 func (l *Ledger) Submit(s Submission) (Ack, error) {
 	ticket, _, err := l.enqueue(s)
 	if err != nil {
@@ -110,8 +110,8 @@ func (l *Ledger) Submit(s Submission) (Ack, error) {
 	return ticket.Wait()
 }
 
-// Enqueue queues one event. If the queue is full, it waits for room. The events of one
-// goroutine get their seqs in the order of its calls.
+// Enqueue queues one event. If the queue is full, it waits for room. The events that one goroutine
+// queues get their seqs in the order of its calls.
 func (l *Ledger) Enqueue(ctx context.Context, s Submission) (Ticket, error) {
 	for {
 		ticket, full, err := l.enqueue(s)
@@ -161,8 +161,8 @@ func (s *Submission) size() int {
 const verbsAhead = 1 << 10
 
 // AppendVerbs appends each verb as a separate event, in order, and calls done with each
-// acknowledgement. It queues verbs ahead, so that one commit contains many. After an error or
-// the end of ctx, the log has exactly the verbs that were reported to done. There are two
+// acknowledgement. It queues verbs ahead, so that one commit contains many. After an error or the
+// cancellation of ctx, the log has exactly the verbs that were reported to done. There are two
 // exceptions: done returned the error, or the outcome of a commit is unknown.
 func (l *Ledger) AppendVerbs(ctx context.Context, verbs iter.Seq[*record.Verb], actor string, done func(Ack) error) error {
 	var waiting []Ticket

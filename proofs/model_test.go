@@ -70,9 +70,9 @@ func testLeaves(n int) []Hash {
 	return leaves
 }
 
-// tileStore stores the values of tiles as the storage of a ledger does.
+// tileStore holds copies of the values of tiles, as the storage of a ledger does.
 type tileStore struct {
-	mu     sync.Mutex // holds copies of the values
+	mu     sync.Mutex // guards values
 	values map[tileID][]byte
 }
 

@@ -256,7 +256,7 @@ func TestCheckpointsOfAStolenRetiredKey(t *testing.T) {
 	require.Contains(t, report.Findings[0].Message, "someone used that key")
 	_, o = audited(t, s.url, s.now, "--against", sign(s.oldSize+5))
 	require.Equal(t, cli.ExitUsage, o.code, "%s%s", o.stdout, o.stderr)
-	require.Contains(t, o.stderr, "the checkpoint does not count")
+	require.Contains(t, o.stderr, "the checkpoint is not accepted")
 }
 
 // A state from before the rotation can be continued with only the current key, and with both

@@ -10,7 +10,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Body has all members of an event body. It can be reused for one event after another. Its
+// Body holds all members of an event body. It can be reused for one event after another. Its
 // contents are valid until the next Read.
 type Body struct {
 	Event

@@ -12,8 +12,8 @@ type Content struct {
 	Size   uint64   // length of the content in bytes
 }
 
-// Contents yields the pieces of content that a record names, in the order of their names.
-// Several may have the same bytes.
+// Contents yields the pieces of content that a record names, in the order of their names. Several
+// may have the same bytes. It skips pieces whose digest is malformed.
 func (e *Event) Contents() iter.Seq[Content] {
 	return func(yield func(Content) bool) {
 		for name, named := range e.Detail.Member("content").Members() {

@@ -2,7 +2,7 @@
 // its kind are read on demand. Package record defines the types of these fields and writes
 // events. Body.Write rewrites an event that was read.
 //
-// Reading does not validate: a member that is missing or has another type reads as empty. An
+// Reading does not validate: a member that is missing or has the wrong type reads as empty. An
 // event is valid if Body.Write returns the same bytes and Body.Check returns nil.
 package event
 
@@ -41,7 +41,7 @@ type Decoder struct{ document pyjson.Document }
 func (d *Decoder) Decode(entry []byte) (Event, error) {
 	var e Event
 	if len(entry) < len(e.Prev) {
-		return Event{}, fmt.Errorf("an entry with %d bytes is too short", len(entry))
+		return Event{}, fmt.Errorf("an entry of %d bytes is too short", len(entry))
 	}
 	body := entry[copy(e.Prev[:], entry):]
 	e.Hash = sha256.Sum256(entry)
@@ -107,7 +107,8 @@ func (e *Event) CountChecks(result record.Result) (n int) {
 	return n
 }
 
-// Number returns a non-negative integer of at most 64 bits. It returns 0 for any other value.
+// Number returns the value of a non-negative integer, and 0 for any other value. An integer of more
+// than 64 bits wraps around.
 func Number(v pyjson.Value) uint64 {
 	if v.Kind() != pyjson.Integer {
 		return 0

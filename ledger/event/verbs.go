@@ -19,7 +19,7 @@ func (e *Event) StateChange() StateChange {
 	}
 }
 
-// origin reads the members that say who made a change in another system, and when.
+// origin reads the original actor and the time of a change that was made in another system.
 func (e *Event) origin() fields.Origin {
 	return fields.Origin{OriginalActor: text(e.Detail.Member("original_actor")), Timestamp: text(e.Detail.Member("timestamp"))}
 }
@@ -37,8 +37,8 @@ func (e *Event) Note() Note {
 	}
 }
 
-// Validation holds the fields of a path_validated event, which says whether a fingerprint of a path is valid
-// (spec: Path validation).
+// Validation holds the fields of a path_validated event, which states whether a fingerprint of a
+// path is valid (spec: Path validation).
 type Validation = fields.Validation
 
 // Validation reads a path_validated event.

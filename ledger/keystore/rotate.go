@@ -99,7 +99,7 @@ func (k Files) promote(name string, keys *proofs.KeyHistory, present *proofs.Sig
 
 // removeRetired removes the previous key once the log shows that it is retired. A retired key must
 // not sign again, and verification does not need it. A history that is older than the keys never
-// shows a key as retired that still signs.
+// shows a key that still signs as retired.
 func (k Files) removeRetired(name string, keys *proofs.KeyHistory) error {
 	previous, err := readKey(k.PreviousPath(name))
 	if errors.Is(err, storage.ErrNotFound) {

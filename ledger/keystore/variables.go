@@ -39,7 +39,7 @@ func (k Variables) signers(name string) ([]*proofs.Signer, error) {
 	for secret := range strings.FieldsSeq(value) {
 		signer, err := proofs.ParseSigner(secret)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", k.Variable(name), err)
+			return nil, fmt.Errorf("parsing the signing keys in %s: %w", k.Variable(name), err)
 		}
 		list = append(list, signer)
 	}

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// most bounds the checkpoints that are remembered.
+// most is the maximum number of checkpoints that are remembered.
 const most = 1024
 
 // Checkpoints holds the last checkpoints of a ledger, by size. The zero Checkpoints is ready to use.

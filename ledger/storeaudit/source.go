@@ -78,7 +78,7 @@ func (s source) Redactions(ctx context.Context) iter.Seq2[audit.Redaction, error
 	}
 }
 
-// auditError replaces storage.ErrNotFound by audit.ErrAbsent.
+// auditError replaces storage.ErrNotFound with audit.ErrAbsent.
 func auditError(err error) error {
 	if errors.Is(err, storage.ErrNotFound) {
 		return audit.ErrAbsent

@@ -45,7 +45,7 @@ func TestTimesInTheFuture(t *testing.T) {
 			}
 			require.NotNil(t, report.Damage, text)
 			require.Equal(t, []any{KindEvent, uint64(19)}, []any{report.Damage.Kind, report.Damage.Seq})
-			require.Contains(t, report.Damage.Message, "this machine's clock says 2026-01-03T00:00:00.000000Z")
+			require.Contains(t, report.Damage.Message, "this machine's clock shows 2026-01-03T00:00:00.000000Z")
 		}
 	}
 }

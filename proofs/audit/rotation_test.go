@@ -94,7 +94,7 @@ func TestKeysChange(t *testing.T) {
 	again.signedBy(t, second)
 	check(again, both, KindEvent, retired)
 
-	// If only the second key is trusted, signatures by the first alone do not count, even
+	// If only the second key is trusted, a signature by the first alone does not suffice, even
 	// though the log has the event in which the first key names the second key.
 	thief := introduced.clone()
 	thief.signedBy(t, first)
@@ -108,7 +108,7 @@ func TestKeysChange(t *testing.T) {
 	require.Equal(t, KindEvent, report.Damage.Kind, "a trusted key must be one of the log's keys")
 	report, _, err = Extend(t.Context(), published{thief}, given, Extension{Past: newMemoryPast()})
 	require.NoError(t, err)
-	require.Equal(t, KindSignature, report.Damage.Kind, "a key older than the trusted one does not count")
+	require.Equal(t, KindSignature, report.Damage.Kind, "a signature by a key older than the trusted one does not suffice")
 	stranger := m.clone()
 	stranger.changeKey(t, proofs.KeyIntroduced, testSigner(t, testOrigin, 3), testSigner(t, testOrigin, 4))
 	stranger.signedBy(t, second)

@@ -21,7 +21,7 @@ type seenNote struct {
 const maxSeen = 64
 
 // olderNote is a checkpoint that only older keys have signed. Because a thief of a retired key
-// could have signed it, checkOlder decides after the walk whether it counts.
+// could have signed it, checkOlder decides after the walk whether to accept it.
 type olderNote struct {
 	Note
 	checkpoint proofs.Checkpoint
@@ -58,7 +58,7 @@ func (a *Auditor) checkOlder(at audit.Position, past audit.Past) error {
 	prover := proofs.NewProver(tree.Snapshot(), nil, past.Tile)
 	for _, o := range a.older {
 		if _, err := at.Keys.OpenGrown(o.Text, at.Size, at.Keys.Verifiers(), nil); err != nil {
-			return &NoteError{Name: o.Name, Err: fmt.Errorf("%w: the checkpoint does not count", err)}
+			return &NoteError{Name: o.Name, Err: fmt.Errorf("%w: the checkpoint is not accepted", err)}
 		}
 		seen := o.checkpoint
 		if seen.Size > at.Size {
@@ -70,7 +70,7 @@ func (a *Auditor) checkOlder(at audit.Position, past audit.Past) error {
 		}
 		if root != seen.Root {
 			return &audit.Damage{Kind: audit.KindFork, Seq: seen.Size, Message: fmt.Sprintf("at size %d %s saw the root %x, but the log has %x: "+
-				"either the log has shown two trees while the key that signed %[2]s was in force, or someone used that key after it was replaced", seen.Size, o.Name, seen.Root, root)}
+				"either the log has shown two trees while the key that signed %[2]s was its current key, or someone used that key after it was replaced", seen.Size, o.Name, seen.Root, root)}
 		}
 	}
 	return nil
@@ -79,8 +79,8 @@ func (a *Auditor) checkOlder(at audit.Position, past audit.Past) error {
 // seen returns the checkpoints that the log must extend.
 func (a *Auditor) seen() []audit.Seen { return slices.Concat(a.state.checkpoints(), a.others) }
 
-// remember stores that the log is valid up to the end of the walk and extends all earlier
-// checkpoints.
+// remember stores in the state that the log is valid up to the end of the walk and extends all
+// earlier checkpoints.
 func (a *Auditor) remember(log *fetch.Log, at audit.Position) error {
 	now, err := a.openSeen(log)
 	if err != nil {
@@ -94,8 +94,8 @@ func (a *Auditor) remember(log *fetch.Log, at audit.Position) error {
 	return a.state.save()
 }
 
-// show adds a checkpoint that the server has shown in this audit. Later checkpoints must
-// extend it. The next save writes it to the state.
+// show adds the checkpoint that the server has just shown to the checkpoints that the log must
+// extend. The next save writes it to the state.
 func (a *Auditor) show(log *fetch.Log) {
 	now, err := a.openSeen(log)
 	known := func(s seenNote) bool { return s.Checkpoint == now.Checkpoint }
@@ -123,8 +123,8 @@ func (a *Auditor) rememberDamaged(ctx context.Context, log *fetch.Log, d *audit.
 	return a.see(ctx, log)
 }
 
-// see stores a checkpoint that may belong to a different log than the earlier ones. It
-// replaces only those that the new checkpoint provably extends.
+// see stores the checkpoint of log, which may be a different log than that of the stored
+// checkpoints. It replaces only those checkpoints that the new one provably extends.
 func (a *Auditor) see(ctx context.Context, log *fetch.Log) error {
 	now, err := a.openSeen(log)
 	if err != nil {

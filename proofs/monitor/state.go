@@ -27,8 +27,8 @@ const (
 	firstStateVersion = 1
 )
 
-// stateFile is what one audit stores for the next, as JSON in a file. Facts about single
-// events are in a folder beside it.
+// stateFile is what one audit stores for the next, as JSON in a file. The data about single events
+// is in a folder beside it.
 type stateFile struct {
 	Version      int      `json:"version"`
 	Ledger       string   `json:"ledger"`
@@ -49,7 +49,7 @@ type stateFile struct {
 	// KeysChecked is the number of entries whose idempotency keys were compared with all
 	// earlier ones.
 	KeysChecked uint64 `json:"keys_checked"`
-	// Keys are the log's keys according to its events, in the form of log/key; absent before
+	// Keys holds the log's keys according to its events, in the format of log/key; absent before
 	// the first walk.
 	Keys *proofs.KeyHistory `json:"keys,omitempty"`
 	// MemberSecretHash is the log's commitment to the secret of payload members; "" if there
@@ -116,7 +116,7 @@ func checksumOf(text []byte) string {
 
 // state is the state of a running audit.
 type state struct {
-	file    string    // folder beside the state file; empty if the audit stores nothing
+	file    string    // path of the state file; empty if the audit stores nothing
 	lock    io.Closer // excludes other audits; nil if the audit stores nothing
 	past    *pastFiles
 	at      audit.Position
@@ -154,13 +154,12 @@ func openState(file string, known []*proofs.Verifier) (*state, error) {
 	return m, nil
 }
 
-// refuse returns a StateError.
 func (m *state) refuse(reason, err error) error {
 	return &StateError{File: m.file, Folder: m.dir(), Reason: reason, Err: err}
 }
 
-// lockFolder locks the folder beside the state file, so that no other audit uses it until the
-// lock is closed or the process ends. It creates the folder if absent.
+// lockFolder locks the folder beside the state file, so that no other audit uses it until the lock
+// is closed or the process exits. It creates the folder if absent.
 func (m *state) lockFolder() error {
 	if err := os.Mkdir(m.dir(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return m.refuse(nil, err)
@@ -252,7 +251,7 @@ func (m *state) read(text []byte, known []*proofs.Verifier) error {
 		return err
 	}
 	if m.at.Tip, err = proofs.ParseHash(s.Tip); err != nil {
-		return fmt.Errorf("its tip: %w", err)
+		return fmt.Errorf("parsing its tip: %w", err)
 	}
 	if err := s.checkKeys(); err != nil {
 		return err
@@ -356,7 +355,7 @@ func (m *state) cut() error {
 	return m.past.cut()
 }
 
-// advance records the progress of the walk.
+// advance records the progress of the walk in memory. save writes it to the state file.
 func (m *state) advance(at audit.Position) error {
 	if err := m.past.mark(); err != nil {
 		return err
@@ -368,7 +367,7 @@ func (m *state) advance(at audit.Position) error {
 // rewind discards data beyond the progress of the walk.
 func (m *state) rewind() error {
 	if err := m.cut(); err != nil {
-		return fmt.Errorf("the state: %w", err)
+		return fmt.Errorf("resetting the files of the state: %w", err)
 	}
 	return nil
 }
@@ -379,11 +378,11 @@ func (m *state) save() error {
 		return nil
 	}
 	if err := m.past.Sync(); err != nil {
-		return fmt.Errorf("the state: %w", err)
+		return fmt.Errorf("syncing the files of the state: %w", err)
 	}
 	tree, err := proofs.OpenTree(m.at.Size, m.past.Tile, nil)
 	if err != nil {
-		return fmt.Errorf("the state: %w", err)
+		return fmt.Errorf("reading the tiles of the state: %w", err)
 	}
 	s := stateFile{
 		Version: stateVersion, Ledger: m.at.Ledger, Origin: m.seen[0].Origin, Checkpoint: string(m.seen[0].note),
@@ -400,7 +399,7 @@ func (m *state) save() error {
 		return err
 	}
 	if err := safefile.Replace(m.file, text); err != nil {
-		return fmt.Errorf("the state: %w", err)
+		return fmt.Errorf("writing the state file: %w", err)
 	}
 	return nil
 }
@@ -414,7 +413,7 @@ func (m *state) Close() error {
 	return errors.Join(err, m.lock.Close())
 }
 
-// hexHashes returns hashes as they are written in the state file.
+// hexHashes returns hashes in hexadecimal, as the state file contains them.
 func hexHashes(hashes []proofs.Hash) []string {
 	texts := make([]string, len(hashes))
 	for i, h := range hashes {

@@ -19,8 +19,8 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// grownLog returns a log, and the state of an audit made when the log had four events and one
-// key less.
+// grownLog returns a log, its keys, and the state of an audit made when the log had four events and
+// one key fewer.
 func grownLog(t testing.TB) (l *ledgertest.Stored, keys []*proofs.Verifier, state string) {
 	w := ledgertest.New(t, 5, 0, 0)
 	state = filepath.Join(t.TempDir(), "state")
@@ -109,8 +109,7 @@ func FuzzAuditState(f *testing.F) {
 	})
 }
 
-// An audit was interrupted before it looked for keys that two events claim. The next audit
-// looks for them.
+// If an audit was interrupted before it compared idempotency keys, the next audit compares them.
 func TestKeysThatWereNotCompared(t *testing.T) {
 	log, keys, state := grownLog(t)
 	looked := func() (at int) {

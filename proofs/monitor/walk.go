@@ -52,11 +52,11 @@ func (a *Auditor) walkOn(ctx context.Context, log *fetch.Log) error {
 	return a.remember(log, at)
 }
 
-// temporaryFolder creates a folder for files of one audit.
+// temporaryFolder creates a folder for the files of one audit. The caller removes it.
 func temporaryFolder() (string, error) {
 	dir, err := os.MkdirTemp("", "colophon-audit-")
 	if err != nil {
-		return "", fmt.Errorf("creating a temporary folder (TMPDIR says where): %w", err)
+		return "", fmt.Errorf("creating a temporary folder (set TMPDIR to choose its place): %w", err)
 	}
 	return dir, nil
 }
@@ -170,7 +170,7 @@ func (w *Walk) compareRedactions(ctx context.Context, size uint64) error {
 		redacted := facts&audit.IsRedacted != 0
 		switch {
 		case facts&audit.WasGone != 0 && !redacted:
-			return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: "the server says that the content of this event is erased, but no event redacts it"}
+			return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: "the server reports that the content of this event is erased, but no event redacts it"}
 		case facts&audit.WasGone != 0 && w.content.goneBy[seq] != w.redactedBy[seq]:
 			return w.anotherRedaction(seq, w.content.goneBy[seq])
 		case facts&audit.WasServed != 0 && redacted:
@@ -188,7 +188,7 @@ func (w *Walk) compareRedactions(ctx context.Context, size uint64) error {
 // anotherRedaction returns the *Damage of a record whose redacting event is not the one that
 // the server names.
 func (w *Walk) anotherRedaction(seq, by uint64) error {
-	return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: fmt.Sprintf("the server says that event %d erased its content, but event %d redacts it", by, w.redactedBy[seq])}
+	return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: fmt.Sprintf("the server reports that event %d erased its content, but event %d redacts it", by, w.redactedBy[seq])}
 }
 
 // mustBeGone fetches the content of a redacted record again if the server served it during the

@@ -162,7 +162,7 @@ func TestPageRefusesTamperedPacks(t *testing.T) {
 	require.Equal(t, "consistent", open(t, p, page(t, another(t))))
 }
 
-// A page with damaged data says so.
+// A page whose data is damaged shows that it is not verified, and why.
 func TestPageRefusesDamagedData(t *testing.T) {
 	p := browser.Start(t).NewPage(t)
 	for name, html := range damagedPages(t) {

@@ -39,7 +39,7 @@ type Pack struct {
 	Checkpoint string   `json:"checkpoint"` // signed note
 	// Records are in ascending order of seq, without duplicates.
 	Records []Record `json:"records"`
-	Content string   `json:"content"` // ContentIncluded, ContentLeftOut or ContentNoRight
+	Content string   `json:"content"` // ContentIncluded, ContentLeftOut, or ContentNoRight
 	// Contents maps the SHA-256 of a piece of content, in hexadecimal, to its bytes. Several
 	// records can name the same piece.
 	Contents map[string][]byte `json:"contents"`
@@ -55,14 +55,15 @@ type Record struct {
 	RedactedBy *uint64 `json:"redacted_by,omitempty"`
 }
 
-// New returns a pack without records. All records added later must be proved for this
-// checkpoint.
+// New returns a pack without records. The inclusion proofs of all records that are added later must
+// be for this checkpoint.
 func New(ledger, exported string, keys []string, checkpoint []byte) *Pack {
 	return &Pack{Format: Format, Ledger: ledger, Exported: exported, Keys: keys, Checkpoint: string(checkpoint),
 		Records: []Record{}, Content: ContentIncluded, Contents: map[string][]byte{}}
 }
 
-// Add appends the event of a receipt. The receipt must have a proof.
+// Add appends the event of a receipt, which must have a proof. redactedBy is the seq of the event
+// that erased its content, or nil.
 func (p *Pack) Add(r *proofs.Receipt, redactedBy *uint64) {
 	path := make([]string, len(r.Proof.Inclusion.Hashes))
 	for i, h := range r.Proof.Inclusion.Hashes {
@@ -93,7 +94,7 @@ func decode(text []byte) (*Pack, error) {
 		return nil, fmt.Errorf("%w: the audit pack has the format %.100q, not %q", proofs.ErrMalformed, p.Format, Format)
 	}
 	if p.Keys == nil || p.Records == nil || p.Contents == nil {
-		return nil, fmt.Errorf("%w: the audit pack lacks keys, records or contents", proofs.ErrMalformed)
+		return nil, fmt.Errorf("%w: the audit pack lacks verifier_keys, records, or contents", proofs.ErrMalformed)
 	}
 	again, err := p.encode()
 	if err != nil {

@@ -73,7 +73,7 @@ func TestTamperedPacksAreRefused(t *testing.T) {
 }
 
 // allSorts returns a log with records of many shapes, some of which have claims that cannot be
-// checked. recomputed is the number of records whose hashes can be recomputed.
+// checked. recomputable is the number of records whose hashes can be recomputed.
 func allSorts(t testing.TB) (l *log, recomputable int) {
 	l = newLog(t, 1)
 	claim := `"` + strings.Repeat("ab", 32) + `"`
@@ -134,7 +134,8 @@ func TestClaimsAreCounted(t *testing.T) {
 	require.Equal(t, 3, report.Claimed, "includes the stage and the answer that no stage covers")
 }
 
-// twoKinds returns a citation set with a false claim, and one whose claim can be true.
+// twoKinds returns a citation set of two citations: one has a text and a false claim, the other
+// only a claim.
 func twoKinds(digits string) string {
 	return `{"subject":"s","citations":[{"source_id":"x","text":"t","chunk_hash":"sha256:` + digits + `","weight":0},{"source_id":"y","chunk_hash":"sha256:` + digits + `","weight":1,"section":""}]}`
 }

@@ -38,7 +38,7 @@ func digestOf(t testing.TB, p *Pack, content string) string {
 }
 
 // tamperings returns packs that were changed without the key, and packs of ledgers that signed
-// false statements, by what is wrong with them.
+// false statements. The keys of the map say what is wrong.
 func tamperings(t testing.TB) map[string]tampering {
 	list := map[string]tampering{
 		"an entry's byte":  {changed(t, func(p *Pack) { p.Records[3].Entry[100] ^= 1 }), proofs.ErrInclusion, "the path does not lead to the signed root"},
@@ -96,7 +96,7 @@ func flip(text string, i int) string {
 	return string(b)
 }
 
-// forgeries returns packs that the log's own key has signed.
+// forgeries returns invalid packs whose checkpoints the log's own key has signed.
 func forgeries(t testing.TB) map[string]tampering {
 	broken := newLog(t, 1)
 	broken.tip[0] ^= 1
@@ -154,7 +154,7 @@ func falseHash(t testing.TB, l *log, seq int, name string) *Pack {
 	return l.pack(nil, uint64(seq))
 }
 
-// hashOffset returns the offset of a stated hash in an event.
+// hashOffset returns the offset of the digits of the named hash in an entry.
 func hashOffset(entry, name string) int {
 	switch name {
 	case "nodes/1", "nodes/4":

@@ -78,14 +78,14 @@ func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
 	return v.report, nil
 }
 
-// checkForm checks the form of the members that the page shows although no proof covers
-// them. A forger cannot put arbitrary text there.
+// checkForm checks the form of the members that the page shows although no proof covers them, so
+// that a forger cannot put arbitrary text there.
 func (p *Pack) checkForm() error {
 	if _, err := time.Parse("2006-01-02T15:04:05Z", p.Exported); err != nil || len(p.Exported) != len("2006-01-02T15:04:05Z") {
-		return fmt.Errorf("%w: the pack says %.100q where it must say when it was made", proofs.ErrMalformed, p.Exported)
+		return fmt.Errorf("%w: exported is %.100q, not a time such as 2006-01-02T15:04:05Z", proofs.ErrMalformed, p.Exported)
 	}
 	if p.Content != ContentIncluded && p.Content != ContentLeftOut && p.Content != ContentNoRight {
-		return fmt.Errorf("%w: the pack says %.100q where it must say whether it has content", proofs.ErrMalformed, p.Content)
+		return fmt.Errorf("%w: content is %.100q, not included, left out, or no right", proofs.ErrMalformed, p.Content)
 	}
 	if len(p.Records) == 0 {
 		return fmt.Errorf("%w: the audit pack has no records", proofs.ErrMalformed)
@@ -168,7 +168,7 @@ func (v *verification) content(r *Record) error {
 		case sum != named.Digest:
 			return fmt.Errorf("%w: %.100q has the digest %x, but the event's is %s", ErrContent, named.Name, sum, digest)
 		case uint64(len(kept)) != named.Size:
-			return fmt.Errorf("%w: %.100q has %d bytes, but the event says %d", ErrContent, named.Name, len(kept), named.Size)
+			return fmt.Errorf("%w: %.100q has %d bytes, but the event gives the size %d", ErrContent, named.Name, len(kept), named.Size)
 		}
 		v.used[digest] = true
 		v.report.Contents++

@@ -133,7 +133,8 @@ func (c *comparer) first(ctx context.Context, q question) (*answerPage, error) {
 	return c.request(ctx, c.server, q, pageRequest{size: q.asOf, limit: q.limit})
 }
 
-// isLater reports whether the reference must grow before an answer can be compared.
+// isLater reports whether the first page of an answer shows that the reference must grow before the
+// answer can be compared.
 func (c *comparer) isLater(q question, page *answerPage) bool {
 	switch {
 	case page.status != http.StatusOK || q.form.lines || q.form == eventForm:
@@ -168,7 +169,7 @@ func (c *comparer) askAgain(ctx context.Context, q question) (result comparison)
 			return failed(q, err)
 		}
 		if c.isLater(q, page) {
-			result = comparison{finding: findingOf(q, "", "the answer is as of a smaller size than the server had before", "at least "+decimal(c.size), decimal(page.size))}
+			result = comparison{finding: findingOf(q, "", "the answer is as of a smaller size than the server has already shown", "at least "+decimal(c.size), decimal(page.size))}
 			continue
 		}
 		result = c.compare(ctx, q, page, true)
@@ -275,7 +276,7 @@ func (c *comparer) expect(ctx context.Context, q question, got *answerPage, posi
 // comparePages compares two pages, except for their lists.
 func (c *comparer) comparePages(q question, expected, got *answerPage) *monitor.Finding {
 	if expected.status != got.status {
-		return findingAt(q, got, "", "the answer has another status", expected.statusText(), got.statusText())
+		return findingAt(q, got, "", "the answer has a different status", expected.statusText(), got.statusText())
 	}
 	for _, name := range answerHeaders {
 		if a, b := headerValue(expected.header, name), headerValue(got.header, name); a != b {
@@ -334,7 +335,7 @@ func findingOf(q question, row, message, expected, got string) *monitor.Finding 
 	return findingAt(q, &answerPage{size: q.asOf}, row, message, expected, got)
 }
 
-// findingAt returns a finding about a page.
+// findingAt returns a finding about a page. It cuts expected and got to 600 bytes each.
 func findingAt(q question, page *answerPage, row, message, expected, got string) *monitor.Finding {
 	const most = 600
 	query, at := q.String(), pageRequest{limit: q.limit}

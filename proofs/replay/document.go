@@ -18,9 +18,9 @@ import (
 // document.
 const redactedByHeader = "Colophon-Redacted-By"
 
-// compareDocument compares a citations document (docs/spec: Citations document) with the event
-// of its set. The copy of the log has no content, so a text counts as correct if it has the
-// digest in the event.
+// compareDocument compares a citations document (docs/spec: Citations document) with the event of
+// its set. The copy of the log has no content, so a text is accepted if it has the digest in the
+// event.
 func (c *comparer) compareDocument(ctx context.Context, q question, got *answerPage) (result comparison) {
 	wrong := func(row, message, expected, got string) comparison {
 		return comparison{finding: findingOf(q, row, message, expected, got)}

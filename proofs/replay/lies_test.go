@@ -45,7 +45,7 @@ func (l *lyingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// answersWith replaces the body, the status, and the headers of an answer.
+// answersWith replaces the body, the status, and the given headers of a response.
 func answersWith(response *http.Response, status int, body []byte, headers map[string]string) {
 	_ = response.Body.Close()
 	response.StatusCode, response.Status = status, http.StatusText(status)
@@ -349,7 +349,7 @@ func allowedChange(q question, name string) bool {
 	return false
 }
 
-// The comparison finds every change of an answer, for every route.
+// The comparison finds every change of an answer that the log determines, for every route.
 func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 25))
 	routes := routesOf(t)
@@ -532,7 +532,7 @@ func leaveRowsOut(t *testing.T, w *comparedLedger, lied map[string]int) {
 			continue
 		}
 		require.NotNil(t, finding, q.String())
-		require.Contains(t, []string{"a row is left out", "the cursor leads to another row"}, finding.Message, q.String())
+		require.Contains(t, []string{"a row is left out", "the cursor points to a different row"}, finding.Message, q.String())
 		for _, list := range lists {
 			lied[list]++
 		}
@@ -546,8 +546,8 @@ func with(object any, name string, value any) map[string]any {
 	return changed
 }
 
-// An answer with the same JSON value but a different encoding is not a lie. An error with the
-// same status but different wording is not a lie either.
+// The comparison accepts an answer that has the same JSON value in a different encoding, and an
+// error that has the same status but different wording.
 func TestDifferencesThatAreNotLies(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 5))
 	tried, errors := 0, 0

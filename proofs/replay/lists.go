@@ -172,8 +172,8 @@ func (c *comparer) compareRest(ctx context.Context, q question, list answerList,
 }
 
 // checkEnd checks that a page of the server is allowed to end before row n. after is the
-// reference's row n, to which the page's cursor must lead. If after is nil, the page must have
-// no cursor.
+// reference's row n, to which the page's cursor must point. If after is nil, the page must have no
+// cursor.
 func (c *comparer) checkEnd(ctx context.Context, q question, list answerList, member string, n uint64, got *answerPage, after []byte) (*monitor.Finding, error) {
 	next := got.document.Root().Member(list.next)
 	switch {
@@ -185,7 +185,7 @@ func (c *comparer) checkEnd(ctx context.Context, q question, list answerList, me
 	return nil, nil
 }
 
-// next requests the page to which a cursor leads.
+// next requests the page to which a cursor points.
 func (c *comparer) next(ctx context.Context, from source, q question, list answerList, page *answerPage, position string) (*answerPage, error) {
 	limit := maxRows
 	if from == c.server { // random, but reproducible with the seed
@@ -246,7 +246,7 @@ func (c *comparer) compareRanking(ctx context.Context, q question, got *answerPa
 			return failed(q, err)
 		}
 		if got.size != c.size {
-			return comparison{finding: findingAt(q, got, "", "the answer is as of a smaller size than the server had before", "at least "+decimal(c.size), decimal(got.size))}
+			return comparison{finding: findingAt(q, got, "", "the answer is as of a smaller size than the server has already shown", "at least "+decimal(c.size), decimal(got.size))}
 		}
 	}
 }
@@ -283,14 +283,14 @@ func (c *comparer) compareRanked(ctx context.Context, q question, list answerLis
 	return n, after, nil, err
 }
 
-// checkCursor checks that a cursor of the server leads to the next row.
+// checkCursor checks that a cursor of the server points to the next row.
 func (c *comparer) checkCursor(ctx context.Context, q question, list answerList, member string, got *answerPage, position string, after []byte) (*monitor.Finding, error) {
 	page, err := c.request(ctx, c.reference, q, pageRequest{limit: got.limit, cursor: list.cursor, position: position})
 	if err != nil {
 		return nil, fmt.Errorf("querying the copy of the log: %w", err)
 	}
 	if page.status != http.StatusOK {
-		return findingAt(q, got, list.next, "the cursor leads nowhere", "", position), nil
+		return findingAt(q, got, list.next, "the cursor is not valid for this log", "", position), nil
 	}
 	next, stop := iter.Pull2(c.rows(ctx, c.reference, q, list, member, page, nil))
 	defer stop()
@@ -298,5 +298,5 @@ func (c *comparer) checkCursor(ctx context.Context, q question, list answerList,
 	if err != nil || bytes.Equal(row, after) {
 		return nil, err
 	}
-	return findingAt(q, got, list.next, "the cursor leads to another row", string(after), string(row)), nil
+	return findingAt(q, got, list.next, "the cursor points to a different row", string(after), string(row)), nil
 }

@@ -126,7 +126,8 @@ func (s *scrape) checkSizes(before, after uint64) *monitor.Finding {
 	return f
 }
 
-// differences returns the differences between a server's metrics and those derived from the log.
+// differences returns a finding for each series and each metric type in which a server's metrics
+// differ from those derived from the log.
 func (s *scrape) differences(got *scrape) (found []monitor.Finding) {
 	all := maps.Clone(s.series)
 	maps.Copy(all, got.series)
@@ -147,7 +148,7 @@ func (s *scrape) differences(got *scrape) (found []monitor.Finding) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.types)) {
 		if kind, given := got.types[name]; given && kind != s.types[name] {
-			found = append(found, monitor.Finding{Kind: monitor.KindMetrics, Row: name, Message: "the metric has another type", Expected: s.types[name], Got: kind})
+			found = append(found, monitor.Finding{Kind: monitor.KindMetrics, Row: name, Message: "the metric has a different type", Expected: s.types[name], Got: kind})
 		}
 	}
 	return found

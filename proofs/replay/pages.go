@@ -51,8 +51,9 @@ func (c *comparer) root(q question, p *answerPage) pyjson.Value {
 	return found
 }
 
-// request requests a page, with fewer rows if the page is too long. A status other than 200 is
-// also an answer, unless it says that the token lacks a right.
+// request requests a page, and repeats the request with fewer rows if the page is too long or has
+// more rows than the server allows. A status other than 200 is also an answer, unless it means that
+// the token lacks a right.
 func (c *comparer) request(ctx context.Context, from source, q question, p pageRequest) (*answerPage, error) {
 	if from == c.server && c.smallPages.Load() && p.limit > defaultRows {
 		p.limit = 0

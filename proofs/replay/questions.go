@@ -55,7 +55,7 @@ type answerForm struct {
 	serverMembers []string
 	// accept is the requested media type; empty accepts any.
 	accept string
-	// noProofs and noAfter mean that the parameter proofs or after is not allowed.
+	// noProofs means that the parameter proofs is not allowed, and noAfter that after is not.
 	noProofs, noAfter bool
 }
 
@@ -94,7 +94,7 @@ var ledgerMembers = []string{"origin", "verifier_key", "created", "frozen", "on_
 // answerList is one or more arrays of an answer that continue together on the next page.
 type answerList struct {
 	members      []string
-	next, cursor string // the member with the cursor, and the parameter that takes it
+	next, cursor string // the member that has the cursor, and the parameter that accepts it
 }
 
 // rowsList is the list of most answers.
@@ -103,7 +103,7 @@ var rowsList = []answerList{{[]string{"rows"}, "next", "cursor"}}
 // questionBuilder builds the questions for a log.
 type questionBuilder struct {
 	values       *logValues
-	pairs        int // number of pairs of values of each variable whose effects are requested
+	pairs        int // for each variable, the number of pairs of values whose effects are requested
 	few          int // number of additional questions of each kind
 	size         uint64
 	content      bool       // whether the token has the scope content
@@ -126,7 +126,7 @@ func (q question) String() string {
 	return path + "?" + q.values.Encode()
 }
 
-// pageRequest says where a page begins and what is requested.
+// pageRequest describes a request for one page of an answer.
 type pageRequest struct {
 	size             uint64 // 0 means that the request names no size
 	limit            int    // rows; 0 means that the request names no number
@@ -174,7 +174,7 @@ func (b *questionBuilder) ask(path string, lists []answerList, parameters ...str
 	return &b.questions[len(b.questions)-1]
 }
 
-// askFor is like ask, for an answer of another form.
+// askFor is like ask, for an answer that has this form.
 func (b *questionBuilder) askFor(form *answerForm, path string, parameters ...string) *question {
 	q := b.ask(path, nil, parameters...)
 	q.form = form
@@ -271,8 +271,8 @@ func (b *questionBuilder) someTimes(kind string, most int, each func(parameters 
 	}
 }
 
-// combined asks for lists of records by several parameters at once, like people who search for
-// records.
+// combined asks for lists of records by several parameters at once, as people do when they search
+// for records.
 func (b *questionBuilder) combined() {
 	for _, parameters := range b.combinations {
 		b.ask("/records", rowsList, parameters...)

@@ -42,8 +42,8 @@ func TestEveryRouteIsAuditedOrDocumented(t *testing.T) {
 	}
 }
 
-// A server cannot predict the questions of an audit. The same seed leads to the same
-// questions.
+// Different seeds produce different questions, so that a server cannot predict them. The same seed
+// produces the same questions.
 func TestSeedRepeatsTheQuestions(t *testing.T) {
 	world := ledgertest.NewForAnswers(t, 5)
 	w := compareLedger(t, world)

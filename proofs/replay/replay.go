@@ -20,7 +20,7 @@ import (
 	"colophon/proofs/replay/reference"
 )
 
-// Options determine which answers are compared. The zero value is valid.
+// Options configures a check. The zero value is valid.
 type Options struct {
 	// Sample is the number of values of each kind about which the audit asks. 0 means all
 	// values if the log has at most 2,000 entries, and otherwise 200 of each kind. -1 means
@@ -35,12 +35,12 @@ type Options struct {
 // token with the scope read, and temporary files of about twice the size of the log.
 func New(o Options) monitor.AnswerCheck { return &check{Options: o} }
 
-// Defaults for Options.Sample.
+// Numbers of questions.
 const (
 	smallLog        = 2000 // maximum number of entries of a log about all of whose values the audit asks
 	largeLogSample  = 200  // number of values of each kind in a larger log
 	smallLogPairs   = 500  // number of pairs of values of each variable in a small log
-	maxPairs        = 5000 // number of pairs if the audit asks about all values, because it would otherwise grow with the square of their number
+	maxPairs        = 5000 // number of pairs if the audit asks about all values; all pairs would be the square of the number of values
 	fewQuestions    = 25   // number of additional questions of each kind
 	maxFewQuestions = 1000 // number of additional questions if the audit asks about all values
 )
@@ -68,7 +68,7 @@ type check struct {
 func (k *check) Begin(ctx context.Context, a *monitor.Auditor) (err error) {
 	*k = check{Options: k.Options}
 	if k.dir, err = os.MkdirTemp("", "colophon-audit-"); err != nil {
-		return fmt.Errorf("creating a temporary folder (TMPDIR says where): %w", err)
+		return fmt.Errorf("creating a temporary folder (set TMPDIR to choose its place): %w", err)
 	}
 	if k.copy, err = reference.NewLog(k.dir, a.Options().Ledger); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (k *check) Begin(ctx context.Context, a *monitor.Auditor) (err error) {
 		return err
 	}
 	if k.published = before.Size(); k.published > 0 {
-		// The server answers once the index has the entry. The answer itself is not used.
+		// The server responds once the index has the entry. The response itself is not used.
 		_, err := a.Client().Get(ctx, "/records?after="+decimal(k.published-1), maxAnswer)
 		if err != nil && !errors.Is(err, fetch.ErrTooLong) && !errors.Is(err, fetch.ErrMalformed) {
 			return fmt.Errorf("waiting for the index: %w", err)
@@ -174,7 +174,7 @@ func (k *check) open(ctx context.Context, w *monitor.Walk, size uint64) (*compar
 	return c, nil
 }
 
-// questions returns the questions that can be asked about the copy of the log.
+// questions returns a builder of questions that has read the values in the copy of the log.
 func (k *check) questions(ctx context.Context, o monitor.Options) (*questionBuilder, error) {
 	sample, pairs, few := k.Sample, k.Sample, fewQuestions
 	switch {
@@ -207,8 +207,8 @@ func (k *check) questions(ctx context.Context, o monitor.Options) (*questionBuil
 	return b, b.combine(ctx, k.copy)
 }
 
-// combine chooses some records and, for each of them, a few of its values by which to search
-// for it.
+// combine chooses some records and, for each record, a few of its values by which to search for the
+// record.
 func (b *questionBuilder) combine(ctx context.Context, log *reference.Log) error {
 	var document pyjson.Document
 	for _, kind := range record.Kinds {
@@ -262,8 +262,8 @@ func (k *check) compareMetrics(w *monitor.Walk, c *comparer) error {
 // answers that it did not cover.
 const roundSize = 64
 
-// maxTooLong is the number of overlong answers after which the comparison ends. Each of them
-// takes as much time as a thousand other answers.
+// maxTooLong is the number of overlong answers after which the comparison ends. Each of them needs
+// as much time as a thousand other answers.
 const maxTooLong = 5
 
 // compareAnswers asks all questions and reports what differs.

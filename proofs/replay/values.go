@@ -34,7 +34,7 @@ func newLogValues(sample int, seed uint64) *logValues {
 	return &logValues{sample: sample, seed: seed, kinds: make(map[string]*valueSample)}
 }
 
-// add adds a value of this kind.
+// add adds a value to the sample of this kind, unless the sample already has it.
 func (v *logValues) add(kind, value string) {
 	s := v.kinds[kind]
 	if s == nil {

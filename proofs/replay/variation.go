@@ -9,12 +9,12 @@ import (
 	"slices"
 )
 
-// asClientsAsk adds a random variation to each question, and shuffles them, so that a server
-// cannot tell an audit from other clients. A list of everything is requested both with and
-// without a size: one of the two to its end, and the other only for its first pages. About one
-// in ten of the other questions to the index is also asked as of an older size. The variation
-// and the place of a question depend only on the seed and on its own text, so that a new
-// question does not change those of the others.
+// asClientsAsk adds a random variation to each question, and shuffles them, so that a server cannot
+// tell an audit from other clients. A list of everything is requested both with and without a size:
+// one of the two to its end, and the other only for its first pages. About one in ten of the other
+// questions to the index is also asked as of an older size. The variation and the position of a
+// question depend only on the seed and on the question's own text, so that a new question does not
+// change those of the others.
 func asClientsAsk(questions []question, size, seed uint64) []question {
 	type placed struct {
 		question
@@ -56,7 +56,7 @@ func asClientsAsk(questions []question, size, seed uint64) []question {
 	return shuffled
 }
 
-// randomOf returns the random numbers of the n-th question with a text.
+// randomOf returns the random generator for the n-th question that has this text.
 func randomOf(seed, n uint64, text string) *rand.Rand {
 	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, seed), n), text...))
 	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:]))) // #nosec G404 -- the server does not know the seed

@@ -19,7 +19,7 @@ func withLimit(ctx context.Context, limit int64) context.Context {
 	return context.WithValue(ctx, limitKey{}, limit)
 }
 
-// boundedTransport limits the length of each answer to the limit in the context of its
+// boundedTransport limits the length of each response body to the limit in the context of its
 // request.
 type boundedTransport struct {
 	through  http.RoundTripper
@@ -52,10 +52,10 @@ type truncatedBody struct {
 	io.Closer
 }
 
-// boundedBody reads and decompresses the body of an answer. The decompressed body has at most
-// limit bytes, and the compressed one at most limit+maxCompressed. A gzip stream of several
-// members decompresses to the concatenation of all members (RFC 1952, section 2.2). A large
-// answer waits for its share of a Memory.
+// boundedBody reads and decompresses a response body. The decompressed body has at most limit
+// bytes, and the compressed one at most limit+maxCompressed. A gzip stream of several members
+// decompresses to the concatenation of all members (RFC 1952, section 2.2). A large body waits for
+// its share of a Memory.
 type boundedBody struct {
 	ctx      context.Context
 	raw      io.ReadCloser
@@ -124,7 +124,7 @@ func (b *boundedBody) open() error {
 	return fmt.Errorf("%w: its encoding is %.100q, which was not requested", ErrMalformed, b.encoding)
 }
 
-// classify converts an error to an answerError if repeating the request would not help.
+// classify converts an error to an answerError if a retry of the request would not help.
 func (b *boundedBody) classify(err error) error {
 	switch {
 	case b.wire.N == 0:
@@ -151,7 +151,7 @@ func atEnd(body io.Reader) bool {
 	return errors.Is(err, io.EOF)
 }
 
-// answerError wraps client.ErrAnswer, so the client returns it unchanged and does not repeat
+// answerError matches client.ErrAnswer, so that the client returns it unchanged and does not retry
 // the request.
 type answerError struct{ error }
 

@@ -12,14 +12,14 @@ import (
 	"colophon/proofs/audit"
 )
 
-// Limits for the answers of an untrusted server. It may answer slowly, endlessly, with extreme
-// compression, or not at all.
+// Limits for the responses of an untrusted server, which may respond slowly, endlessly, with
+// extreme compression, or not at all.
 const (
 	MaxNote = 1 << 20 // maximum length of a signed note, in bytes
 
-	maxHeaders    = 64 << 10 // maximum length of an answer's headers, in bytes
-	maxCompressed = 64 << 10 // number of bytes by which compression may make an answer longer
-	maxProblem    = 64 << 10 // maximum length of an answer whose status is not 200, in bytes
+	maxHeaders    = 64 << 10 // maximum length of a response's headers, in bytes
+	maxCompressed = 64 << 10 // number of bytes by which compression may make a body longer
+	maxProblem    = 64 << 10 // maximum length of the body of a response that is not a success, in bytes
 
 	tries        = 5                // number of attempts for one request
 	longestPause = 30 * time.Second // maximum pause between two attempts
@@ -27,9 +27,9 @@ const (
 
 // Errors of requests. The errors that this package returns wrap them.
 var (
-	// ErrTooLong means that an answer is longer than a valid one can be.
+	// ErrTooLong means that a response body is longer than a valid one can be.
 	ErrTooLong = errors.New("the answer is longer than a valid one can be")
-	// ErrMalformed means that an answer does not have the required form.
+	// ErrMalformed means that a response does not have the required form.
 	ErrMalformed = errors.New("the answer is malformed")
 	// ErrForbidden means that the token lacks a right that the request needs. The error
 	// contains the server's message.
@@ -54,8 +54,9 @@ type Server struct {
 	// Transport sends the requests; nil means http.DefaultTransport. The Client uses a copy of
 	// an *http.Transport.
 	Transport http.RoundTripper
-	// Compress requests compressed answers. It has an effect only with an *http.Transport. If
-	// the server is on the same machine, compression costs more than all checks of an audit.
+	// If Compress is set, requests ask for compressed responses. It has an effect only with an
+	// *http.Transport. If the server is on the same machine, compression costs more than all checks
+	// of an audit.
 	Compress bool
 	// Explain, if not nil, rewrites errors of package client for users. It must wrap the
 	// original error.
@@ -63,8 +64,8 @@ type Server struct {
 }
 
 // Client sends requests about one ledger to its server. Each request is bounded in time and in
-// bytes, before and after decompression. It is repeated if the server is temporarily unable to
-// answer. A Client is safe for concurrent use.
+// bytes, before and after decompression. A request is retried if the server is temporarily unable
+// to respond. A Client is safe for concurrent use.
 type Client struct {
 	server  Server
 	client  *client.Client
@@ -72,7 +73,7 @@ type Client struct {
 	timeout time.Duration // for each attempt
 }
 
-// New returns a client for a ledger. It sends nothing yet. It keeps at most parallel idle
+// New returns a client for a ledger, and sends no request. The client keeps at most parallel idle
 // connections. Each attempt of a request takes at most timeout.
 func New(server Server, ledger string, timeout time.Duration, parallel int) (*Client, error) {
 	if server.Transport == nil {
@@ -93,7 +94,7 @@ func New(server Server, ledger string, timeout time.Duration, parallel int) (*Cl
 	return c, err
 }
 
-// connect makes a client for an untrusted server.
+// connect returns a client for an untrusted server.
 func (c *Client) connect(url, token string) (*client.Client, error) {
 	options := []client.Option{
 		client.WithHTTPClient(&http.Client{Transport: &boundedTransport{c.server.Transport, c.server.Compress}}),
@@ -109,13 +110,13 @@ func (c *Client) connect(url, token string) (*client.Client, error) {
 // URL returns the URL of the server.
 func (c *Client) URL() string { return c.server.URL }
 
-// Answer is a complete answer of the server.
+// Answer is a complete response of the server.
 type Answer struct {
 	Status     int
 	Header     http.Header
-	Body       []byte  // body of a success
+	Body       []byte  // body of a successful response
 	RedactedBy *uint64 // seq of the redacting event, if a problem document names it
-	ReadOnly   bool    // a problem document says that this server is read-only and another one can answer
+	ReadOnly   bool    // a problem document states that this server is read-only and that another one can answer
 	Problem    string  // the error message if the status is not 200
 }
 
@@ -124,13 +125,12 @@ type Request struct {
 	Path     string // path below the ledger's URL
 	OfServer bool   // Path is relative to the server's URL instead
 	Accept   string // media type; empty accepts any
-	MaxBytes int64  // maximum length of the answer's body after decompression
+	MaxBytes int64  // maximum length of the response body after decompression
 }
 
-// Do sends a request. An answer with any status is a success. The error wraps
-// audit.ErrUnavailable if the server does not answer or is temporarily unable to answer,
-// ErrTooLong if the answer is longer than MaxBytes, or ErrMalformed if its encoding is
-// unknown.
+// Do sends a request. A response of any status is a success. The error wraps audit.ErrUnavailable
+// if the server does not respond or is temporarily unable to respond, ErrTooLong if the body is
+// longer than MaxBytes, or ErrMalformed if its encoding is unknown.
 func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
 	if !r.OfServer {
 		r.Path = c.path + r.Path
@@ -143,7 +143,8 @@ func (c *Client) Get(ctx context.Context, path string, maxBytes int64) (Answer, 
 	return c.Do(ctx, Request{Path: path, MaxBytes: maxBytes})
 }
 
-// GetURL calls Do for a URL. It sends the token only to the ledger's server.
+// GetURL calls Do for an absolute URL, which can be that of another server. It sends the token only
+// to the ledger's server.
 func (c *Client) GetURL(ctx context.Context, address string, maxBytes int64) (Answer, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -161,7 +162,7 @@ func (c *Client) GetURL(ctx context.Context, address string, maxBytes int64) (An
 }
 
 func (c *Client) do(ctx context.Context, to *client.Client, r Request) (Answer, error) {
-	request := client.Request{Path: r.Path, MaxAnswer: r.MaxBytes + 1} // boundedBody ends the answer before this limit is reached
+	request := client.Request{Path: r.Path, MaxAnswer: r.MaxBytes + 1} // boundedBody ends the body before this limit is reached
 	if r.Accept != "" {
 		request.Header = map[string]string{"Accept": r.Accept}
 	}
@@ -189,9 +190,9 @@ func (c *Client) explained(err error) error {
 	return c.server.Explain(err)
 }
 
-// Object calls Get for an object that every log has, and returns its bytes. If the status is
-// not 200, the error contains the server's message. If the token lacks a right, the error
-// wraps ErrForbidden.
+// Object calls Get for an object that every log has, and returns the response body. If the status
+// is not 200, the error contains the server's message. If the token lacks a right, the error wraps
+// ErrForbidden.
 func (c *Client) Object(ctx context.Context, path string, maxBytes int64) ([]byte, error) {
 	answer, err := c.Get(ctx, path, maxBytes)
 	if err != nil {

@@ -1,3 +1,3 @@
-// Package fetch downloads a log and related answers from an untrusted server. No server can
-// make it use more memory, or wait longer, than its limits allow.
+// Package fetch downloads a log, and answers about it, from an untrusted server. No server can make
+// it use more memory, or wait longer, than its limits allow.
 package fetch

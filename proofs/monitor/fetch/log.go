@@ -16,20 +16,20 @@ import (
 type Log struct {
 	client    *Client
 	published audit.Head
-	parallel  int // number of bundles to fetch ahead
+	parallel  int // number of bundles to fetch at once
 
 	mu    sync.Mutex // guards the fields below
 	tiles map[proofs.TilePath][]byte
 	order []proofs.TilePath // paths of the kept tiles, oldest first
 }
 
-// keptTiles is the number of hash tiles, of 8 KiB each, that are kept in memory: enough for
-// the tiles fetched ahead and those on the path to the root.
+// keptTiles is the number of hash tiles, of 8 KiB each, that are kept in memory: enough for the
+// prefetched tiles and those on the path to the root.
 const keptTiles = 128
 
-// OpenLog fetches the checkpoint. If none of the keys has signed it, the log has size 0, and
-// the walk reports why. The error is an *audit.Damage if the server's answer cannot be a
-// checkpoint. Entries fetches up to parallel bundles at once.
+// OpenLog fetches the checkpoint and returns the log of its size. If none of the keys has signed
+// it, the log has size 0, and the walk reports why. The error wraps an *audit.Damage if the
+// response cannot be a checkpoint. Log.Entries fetches up to parallel bundles at once.
 func OpenLog(ctx context.Context, c *Client, keys []*proofs.Verifier, parallel int) (*Log, error) {
 	note, err := c.Object(ctx, "/log/checkpoint", MaxNote)
 	if err == nil && len(note) == 0 {
@@ -88,14 +88,13 @@ func (l *Log) Tile(ctx context.Context, level uint8, index uint64) ([]byte, erro
 	return tile, nil
 }
 
-// Entries implements audit.Published. After the first bundle, it fetches bundles and the tiles
-// of their leaves ahead.
+// Entries implements audit.Published. After the first bundle, it prefetches the next bundles and
+// the tiles of their leaves.
 func (l *Log) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
 	return l.entries(ctx, from, l.bundleWithTile)
 }
 
-// EntriesAlone is like Entries but fetches no tiles ahead, for a caller that needs few of
-// them.
+// EntriesAlone is like Entries but prefetches no tiles, for a caller that needs few of them.
 func (l *Log) EntriesAlone(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
 	return l.entries(ctx, from, l.bundle)
 }
@@ -142,8 +141,8 @@ func yieldBundle(b entryBundle, skipped uint64, yield func([]byte, error) bool) 
 	return b.err == nil
 }
 
-// ahead yields the bundles in order, starting with the one that contains entry from, and
-// fetches several at once.
+// ahead fetches the bundles of the log, starting with the one at index from, and several at once.
+// It returns a queue of channels that receive the bundles, in order.
 func (l *Log) ahead(ctx context.Context, from uint64, bundle bundleFunc) <-chan chan entryBundle {
 	queue := make(chan chan entryBundle, max(0, l.parallel-1))
 	go func() {
@@ -172,7 +171,8 @@ func (l *Log) bundleWithTile(ctx context.Context, index uint64) entryBundle {
 	return l.bundle(ctx, index)
 }
 
-// bundle fetches an entry bundle.
+// bundle fetches an entry bundle. The error in the result is an *audit.Damage if the bundle is
+// malformed or has the wrong number of entries.
 func (l *Log) bundle(ctx context.Context, index uint64) entryBundle {
 	path := proofs.TilePath{Entries: true, Index: index, Width: proofs.TileWidth(0, index, l.published.Size)}
 	body, err := l.client.Object(ctx, "/log/"+path.String(), int64(path.Width*(2+proofs.MaxEntry)))

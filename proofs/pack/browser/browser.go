@@ -17,19 +17,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// names are the names of the browser's program in different distributions.
+// names lists the program names of the browser in different distributions.
 var names = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}
 
 // required is the environment variable that turns a missing browser into a failure.
 const required = "COLOPHON_REQUIRE_CHROMIUM"
 
-// patience is the maximum time that the browser may take to answer.
+// patience is the maximum time for the browser to respond.
 const patience = time.Minute
 
 // Browser is a running browser. It is safe for concurrent use.
 type Browser struct {
 	commands io.WriteCloser
-	done     chan struct{} // closed when there are no more answers
+	done     chan struct{} // closed when the browser sends no more messages
 
 	mu      sync.Mutex
 	last    int                      // id of the last command; guarded by mu
@@ -38,7 +38,7 @@ type Browser struct {
 	notes   map[string]*Notes        // by session: notes of pages; guarded by mu
 }
 
-// message is a command's answer, or an event.
+// message is the response to a command, or an event.
 type message struct {
 	ID        int             `json:"id"`
 	SessionID string          `json:"sessionId"`
@@ -50,14 +50,14 @@ type message struct {
 	} `json:"error"`
 }
 
-// Start starts a browser that ends with the test. If there is no browser, it skips the test,
-// or fails it if COLOPHON_REQUIRE_CHROMIUM is 1.
+// Start starts a browser that stops when the test ends. If no browser is installed, it skips the
+// test, or fails it if COLOPHON_REQUIRE_CHROMIUM is 1.
 func Start(t testing.TB) *Browser {
 	t.Helper()
 	program := find()
 	if program == "" {
 		if os.Getenv(required) == "1" {
-			t.Fatalf("Chromium is not installed, and %s is 1", required)
+			t.Fatalf("Chromium is not installed, but %s is 1: install it or unset the variable", required)
 		}
 		t.Skip("Chromium is not installed")
 	}
@@ -77,7 +77,7 @@ func Start(t testing.TB) *Browser {
 		pages: make(map[string]chan<- string), notes: make(map[string]*Notes)}
 	go b.receive(answers)
 	t.Cleanup(func() {
-		_ = b.ask("", "Browser.close", nil, nil) // fails if the browser ends before it answers
+		_ = b.ask("", "Browser.close", nil, nil) // fails if the browser exits before it responds
 		_ = commands.Close()
 		select {
 		case <-b.done:
@@ -99,8 +99,8 @@ func find() string {
 	return ""
 }
 
-// receive delivers the browser's messages to the goroutines that wait for them, until there
-// are no more.
+// receive delivers the browser's messages to the goroutines that wait for them, until the browser
+// sends no more.
 func (b *Browser) receive(answers io.Reader) {
 	defer close(b.done)
 	in := bufio.NewReader(answers)
@@ -167,7 +167,7 @@ func (b *Browser) ask(session, method string, params map[string]any, to any) err
 		}
 		return json.Unmarshal(m.Result, to)
 	case <-b.done:
-		return fmt.Errorf("%s: the browser has ended", method)
+		return fmt.Errorf("%s: the browser has exited", method)
 	case <-ctx.Done():
 		return fmt.Errorf("%s: %w", method, ctx.Err())
 	}

@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Notes are the requests and errors of a page, which tests inspect.
+// Notes holds the requests, errors, and dialogs of a page, which tests inspect.
 type Notes struct {
 	Requests []string // requested addresses, including the page's own
 	Errors   []string // exceptions, and errors that the page wrote to the console
 	Dialogs  []string
 }
 
-// take adds the request or error in an event. The caller holds the browser's mutex.
+// take adds the request, error, or dialog in an event. The caller holds the browser's mutex.
 func (n *Notes) take(m message) {
 	var p struct {
 		Request struct{ URL string }
@@ -65,7 +65,7 @@ func (b *Browser) NewPage(t testing.TB) *Page {
 		p.Do(t, domain+".enable", nil)
 	}
 	t.Cleanup(func() {
-		_ = b.ask("", "Target.closeTarget", map[string]any{"targetId": target.TargetID}, nil) // fails if the browser has already ended
+		_ = b.ask("", "Target.closeTarget", map[string]any{"targetId": target.TargetID}, nil) // fails if the browser has already exited
 	})
 	return p
 }
@@ -95,7 +95,7 @@ func (p *Page) Visit(t testing.TB, address string) {
 	select {
 	case <-p.loaded:
 	case <-time.After(patience):
-		t.Fatal("the page is not loaded")
+		t.Fatal("the page did not load in time")
 	}
 }
 
@@ -127,7 +127,7 @@ func (p *Page) Text(t testing.TB, selector string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Notes returns the requests and errors so far.
+// Notes returns the requests, errors, and dialogs so far.
 func (p *Page) Notes() Notes {
 	p.browser.mu.Lock()
 	defer p.browser.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"colophon/proofs"
 )
 
-// Receipt returns the receipt of an event with a proof for this size. Its checkpoint has no
-// signature.
+// Receipt returns the receipt of an event, whose proof is for the tree of this size. The receipt's
+// checkpoint has no signature.
 func (l *Log) Receipt(ctx context.Context, seq, size uint64) (*proofs.Receipt, error) {
 	path, err := l.tree.Inclusion(seq, size)
 	if err != nil {
@@ -38,8 +38,8 @@ func (l *Log) Receipt(ctx context.Context, seq, size uint64) (*proofs.Receipt, e
 	return receipt, nil
 }
 
-// StageReceipt returns the receipt of a run-DAG with a proof for this size and the proof of a
-// stage (spec: Nested proofs).
+// StageReceipt returns the nested proof of a stage of a run-DAG, for the tree of this size (spec:
+// Nested proofs).
 func (l *Log) StageReceipt(ctx context.Context, seq, size uint64, stage string) (*proofs.Nested, error) {
 	nested, record, err := l.nested(ctx, seq, size)
 	if err == nil {
@@ -48,8 +48,8 @@ func (l *Log) StageReceipt(ctx context.Context, seq, size uint64, stage string) 
 	return nested, err
 }
 
-// CitationReceipt returns the receipt of a citation set with a proof for this size and the
-// proof of the nth citation (spec: Nested proofs).
+// CitationReceipt returns the nested proof of the citation at index n of a citation set, for the
+// tree of this size (spec: Nested proofs).
 func (l *Log) CitationReceipt(ctx context.Context, seq, size, n uint64) (*proofs.Nested, error) {
 	nested, record, err := l.nested(ctx, seq, size)
 	if err == nil {
@@ -58,7 +58,7 @@ func (l *Log) CitationReceipt(ctx context.Context, seq, size, n uint64) (*proofs
 	return nested, err
 }
 
-// nested returns a nested proof without its part, and the record in the event.
+// nested returns a nested proof that lacks its stage or citation, and the record in the event.
 func (l *Log) nested(ctx context.Context, seq, size uint64) (*proofs.Nested, pyjson.Value, error) {
 	receipt, err := l.Receipt(ctx, seq, size)
 	if err != nil {
@@ -71,7 +71,7 @@ func (l *Log) nested(ctx context.Context, seq, size uint64) (*proofs.Nested, pyj
 	return &proofs.Nested{Receipt: receipt}, document.Root().Member("record"), nil
 }
 
-// stageOf returns the proof that a run-DAG has a stage.
+// stageOf returns the proof that a run-DAG has the named stage.
 func stageOf(record pyjson.Value, name string) (*proofs.NestedStage, error) {
 	var stages []rules.Stage
 	for node := range record.Member("nodes").Elements() {
@@ -87,7 +87,7 @@ func stageOf(record pyjson.Value, name string) (*proofs.NestedStage, error) {
 	return &proofs.NestedStage{Name: stages[proof.Index].Name, Index: uint64(proof.Index), Hash: proof.Hash, Root: proof.Root, Path: proof.Path}, nil
 }
 
-// citationOf returns the nth citation of a set.
+// citationOf returns the citation at index n of a set.
 func citationOf(record pyjson.Value, n uint64) (*proofs.NestedCitation, error) {
 	citations := slices.Collect(record.Member("citations").Elements())
 	if n >= uint64(len(citations)) {
@@ -96,7 +96,7 @@ func citationOf(record pyjson.Value, n uint64) (*proofs.NestedCitation, error) {
 	return &proofs.NestedCitation{Index: n, ChunkHash: string(citations[n].Member("chunk_hash").Text())}, nil
 }
 
-// Inclusion returns the inclusion proof of an event in the tree of a size.
+// Inclusion returns the inclusion proof of an event in the tree of this size.
 func (l *Log) Inclusion(seq, size uint64) (wire.HashList, error) {
 	path, err := l.tree.Inclusion(seq, size)
 	return wire.HashList{AsOf: size, Hashes: hexOf(path)}, err
@@ -121,7 +121,7 @@ func hexOf(hashes []proofs.Hash) []string {
 	return list
 }
 
-// event returns an event as a line of an answer with events.
+// event returns an event as a line of the NDJSON of /events.
 func (l *Log) event(seq uint64) (*wire.EventLine, error) {
 	entry, err := l.read(seq)
 	if err != nil {
@@ -149,7 +149,8 @@ func (l *Log) Events(from uint64, limit int) ([]*wire.EventLine, error) {
 	return events, nil
 }
 
-// Describe describes the ledger. Members that the log does not determine are empty.
+// Describe returns the description of the ledger. Members that the log does not determine are
+// empty.
 func (l *Log) Describe() (wire.LedgerDescription, error) {
 	d := wire.LedgerDescription{Name: l.name, TreeSize: l.Size()}
 	last, err := l.event(d.TreeSize - 1)

@@ -38,7 +38,7 @@ type Log struct {
 	tree       *proofs.Prover // prover for the tree of the shown size
 }
 
-// cachedTiles is the capacity of the tile cache. A tile takes 16 KiB.
+// cachedTiles is the capacity of the tile cache. A tile uses 16 KiB.
 const cachedTiles = 1024
 
 // NewLog returns an empty copy of a ledger's log, with its files in dir. The caller closes it
@@ -87,7 +87,7 @@ func (l *Log) show(size uint64) error {
 	return nil
 }
 
-// Written returns the number of entries that were added.
+// Written returns the number of entries that have been added.
 func (l *Log) Written() uint64 { return l.written }
 
 // RedactedBy returns the first event that redacts a record. The event may be beyond the shown size.
@@ -167,7 +167,7 @@ func (l *Log) Checkpoint(_ context.Context, size uint64) ([]byte, error) {
 	return CheckpointText(proofs.Checkpoint{Origin: l.origin, Size: size, Root: root}), err
 }
 
-// CheckpointText returns the text of a checkpoint, which is the signed part.
+// CheckpointText returns the signed text of a checkpoint.
 func CheckpointText(c proofs.Checkpoint) []byte {
 	return log.Checkpoint{Origin: c.Origin, Size: c.Size, Hash: c.Root[:]}.Marshal()
 }

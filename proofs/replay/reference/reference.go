@@ -20,7 +20,7 @@ import (
 	"colophon/storage"
 )
 
-// Config configures a Reference. All members are required.
+// Config configures a Reference. All fields are required.
 type Config struct {
 	Dir    string // folder for the files of the index
 	Origin string // origin of the log, which the texts of checkpoints contain

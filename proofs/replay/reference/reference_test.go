@@ -17,8 +17,7 @@ import (
 	"colophon/proofs/replay"
 )
 
-// The reference parses the same values as a server from the path and the query of a
-// question.
+// The reference parses the path and the query of a question into the same values as a server does.
 func TestReferenceReadsNamesAsAServerDoes(t *testing.T) {
 	l := ledgertest.NewForAnswers(t, 5)
 	url, stop := ledgertest.Serve(t, l.Data)
