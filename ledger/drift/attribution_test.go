@@ -201,8 +201,8 @@ func TestEvidence(t *testing.T) {
 	require.True(t, IsEnvironment("model_digest"))
 }
 
-// drawRun generates a run from a small set of values, so that two runs often agree in most
-// variables.
+// drawRun returns a random run with values from a small set, so that two runs often agree in
+// most variables.
 func drawRun(t *rapid.T, name string) event.IPC {
 	value := func(variable string) []byte {
 		return rapid.SampledFrom([][]byte{[]byte("a"), []byte("a"), []byte("a"), []byte("b"), nil}).Draw(t, name+" "+variable)

@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// maxSources is the largest number of sources that a Conflict lists. Its field Count counts
-// all sources.
+// maxSources is the largest number of sources that a Conflict lists. Conflict.Count counts all
+// sources.
 const maxSources = 16
 
 // Conflict is a chunk that is cited under several sources.
@@ -118,9 +118,9 @@ func (c *Conflict) add(r rowstore.Version) error {
 	return nil
 }
 
-// ConflictsOf returns the chunks that both the citation set at seq and earlier sets cite,
-// under several sources, in the order of the set. It returns storage.ErrNotFound if the event
-// is of another kind.
+// ConflictsOf returns the chunks that the citation set at seq cites and that have several
+// sources in this set and the earlier ones, in the order of the set. It returns
+// storage.ErrNotFound if the event is of another kind.
 func ConflictsOf(ctx context.Context, v *index.View, seq uint64) ([]Conflict, error) {
 	set, err := Get(ctx, v, seq)
 	if err != nil {

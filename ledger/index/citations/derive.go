@@ -18,11 +18,12 @@ const (
 	sourceChunkName = "source_chunk" // a source_id and a chunk_hash of one citation
 )
 
-// unregisteredSource is the flag of a set that cites an unregistered source after any source
-// was registered (spec: Unregistered sources).
+// unregisteredSource is the flag of a set that cites an unregistered source once any source has
+// been registered (spec: Unregistered sources).
 const unregisteredSource = "unregistered_source"
 
-// deriver records what sets cite, which sources are registered, and what became stale.
+// deriver records what sets cite, which sources are registered, and which chunks are
+// superseded.
 type deriver struct {
 	*index.Fold
 	runSets *bool  // whether the dimension runSets has any row; nil if unknown
@@ -84,8 +85,8 @@ func (f *deriver) cite(seq uint64, set *event.CitationSet, s *superseding) {
 	added.write()
 }
 
-// postOnce posts a value that is made of parts. It returns true if the set did not have the
-// value before.
+// postOnce posts a value that consists of parts, unless posted contains the value. It reports
+// whether it has posted the value.
 func (f *deriver) postOnce(seq uint64, posted map[rowstore.Identity]bool, name string, parts ...[]byte) bool {
 	id := rowstore.Identify(append([][]byte{[]byte(name)}, parts...)...)
 	if posted[id] {
@@ -96,8 +97,8 @@ func (f *deriver) postOnce(seq uint64, posted map[rowstore.Identity]bool, name s
 	return true
 }
 
-// citesUnregistered reports whether a set cites an unregistered source after any source was
-// registered.
+// citesUnregistered reports whether a set cites an unregistered source. It returns false as
+// long as no source has been registered.
 func (f *deriver) citesUnregistered(set *event.CitationSet) bool {
 	if _, _, any := f.Rows.Newest(sourceList, listRow); !any {
 		return false
@@ -127,7 +128,8 @@ type newChunk struct {
 	ids     []byte
 }
 
-// add adds a source to a chunk.
+// add adds the source of a citation to a chunk. If it is the second source of the chunk, add
+// also writes a conflict.
 func (b *newSources) add(chunk rowstore.Identity, c *event.Citation) {
 	f := b.fold
 	one, known := b.chunks[chunk]
@@ -151,7 +153,7 @@ func (b *newSources) add(chunk rowstore.Identity, c *event.Citation) {
 	}
 }
 
-// write writes the new versions.
+// write writes the new versions of all chunks in chunkSources.
 func (b *newSources) write() {
 	for _, chunk := range b.order {
 		one := b.chunks[chunk]

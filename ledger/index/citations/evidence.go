@@ -10,7 +10,7 @@ import (
 // The evidence for the output of a run is the latest citation set with its run_id (spec:
 // Evidence).
 
-// addToRun adds a set to the row of its run.
+// addToRun adds a set to the row of its run. It does nothing if the set has no run_id.
 func (f *deriver) addToRun(seq uint64, runID []byte, set *event.CitationSet) {
 	if runID == nil {
 		return

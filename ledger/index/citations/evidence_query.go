@@ -47,7 +47,8 @@ func SetOfRun(v *index.View, runID []byte, below uint64) (seq uint64, cited rows
 	return seq, cited, found, err
 }
 
-// SetsOfRuns compares the latest citation sets of two runs before event below.
+// SetsOfRuns compares the latest citation sets of two runs before event below. It returns the
+// zero value if one of the runs has no set.
 func SetsOfRuns(v *index.View, a, b []byte, below uint64) (sets drift.Sets, err error) {
 	seqB, citedB, found, err := SetOfRun(v, b, below)
 	if err != nil || !found {

@@ -40,7 +40,8 @@ const (
 	runSets rowstore.Dimension = 0xa6
 )
 
-// Family answers questions about citation sets, sources, and stale citations.
+// Family returns the rows and the deriver that answer questions about citation sets, sources,
+// and stale citations.
 func Family() index.Family {
 	const identity = len(rowstore.Identity{})
 	return index.Family{

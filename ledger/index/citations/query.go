@@ -15,7 +15,7 @@ import (
 	"colophon/storage"
 )
 
-// Set is a citation set, or those of its citations that a query selects.
+// Set is a citation set with all of its citations, or with those that a query selects.
 type Set struct {
 	Seq       uint64
 	Time      time.Time // time of the set's event
@@ -48,7 +48,7 @@ func readSet(ctx context.Context, v *index.View, seq uint64) (event.Event, error
 	}
 	e, err := v.Event(ctx, seq)
 	if err == nil && e.Kind != record.CitationSet {
-		err = fmt.Errorf("event %d, read as a citation set: %w", seq, storage.ErrNotFound)
+		err = fmt.Errorf("reading event %d as a citation set: %w", seq, storage.ErrNotFound)
 	}
 	e.Seq = seq
 	return e, err

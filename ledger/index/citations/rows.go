@@ -49,7 +49,7 @@ func pairOf(source, chunk rowstore.Identity) pair {
 // citedChunks.
 type citedState struct {
 	fresh uint64 // 1 if a set has cited the chunk since it was last superseded
-	from  uint64 // sets before this event are superseded; 0 if none ever was
+	from  uint64 // sets before this event are superseded; 0 if none has ever been
 	chunk []byte // chunk_hash of the chunk
 }
 
@@ -103,8 +103,8 @@ func conflictKey(k rowstore.Keyspace, dst []byte, seq uint64, n uint32) []byte {
 	return binary.BigEndian.AppendUint32(rowstore.AppendVersion(k.Key(dst, conflictList), seq), n)
 }
 
-// sortedChunks returns the distinct chunks, sorted and concatenated, as in the value of
-// places. It works for other identities too.
+// sortedChunks returns the distinct chunks, sorted and concatenated, as in the value of places.
+// It is also used for identities other than those of chunks.
 func sortedChunks(chunks []rowstore.Identity) []byte {
 	slices.SortFunc(chunks, func(a, b rowstore.Identity) int { return bytes.Compare(a[:], b[:]) })
 	chunks = slices.Compact(chunks)

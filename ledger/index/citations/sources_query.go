@@ -35,7 +35,7 @@ func SourceByID(v *index.View, id string) (Source, bool, error) {
 	return sourceBelow(v, id, row, v.Size())
 }
 
-// sourceBelow returns a source as of a size.
+// sourceBelow returns a source as of the size below, or false if it was not registered before.
 func sourceBelow(v *index.View, id string, row rowstore.Identity, below uint64) (Source, bool, error) {
 	seq, value, found, err := v.NewestBelow(sourceStates, row[:], below)
 	if err != nil || !found {

@@ -34,8 +34,8 @@ const (
 	byList
 )
 
-// superseding collects the chunks that an event supersedes. n is the number of these chunks so
-// far.
+// superseding supersedes chunks for one event. n is the number of chunks that it has superseded
+// so far.
 type superseding struct {
 	fold *deriver
 	seq  uint64
@@ -138,7 +138,7 @@ func (s *superseding) updatePlaces(set *event.CitationSet) {
 }
 
 // replace writes the sorted chunks at a place of a source, and supersedes the chunks that were
-// there before and are not there any more.
+// there before but no longer are.
 func (s *superseding) replace(place, source rowstore.Identity, chunks []byte) {
 	f := s.fold
 	_, value, found := f.Rows.Newest(places, place[:])

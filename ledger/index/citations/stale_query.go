@@ -48,7 +48,8 @@ type staleList struct {
 	id     rowstore.Identity // its identity, or zero if it is not known
 }
 
-// read reads the supersessions below a prefix. The keys of supersessions have suffix bytes after it.
+// read returns the stale citations of the supersessions whose keys begin with prefix. These
+// keys have suffix more bytes.
 func (l *staleList) read(prefix []byte, suffix int) (rows []StaleCitation, next []byte, err error) {
 	if l.Size() == 0 {
 		return nil, nil, nil

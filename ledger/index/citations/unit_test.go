@@ -6,7 +6,7 @@ import (
 	"colophon/ledger/index/rowstore/rowstoretest"
 )
 
-// A damaged value decodes to an error or to another value, and never causes a panic.
+// Decoding a damaged value returns an error or a different value, and never panics.
 func FuzzDecodeCitations(f *testing.F) {
 	f.Add((&sourceState{registered: 1, listed: 1, chunks: 9}).append(nil))
 	f.Add((&citedState{fresh: 1, from: 12, chunk: []byte("sha256:0")}).append(nil))

@@ -9,9 +9,9 @@ import (
 
 const maxTotals = 256
 
-// Cache caches the totals of queries, each at the size of its latest request. Counting them costs as
-// much as reading all pages. The totals at one size never change. The zero Cache is empty; a nil
-// *Cache caches nothing. It is safe for concurrent use.
+// Cache caches the totals of queries, each at the size of its latest request. Counting totals
+// costs as much as reading all pages. The totals at one size never change. The zero Cache is
+// empty; a nil *Cache caches nothing. It is safe for concurrent use.
 type Cache struct {
 	mu   sync.Mutex // guards the fields below; held briefly
 	kept map[totalsKey]Totals

@@ -7,7 +7,7 @@ import (
 	"colophon/ledger/index"
 )
 
-// Seqs are the seqs of the two runs of a pair.
+// Seqs holds the seqs of the two runs of a pair.
 type Seqs struct{ A, B uint64 }
 
 // Each calls visit for every pair, in the order of List. It reads the same rows as Count.

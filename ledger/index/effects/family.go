@@ -21,7 +21,8 @@ const (
 	memberConditions rowstore.Dimension = 0x86
 )
 
-// Family answers questions about the effect of one variable.
+// Family returns the rows and the deriver that answer questions about the effect of one
+// variable.
 func Family() index.Family {
 	return index.Family{
 		Rows: map[rowstore.Dimension]int{conditions: len(rowstore.Identity{}), memberConditions: len(rowstore.Identity{})},
@@ -42,5 +43,5 @@ func memberID(digest []byte) (id rowstore.Identity) {
 	return id
 }
 
-// This fails to compile unless a digest of a payload member is as long as an identity.
+// The next line fails to compile unless a digest of a payload member is as long as an identity.
 var _ [members.DigestBytes]byte = rowstore.Identity{}

@@ -26,7 +26,7 @@ type matched struct {
 // nothing else.
 type combinations [2]rowstore.Identity
 
-// pair returns the combination whose turn it is, and its partner.
+// pair returns the combination that a position visits next, and its partner.
 func (e *walk) pair(ctx context.Context, at position) (matched, error) {
 	run, err := records.ReadIPCRecord(ctx, e.view, at.next[at.turn])
 	if err != nil {

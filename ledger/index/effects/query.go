@@ -43,8 +43,8 @@ type Pair struct {
 	Changed bool // whether the outputs differ
 }
 
-// List returns pairs. A page can have fewer rows than its limit, or none, if few combinations
-// have a partner.
+// List returns a page of pairs, and the position of the next page or nil. A page can have fewer
+// rows than its limit, or none, if few combinations have a partner.
 func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Pair, next []byte, err error) {
 	e, at, err := newWalk(v, q)
 	if err != nil {
@@ -199,7 +199,8 @@ func (p *position) append(dst []byte) []byte {
 	return append(dst, byte(p.turn))
 }
 
-// decodePosition returns ErrPosition if the position belongs to another query.
+// decodePosition decodes the position of a page. It returns ErrPosition if the position belongs
+// to another query.
 func (e *walk) decodePosition(after []byte) (position, error) {
 	if len(after) != positionBytes || after[positionBytes-1] > 1 {
 		return position{}, index.ErrPosition

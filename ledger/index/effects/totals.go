@@ -61,7 +61,7 @@ func CountFrom(ctx context.Context, v *index.View, q Query, known Totals) (Total
 	return e.countFrom(ctx, known)
 }
 
-// add adds a pair.
+// add counts a pair.
 func (t *Totals) add(pair *paired) {
 	t.Pairs++
 	if pair.changed() {
@@ -71,7 +71,7 @@ func (t *Totals) add(pair *paired) {
 	}
 }
 
-// countFrom counts from the totals at another size.
+// countFrom returns the totals at the view's size, derived from the totals at another size.
 func (e *walk) countFrom(ctx context.Context, known Totals) (Totals, error) {
 	touched, err := e.touched(ctx, min(known.AsOf, e.view.Size()), max(known.AsOf, e.view.Size()))
 	if err != nil {
@@ -128,7 +128,8 @@ func (e *walk) touched(ctx context.Context, from, to uint64) (map[combinations]b
 	return touched, nil
 }
 
-// touch adds the combinations of a run if it counts and has one of the two values.
+// touch adds the combinations of a run if the query counts the run. has is true if the run has
+// one of the two values.
 func (e *walk) touch(touched map[combinations]bool, ipc *event.IPC, has bool) {
 	if has && !(e.query.Seeded && ipc.Seed == nil) {
 		touched[e.ids(*ipc)] = true

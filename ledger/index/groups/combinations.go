@@ -22,8 +22,8 @@ const (
 var combinationNames = [byCount][]byte{ByInputHash: []byte("input_hash"), ByInput: []byte("input"), ByMembers: []byte("members")}
 
 // Combination returns the identity of a run's values of the six variables, or zero if by does
-// not apply to the run. An absent value counts as empty; this is unambiguous, because a value
-// that is present is never empty. The model is always present.
+// not apply to the run. An absent value is encoded as an empty one. This is unambiguous,
+// because a value that is present is never empty. The model is always present.
 func Combination(ipc *event.IPC, by By) rowstore.Identity {
 	of := ipc.InputHash
 	var digests [members.MaxMembers * members.DigestBytes]byte
@@ -95,7 +95,8 @@ func addTo(f *Deriver, id rowstore.Identity, seq uint64, first bool) {
 	}
 }
 
-// OutputOf returns the output of the run that wrote this version of a row in Combinations.
+// OutputOf returns the output of the run that wrote this version of a row in Combinations. The
+// output is identified by the first run of the ledger that has it.
 func OutputOf(v rowstore.Version) (uint64, error) {
 	before, n := binary.Uvarint(v.Value)
 	if n <= 0 || before > v.Seq {

@@ -28,7 +28,7 @@ type run struct {
 	// otherEvidence is true if the citation set of the run differs from that of the previous
 	// live run with the same input (spec: Evidence).
 	otherEvidence bool
-	// sameOutput is the group of its output_hash before this run.
+	// sameOutput is the group of the run's output_hash before this run.
 	sameOutput Version
 }
 
@@ -133,8 +133,9 @@ func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) (err erro
 	return f.Rows.Err
 }
 
-// otherEvidence reports whether a new run and the previous live run with the same input both have a citation
-// set, and whether these sets differ. It reads the previous run only if the new run has a set.
+// otherEvidence reports whether a new run and the previous live run with the same input have
+// different citation sets. It returns false if one of them has none. It reads the previous run
+// only if the new run has a set.
 func otherEvidence(ctx context.Context, f *Deriver, e *index.Event, input rowstore.Identity) (bool, error) {
 	own, found := f.evidence.NewestEvidence(e.RunID())
 	if !found {
@@ -152,8 +153,8 @@ func otherEvidence(ctx context.Context, f *Deriver, e *index.Event, input rowsto
 	return found && own != other, nil
 }
 
-// newestGroup returns the newest version of a group. For a group without runs it can return
-// zero.
+// newestGroup returns the newest version of a group. If the group has no runs, it can return
+// zero even if there is a version.
 func (f *Deriver) newestGroup(id rowstore.Identity) Version {
 	if !f.Filter().MayContain(id) {
 		return Version{}
@@ -206,7 +207,7 @@ func (f *Deriver) putGroup(p records.Posting, g *Version) {
 	f.Rows.Put(families, p.Family[:], g.seq, p.ID[:])
 }
 
-// join adds a new run to a version of one of its groups.
+// join adds a new run to a version of one of the run's groups.
 func (f *Deriver) join(g *Version, p records.Posting, r *run) {
 	g.flags |= records.IsRun
 	g.Output = r.output

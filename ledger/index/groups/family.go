@@ -40,7 +40,8 @@ const (
 	Combinations rowstore.Dimension = 0x85
 )
 
-// Family answers questions about groups of runs, their outputs, and rankings.
+// Family returns the rows and the deriver that answer questions about groups of runs, their
+// outputs, and rankings.
 func Family() index.Family {
 	var causes []counters.Series
 	for _, cause := range drift.Causes {

@@ -51,9 +51,9 @@ func (f *Deriver) moveOutput(g *Version, id rowstore.Identity, from, to uint64) 
 	}
 }
 
-// tied returns how many outputs of a group have live live runs. It does not count the output
-// except, which had that number before the event. live must be two or more. If the group has
-// no levels yet, tied counts all outputs once to write them.
+// tied returns how many outputs of a group have the given number of live runs, which must be
+// two or more. It does not count the output except, which had that number before the event. If
+// the group has no levels yet, tied counts all outputs once to write them.
 func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, except, live uint64) (uint64, error) {
 	if g.flags&isMarked == 0 {
 		levels, err := f.countLevels(ctx, id, except)

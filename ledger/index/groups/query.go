@@ -73,8 +73,8 @@ func Newest(v *index.View, id rowstore.Identity) (Version, error) {
 	return NewestBelow(v, id, v.Size())
 }
 
-// NewestBelow is like Newest, at a smaller size. The facts are valid until the next row is
-// read.
+// NewestBelow is like Newest, but as of a smaller size. The facts of the version are valid
+// until the next row is read.
 func NewestBelow(v *index.View, id rowstore.Identity, size uint64) (Version, error) {
 	seq, value, found, err := v.NewestBelow(records.Postings, id[:], size)
 	if err != nil || !found {
@@ -122,7 +122,7 @@ func appendGroup(ctx context.Context, v *index.View, rows []Group, id rowstore.I
 	return appendKnown(ctx, v, rows, &g, q)
 }
 
-// appendKnown is like appendGroup, for a version that was already read.
+// appendKnown is like appendGroup, but for a version that has already been read.
 func appendKnown(ctx context.Context, v *index.View, rows []Group, g *Version, q *choice) ([]Group, error) {
 	t := q.of(g)
 	if t == nil {

@@ -14,7 +14,7 @@ import (
 // rankings are stored, so they must not change.
 type Ranking byte
 
-// The rankings contain only groups of several runs. Lists append the other groups.
+// The rankings contain only groups of several runs. ListRanked appends the other groups.
 const (
 	// RankedRecent orders groups with several runs of any state by their last live run; the
 	// latest comes first.

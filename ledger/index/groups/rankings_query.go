@@ -76,9 +76,9 @@ type rankedWalk struct {
 	rows   []Group
 }
 
-// list continues a list after a position in it. next is the position of the next page, which
-// is the number of the list and the position of the last group in it. It is nil at the end of
-// the list.
+// list adds the groups of the list at position at in lists to the page, beginning after a
+// position in that list. next is the position of the next page: at, and the position of the
+// last group in the list. It is nil at the end of the list.
 func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byte, err error) {
 	if w.lists[at] == singles {
 		return w.members(ctx, at, after)

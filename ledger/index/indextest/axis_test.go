@@ -16,15 +16,15 @@ import (
 	"colophon/ledger/record"
 )
 
-// axisBody returns a run as an axis lab posts it, with the seed in the payload.
+// axisBody returns the body of an IPC record that has an axis payload with a seed.
 func axisBody(t tester, scene, seed int, model, output string) string {
 	t.Helper()
 	return posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":{"axes":{"warmth":{"label":"warm","score":0.%d}},"policy_hash":"p%d","seed":%d,`+
 		`"world_id":"w"},"system_prompt":"kind","model":%q,"temperature":0.2,"max_tokens":64,"output":%q}`, scene+1, scene%2, seed, model, output))
 }
 
-// Payloads that differ only in the seed are one input. If two such runs differ in their
-// outputs, the cause is the seed, and all such pairs are found as effects of the seed.
+// Payloads that differ only in the seed are treated as one input. If two such runs differ in
+// their outputs, the cause is the seed, and all such pairs are found as effects of the seed.
 func TestSeedsInPayloads(t *testing.T) {
 	var bodies []string
 	for scene := range 8 {

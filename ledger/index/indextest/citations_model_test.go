@@ -201,7 +201,6 @@ func naiveReregistered(events []citationEvent, a, b *citations.Set) (changed []c
 	return changed
 }
 
-// naivePair is a source and a chunk.
 type naivePair struct{ source, chunk string }
 
 // naiveStaleness finds stale citations. It walks over the events and, for each event, back
@@ -286,7 +285,7 @@ func (n *naiveStaleness) set(i int) {
 	}
 }
 
-// supersede marks the sets below an event that cite a pair as stale.
+// supersede marks as stale the sets before event below that cite a pair.
 func (n *naiveStaleness) supersede(p naivePair, how string, by, below uint64) {
 	var found []citations.StaleCitation
 	for _, e := range slices.Backward(n.events[:below]) {
@@ -326,7 +325,7 @@ func chunkOf(word string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// drawCitationEvent draws the body of an event about citations or sources.
+// drawCitationEvent returns the body of a random event about citations or sources.
 func drawCitationEvent(t *rapid.T) string {
 	switch few(t, "event", "set", "set", "set", "set", "registered", "revoked", "other") {
 	case "set":
@@ -355,7 +354,7 @@ func citationSet(subject string, citations ...string) string {
 	return citationSetOf(`"r"`, subject, citations...)
 }
 
-// citationSetOf is like citationSet, with a run_id, which is JSON.
+// citationSetOf is like citationSet, but with the given run_id as JSON.
 func citationSetOf(run, subject string, citations ...string) string {
 	return foreign("citation_set", "{}", fmt.Sprintf(`{"citations":[%s],"run_id":%s,"subject":%q}`, strings.Join(citations, ","), run, subject))
 }

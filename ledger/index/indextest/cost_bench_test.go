@@ -23,8 +23,8 @@ func distinct(t tester, n int) string {
 		"temperature":0.7,"max_tokens":256}`, n, n, n))
 }
 
-// distinctBatches returns the bodies of events events, in batches of each, as a ledger commits
-// them.
+// distinctBatches returns the bodies of the given number of events, in batches of each events,
+// as a ledger commits them.
 func distinctBatches(t tester, events, each int) [][]string {
 	t.Helper()
 	var batches [][]string
@@ -100,7 +100,7 @@ func BenchmarkFoldDistinct(b *testing.B) {
 	benchmarkFold(b, log, events)
 }
 
-// benchmarkFold builds the index of a log that has events events.
+// benchmarkFold builds the index of a log that has the given number of events.
 func benchmarkFold(b *testing.B, log *journal, events int) {
 	b.Helper()
 	var cost indexCost

@@ -41,7 +41,7 @@ var fullRecords = []struct {
 		"cache_key":"%[1]s"}`, zeros)},
 }
 
-// Every checked field is in counters.Fields, and every name there occurs.
+// counters.Fields contains every checked field, and no other names.
 func TestFieldLabels(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, full := range fullRecords {

@@ -10,7 +10,7 @@ import (
 	"colophon/ledger/query"
 )
 
-// Exactly the dimensions with versions declare the length of their rows.
+// Only dimensions whose rows have versions declare the length of their rows.
 func TestRowBytes(t *testing.T) {
 	for d, n := range index.SchemaOf(query.Families()) {
 		if n > 0 {

@@ -12,9 +12,9 @@ import (
 	"colophon/ledger/record/members"
 )
 
-// Totals are computed from the totals at an earlier or later size. The events between the two
-// sizes include changes of state whose target is not a run, or is at or beyond the view's
-// size.
+// Count returns the same totals with and without known totals at an earlier or later size. The
+// events between the two sizes include changes of state whose target is not a run, or is at or
+// beyond the view's size.
 func TestEffectTotalsIgnoreInvalidStateChanges(t *testing.T) {
 	limited := func(model, output string, tokens int) string {
 		return posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":%d,`+
@@ -53,8 +53,8 @@ func TestEffectTotalsIgnoreInvalidStateChanges(t *testing.T) {
 	}
 }
 
-// The totals of labels are computed in the same way. The events include changes of state of
-// runs with the label and without it.
+// CountFrom returns the same totals for a label as Count. The events between the two sizes
+// include changes of state of runs with the label and without it.
 func TestEffectTotalsOfLabels(t *testing.T) {
 	labelled := func(label, output string, tokens int) string {
 		return posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":%d,`+

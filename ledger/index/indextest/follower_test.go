@@ -47,7 +47,8 @@ func TestFollowMisused(t *testing.T) {
 	require.ErrorIs(t, err, index.ErrClosed)
 }
 
-// After a restore, the store can have a different log under the same name.
+// If the store has a different log under the same name, for example after a restore, the index
+// is rebuilt.
 func TestForeignLogIsRebuilt(t *testing.T) {
 	mine, neighbour := newJournal(t, "default"), newJournal(t, "defaults")
 	mine.append(plains(t, 0, 30)...)
@@ -90,7 +91,7 @@ func TestDamagedCursorIsRebuilt(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// An event that cannot be read ends the fold at that event, and has no other effect.
+// An event that cannot be read stops the fold at that event, and has no other effect.
 func TestUnreadableEvent(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 12)...)

@@ -141,7 +141,6 @@ func (j *journal) check(f *index.Follower) {
 	require.Equal(j.t, want, named(counted))
 }
 
-// countsOf returns the counters of a follower.
 func countsOf(f *index.Follower) counters.Counts {
 	counted, _ := f.Counted()
 	return counted

@@ -88,7 +88,7 @@ func named(c counters.Counts) map[string]uint64 {
 
 var digits = rapid.StringMatching(`[0-9a-f]{64}`)
 
-// claim draws a hash member of a record with a claim that does not match, or nothing.
+// claim returns a hash member of a record with a random claim that does not match, or nothing.
 func claim(t *rapid.T, name string) string {
 	if rapid.Bool().Draw(t, "claims "+name) {
 		return fmt.Sprintf(`%q:%q,`, name, digits.Draw(t, name))
@@ -118,8 +118,8 @@ func drawDAG(t *rapid.T) string {
 	return fmt.Sprintf(`{"dag":{"root":%q,"nodes":[%s]},"question":"why?"%s}`, digits.Draw(t, "root"), strings.Join(nodes, ","), few(t, "answer", "", `,"answer_text":"because"`))
 }
 
-// drawInputs draws inputs from which the ledger builds a run, with a possible or an impossible
-// verdict.
+// drawInputs returns random inputs from which the ledger builds a run, with a possible or an
+// impossible verdict.
 func drawInputs(t *rapid.T) string {
 	return fmt.Sprintf(`{"question":"why?","messages":[],"inputs":{"answer_text":"because","audit_mode":%q,"verifier_method":%q,"n_quotes":%d,"n_verified":%d,"sources":[%s],
 		"parsed_lattice":[{"evidence_ids":[%q]}]},"evidence":[{"chunk_root":%q,"start":0,"end":1,"evidence_id":%q}]}`,
@@ -147,7 +147,7 @@ var drawRecord = map[record.Kind]func(*rapid.T) string{
 	record.IPCRecord: drawIPC, record.RunDAG: drawDAG, record.CitationSet: drawCitations, record.PathFingerprint: drawPath,
 }
 
-// drawBody draws the body of an arbitrary event. The event can be one of a later version.
+// drawBody returns the body of a random event. The event can be one of a later version.
 func drawBody(t *rapid.T) string {
 	kind := rapid.SampledFrom(record.Kinds[:]).Draw(t, "kind")
 	switch rapid.IntRange(0, 9).Draw(t, "event") {

@@ -17,8 +17,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// The lists of values contain those of the runs below the size. The value that was new most
-// recently comes first.
+// Values lists the values of the runs below the view's size. The value that was added last
+// comes first.
 func TestValuesEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
@@ -81,7 +81,7 @@ func (u *runsUnderTest) naiveRate(from, below uint64) rates.Rate {
 	return rate
 }
 
-// Rates count the events of each period below the size.
+// Between counts, for each period, the events below the view's size.
 func TestRatesEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {

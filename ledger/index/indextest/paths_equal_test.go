@@ -32,7 +32,8 @@ var (
 		"19be8e52", "none"})
 )
 
-// drawPathEvent draws the body of an event, usually about paths, that can follow size events.
+// drawPathEvent returns the body of a random event, usually about paths, that can follow size
+// events.
 func drawPathEvent(t *rapid.T, size uint64) string {
 	project := drawProject.Draw(t, "project")
 	switch rapid.IntRange(0, 9).Draw(t, "event") {

@@ -32,7 +32,7 @@ func fingerprint(t tester, project, build, route, content, raw string) string {
 	return fingerprintOf(t, project, build, "", route, content, raw)
 }
 
-// fingerprintOf is like fingerprint, with more members. A comma follows each of them.
+// fingerprintOf is like fingerprint, but with more members, each followed by a comma.
 func fingerprintOf(t tester, project, build, more, route, content, raw string) string {
 	t.Helper()
 	return posted(t, record.PathFingerprint, fmt.Sprintf(
@@ -359,7 +359,8 @@ func TestUnknownPaths(t *testing.T) {
 	}
 }
 
-// Pages are bounded with every filter.
+// A page of paths reads only a few keys for each row of its limit, even if the filter selects
+// no path.
 func TestPagesOfPathsAreBounded(t *testing.T) {
 	var bodies []string
 	for i := range 400 {

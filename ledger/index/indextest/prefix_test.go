@@ -12,8 +12,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// A search by first digits finds the same hashes in a log that is read in full and in the index. A
-// search that would take too much is refused. If the index shows this, no event is read.
+// Find finds the same hashes whether it reads the log in full or uses the index. It refuses a
+// search that exceeds its bounds. If the index alone shows this, Find reads no event.
 func TestHashesAreFoundByFirstDigits(t *testing.T) {
 	hash := func(first string) string { return first + strings.Repeat("0", 64-len(first)) }
 	chunk := "sha256:" + hash("cccccccc")

@@ -11,15 +11,15 @@ import (
 	"colophon/ledger/record"
 )
 
-// This file draws random events of every kind. Values come from small sets, so that they
+// This file generates random events of every kind. Values come from small sets, so that they
 // repeat.
 
-// few draws one text from a small set.
+// few returns a random text from a small set.
 func few(t *rapid.T, name string, texts ...string) string {
 	return rapid.SampledFrom(texts).Draw(t, name)
 }
 
-// optional draws members of a JSON object followed by a comma, or nothing.
+// optional returns members of a JSON object followed by a comma, or nothing, at random.
 func optional(t *rapid.T, name, members string) string {
 	if members == "" || rapid.IntRange(0, 2).Draw(t, "has "+name) == 0 {
 		return ""
@@ -27,7 +27,7 @@ func optional(t *rapid.T, name, members string) string {
 	return members + ","
 }
 
-// drawCommon draws members that records of all kinds have in common.
+// drawCommon returns random members that records of all kinds can have.
 func drawCommon(t *rapid.T) string {
 	return optional(t, "run_id", fmt.Sprintf(`"run_id":%q`, few(t, "run", "r1", "r2"))) +
 		optional(t, "labels", fmt.Sprintf(`"labels":{"step":%q,"where":"here"}`, few(t, "step", "a", "b"))) +
@@ -49,7 +49,7 @@ func drawAnyIPC(t *rapid.T) string {
 		fmt.Sprintf(`"payload":{"q":%q%s},"model":%q}`, few(t, "input", "why?", "how?"), few(t, "payload's seed", "", `,"seed":1`), few(t, "model", "m1", "m2"))
 }
 
-// drawDigest draws one of three hashes.
+// drawDigest returns one of three hashes at random.
 func drawDigest(t *rapid.T, name string) string {
 	return strings.Repeat(few(t, name, "0", "a", "f"), 64)
 }
@@ -74,8 +74,8 @@ func drawAnyDAG(t *rapid.T) string {
 		optional(t, "evidence", fmt.Sprintf(`"evidence":[{"chunk_root":%q,"start":0,"end":9}]`, drawDigest(t, "chunk root"))) + run + "}"
 }
 
-// drawRunInputs draws the inputs of a run-DAG that determine its outcome. Some verdicts are
-// impossible.
+// drawRunInputs returns random inputs of a run-DAG that determine its outcome. Some verdicts
+// are impossible.
 func drawRunInputs(t *rapid.T) string {
 	return fmt.Sprintf(`"inputs":{"context_root":%q,"conversation_hash":%q,"answer_text":%q,"audit_mode":%q,"verifier_method":%q,`+
 		`"n_quotes":%d,"n_verified":%d,"sources":[{"document_root":%q,"source_role":"primary_answer_source","score":0.5,"chunk_idx":4}],"lookup_path":"retrieval"}`,
@@ -102,8 +102,8 @@ func drawAnyPath(t *rapid.T) string {
 		fmt.Sprintf(`"project":%q,"route":%s}`, few(t, "project", "p", "p", "q"), few(t, "route", `["a"]`, `["a","b"]`, `["Start","Day 18555"]`, `["Start","Day 42885"]`))
 }
 
-// drawVerb draws an event that changes the state of something, whether or not that exists.
-// size is the length of the log before the event.
+// drawVerb returns the body of a random event that changes the state of something, whether or
+// not that exists. size is the length of the log before the event.
 func drawVerb(t *rapid.T, size uint64) string {
 	var v *record.Verb
 	var err error
@@ -142,8 +142,8 @@ func drawState(t *rapid.T) string {
 	return few(t, "state", "live", "failed", "stale", "quarantined")
 }
 
-// drawStates draws the events of one request that changes the state of many records. size is
-// the length of the log before these events.
+// drawStates returns the bodies of the events of one random request that changes the state of
+// many records. size is the length of the log before these events.
 func drawStates(t *rapid.T, size uint64) (bodies []string) {
 	text := fmt.Sprintf(`{"state":%q,"reason":"so","seqs":[0],"original_actor":"ana","timestamp":"2024-05-06T07:08:09Z"}`, drawState(t))
 	request, err := record.ParseStateRequest([]byte(text))
@@ -154,8 +154,8 @@ func drawStates(t *rapid.T, size uint64) (bodies []string) {
 	return bodies
 }
 
-// drawBuilds draws the paths of a build and of two pull requests for it. size is the length of
-// the log before these events.
+// drawBuilds returns the bodies of random paths of a build and of two pull requests for it.
+// size is the length of the log before these events.
 func drawBuilds(t *rapid.T, size uint64) (bodies []string) {
 	main := fmt.Sprintf(`"build":"s%d","branch":"main"`, size)
 	request := fmt.Sprintf(`"build":"s%d-%%d","branch":"pr","base":"s%d"`, size, size)
@@ -168,8 +168,8 @@ func drawBuilds(t *rapid.T, size uint64) (bodies []string) {
 	return bodies
 }
 
-// drawEvent draws an arbitrary event that can follow size events. The event can be one of a
-// later version.
+// drawEvent returns the body of a random event that can follow size events. The event can be
+// one of a later version.
 func drawEvent(t *rapid.T, size uint64) string {
 	switch few(t, "event", "ipc", "ipc", "ipc", "dag", "dag", "citations", "citations", "path", "path", "path", "verb", "verb", "verb", "other") {
 	case "ipc":

@@ -41,7 +41,7 @@ func allRecords(t tester, v *index.View, list lister, q records.Filter, limit in
 	}
 }
 
-// drawRecordFilter draws a filter that is likely to match some records.
+// drawRecordFilter returns a random filter that is likely to match some records.
 func drawRecordFilter(t *rapid.T, events []listedEvent, byOccurrence bool) records.Filter {
 	q := records.Filter{
 		Bodies: rapid.Bool().Draw(t, "bodies"),

@@ -192,7 +192,7 @@ func TestGroupsAreRankedOnce(t *testing.T) {
 	require.Contains(t, changed, rowstore.Identify([]byte("model"), []byte("n")))
 }
 
-// The fold stops at the given size, wherever its batches end.
+// Refold stops at the given size, wherever its batches end.
 func TestRefoldUpToASize(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 100)...)

@@ -116,7 +116,6 @@ func naiveQuestionRuns(events []dagEvent, question string, any bool) []naiveRun 
 	return list
 }
 
-// naiveComparison compares two run-DAGs.
 func naiveComparison(before, after *dagEvent) (c rundags.Comparison) {
 	c.Against = before.seq
 	change := drift.CompareStages(before.stages(), after.stages())
@@ -272,7 +271,7 @@ var (
 	someDimensions = []string{"schema_version", "chunking_version"}
 )
 
-// drawDAGEvent draws the body of an event that can follow size events.
+// drawDAGEvent returns the body of a random event that can follow size events.
 func drawDAGEvent(t *rapid.T, size uint64) string {
 	switch few(t, "event", "run", "run", "run", "state", "other") {
 	case "run":
@@ -317,7 +316,7 @@ func drawRun(t *rapid.T) string {
 		orNull(t, "shape", "quote", "reject", "new"), orNull(t, "failure", "retrieval", "answer", "none"), orNull(t, "mode", "STRICT", "HYBRID", "LAX")))
 }
 
-// node returns a node of a run-DAG.
+// node returns a node of a run-DAG as JSON.
 func node(stage, hash string) string { return fmt.Sprintf(`{"stage":%q,"hash":%q}`, stage, hash) }
 
 // dagBody returns the body of a run-DAG for a question.

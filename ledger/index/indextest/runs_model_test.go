@@ -160,7 +160,7 @@ func drawRunsUnderTest(t *rapid.T, check func(*runsUnderTest)) {
 	check(u)
 }
 
-// query draws a filter of groups, and returns the groups that match it, newest first.
+// query returns a random query of groups, and the groups that match it, newest first.
 func (u *runsUnderTest) query() (groups.Query, []groups.Group) {
 	q := groups.Query{
 		By: rapid.SampledFrom(groupNames).Draw(u.T, "by"), Any: u.any,

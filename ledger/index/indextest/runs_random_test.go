@@ -15,7 +15,8 @@ import (
 	"colophon/ledger/record/members"
 )
 
-// generations draws a log of IPC records. Values come from small sets, so that they repeat.
+// generations generates a random log of IPC records. Values come from small sets, so that they
+// repeat.
 type generations struct {
 	*rapid.T
 	log   *journal
@@ -31,7 +32,7 @@ func newGenerations(t *rapid.T) *generations {
 	return g
 }
 
-// few draws one of a few texts, which in a narrow log is usually the first.
+// few returns one of a few texts at random. In a narrow log, it is usually the first one.
 func (g *generations) few(name string, texts ...string) string {
 	if g.narrow && rapid.IntRange(0, 9).Draw(g.T, "wide "+name) > 0 {
 		return texts[0]
@@ -39,7 +40,8 @@ func (g *generations) few(name string, texts ...string) string {
 	return few(g.T, name, texts...)
 }
 
-// generation draws an IPC record. Some are incomplete, and some claim the ipc_id of others.
+// generation returns a random IPC record. Some are incomplete, and some claim the ipc_id of
+// others.
 func (g *generations) generation() string {
 	seed := g.few("seed", `"seed":0,`, `"seed":1,`, "", `"seed":null,`)
 	if g.few("claims", "no", "no", "yes") == "yes" {
@@ -58,7 +60,7 @@ func (g *generations) generation() string {
 		few(g.T, "model", `"model":"m1"}`, `"model":"m2"}`, `"model":"a model with quite a long name"}`)
 }
 
-// payload draws a payload of a few members.
+// payload returns a random payload of a few members.
 func payload(t tester) string {
 	r, ok := t.(*rapid.T)
 	if !ok {
@@ -80,7 +82,7 @@ func inputs(t tester) []string {
 		fmt.Sprintf(`"input_hash":%q,`, sha256Hex(t, `{"q": "why?"}`)), fmt.Sprintf(`"input_hash":%q,`, sha256Hex(t, seeded))}
 }
 
-// citationSet draws a citation set of a few chunks, usually with a run_id.
+// citationSet returns a random citation set of a few chunks, usually with a run_id.
 func (g *generations) citationSet() string {
 	var citations []string
 	for range rapid.IntRange(0, 2).Draw(g.T, "citations") {
@@ -113,7 +115,8 @@ func (g *generations) append(most int) {
 	}
 }
 
-// naiveGenerations holds the facts about IPC records in a log, entry by entry.
+// naiveGenerations holds what the entries of a log say about IPC records, in the order of the
+// log.
 type naiveGenerations struct {
 	records []naiveGeneration
 	changes []naiveStateChange
@@ -252,7 +255,8 @@ func (n *naiveGenerations) stateAt(seq, size uint64) string {
 	return state
 }
 
-// runs returns the runs, in order.
+// runs returns the runs below a size, oldest first. Unless anyState is true, it leaves out runs
+// that are not live as of that size.
 func (n *naiveGenerations) runs(anyState bool, size uint64) []naiveGeneration {
 	var runs []naiveGeneration
 	for _, r := range n.records {
@@ -263,7 +267,7 @@ func (n *naiveGenerations) runs(anyState bool, size uint64) []naiveGeneration {
 	return runs
 }
 
-// group returns the runs of a group, in order.
+// group is like runs, but returns only the runs of one group.
 func (n *naiveGenerations) group(by, value string, anyState bool, size uint64) []naiveGeneration {
 	return slices.DeleteFunc(n.runs(anyState, size), func(r naiveGeneration) bool {
 		of, ok := r.value(by)

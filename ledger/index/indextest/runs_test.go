@@ -129,7 +129,7 @@ func TestDriftIsCountedByCause(t *testing.T) {
 	}
 }
 
-// Only runs whose ipc_id is the hash of their other fields count in effects. It makes no
+// Only runs whose ipc_id is the hash of their other fields are paired in effects. It makes no
 // difference whether another record claimed the ipc_id earlier.
 func TestEffectsOfClaimedIDs(t *testing.T) {
 	idOf := func(model string) string {
@@ -191,8 +191,8 @@ func TestEffectsSkipClaimedIDs(t *testing.T) {
 	require.Equal(t, [][2]uint64{{2, 3}, {5, 6}}, pairs())
 }
 
-// Groups of several runs are found among many groups of one run without reading the latter. A
-// ranking continues with the latter.
+// Groups of several runs are found among many groups of one run, and the groups of one run are
+// not read. After the groups of several runs, a ranking continues with those of one run.
 func TestGroupsOfSeveralRunsAmongMany(t *testing.T) {
 	var bodies []string
 	for n := range 500 {

@@ -183,9 +183,9 @@ func TestOpenFailsWithoutDamage(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// requireSound opens an index twice. After the first start, every answer must be right, and
-// once damage has been found, it must be complete. After the second start, every question must
-// be answered.
+// requireSound opens an index twice. After the first start, every answer must be right. Once
+// damage has been found, the answers must be complete too. After the second start, every
+// question must be answered.
 func requireSound(t *testing.T, files *vfs.MemFS, log *journal) {
 	t.Helper()
 	s := openTest(t, testConfig(files))

@@ -109,9 +109,9 @@ const (
 	incomparable
 )
 
-// compare compares a record with the state with, and with before, the previous state in the
-// same build. Each is nil if there is none. compare sets the members that follow. linksChanged
-// is set only if all fingerprints are known.
+// compare sets the category, span, and linksChanged of a record. with is the state with which
+// the record is compared, and before is the previous state in the same build. Each is nil if
+// there is none. linksChanged is set only if all fingerprints are known.
 func (s *pathState) compare(with, before *pathState) {
 	s.category, s.span = isNew, s.record
 	switch {
@@ -274,8 +274,8 @@ func (f *deriver) countKept(seq uint64, project, path rowstore.Identity, base ui
 }
 
 // pathValidated folds the validation of a path's fingerprint (spec: Validation of paths). It
-// changes nothing if the path has a different fingerprint in that build by then, or if no path
-// has the path_id.
+// changes nothing if the path has got a different fingerprint in that build, or if no path has
+// the path_id.
 func (f *deriver) pathValidated(e *event.Event) {
 	v := e.Validation()
 	_, path, found := f.pathHolder(v.Project, v.PathID)

@@ -54,7 +54,8 @@ const (
 	contentValidations rowstore.Dimension = 0xbf
 )
 
-// Family answers questions about paths, projects, and builds.
+// Family returns the rows and the deriver that answer questions about paths, projects, and
+// builds.
 func Family() index.Family {
 	const identity = len(rowstore.Identity{})
 	const numbered = identity + rowstore.SeqBytes

@@ -11,13 +11,13 @@ import (
 type standing struct {
 	validated bool
 	// before is an earlier validation of the same content in the same line of builds that does
-	// not count for the record. It is 0 if there is none, or if a validation counts.
+	// not apply to the record. It is 0 if there is none, or if a validation applies.
 	before uint64
 }
 
 // standingOf returns the effect of the validations below a size on a record (spec: Validation
-// of paths). Among the validations of its span that are in the record's line of builds, the
-// last one counts.
+// of paths). Of the validations of its span that are in the record's line of builds, the last
+// one applies.
 func standingOf(v *index.View, project, path rowstore.Identity, s *pathState, size uint64) (standing, error) {
 	_, last, err := lastInLine(v, project, validations, numbered(path, s.span), s, size, nil)
 	if err != nil || last != nil {

@@ -26,13 +26,13 @@ type Path struct {
 	Build                                     *string // nil if null
 }
 
-// Change has the facts that follow from a record of a path and the events before it.
+// Change describes what follows from a record of a path and the events before it.
 type Change struct {
 	PathID   string // as assigned by the index: 8 hexadecimal digits, or more after a collision
 	Category Category
 	// Validated is the result of the path's validations.
 	Validated bool
-	// ValidatedBefore is an earlier validation of the same content that does not count for the
+	// ValidatedBefore is an earlier validation of the same content that does not apply to the
 	// record, or 0 if there is none.
 	ValidatedBefore uint64
 	// LinksChanged is true if the content differs only in its links.
@@ -248,8 +248,7 @@ func stateAt(v *index.View, path rowstore.Identity, build, size uint64) (*pathSt
 	return state, err
 }
 
-// findState is like stateAt, for a record that need not exist. It returns nil if there is
-// none.
+// findState is like stateAt, but the record need not exist. It returns nil if there is none.
 func findState(v *index.View, path rowstore.Identity, build, size uint64) (*pathState, error) {
 	_, value, found, err := v.NewestBelow(pathStates, numbered(path, build), size)
 	if err != nil || !found {
@@ -270,7 +269,7 @@ func newReader(v *index.View, project string) *reader {
 	return &reader{v: v, project: rowstore.Identify([]byte(project)), names: make(map[uint64]*string)}
 }
 
-// path describes a state as of a size.
+// path returns a path with a given state, as of a size.
 func (r *reader) path(path rowstore.Identity, s *pathState, size uint64) (Path, error) {
 	change, err := changeAt(r.v, r.project, path, s, size)
 	if err != nil {

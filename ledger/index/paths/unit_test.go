@@ -67,7 +67,8 @@ func TestPathRowsRoundTrip(t *testing.T) {
 	})
 }
 
-// A path_id is as short as possible. It exists even for routes with equal MD5.
+// assignPathID returns the shortest path_id that no other path has, even for routes that have
+// the same MD5.
 func TestLongPathIDs(t *testing.T) {
 	route := []byte("Start → Day 18555")
 	held := make(map[string]bool)

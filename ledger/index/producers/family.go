@@ -24,7 +24,8 @@ const (
 	producersMissing rowstore.Dimension = 0x9c
 )
 
-// Family answers questions about the sequence numbers that producers have delivered.
+// Family returns the rows and the deriver that answer questions about the sequence numbers that
+// producers have delivered.
 func Family() index.Family {
 	const identity = len(rowstore.Identity{})
 	return index.Family{

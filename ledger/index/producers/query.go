@@ -156,7 +156,7 @@ func duplicatesOf(v *index.View, id string, below uint64, limit int) (duplicates
 	return duplicates, 0, nil
 }
 
-// firstOf returns the first event with a value, or 0 if there is none.
+// firstOf returns the first event that has a value, or 0 if there is none.
 func firstOf(v *index.View, value records.Value) (uint64, error) {
 	id := rowstore.Identify([]byte(value.Name), []byte(value.Text))
 	for r, err := range v.Ascend(records.Postings, id[:], 0) {

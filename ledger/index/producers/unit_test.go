@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// A set of numbers agrees with a map.
+// A set of numbers in blocks contains the same numbers as a map.
 func TestNumbersEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set, model := make(map[string]block), make(map[uint64]bool)
@@ -53,7 +53,7 @@ func TestNumbersEqualModel(t *testing.T) {
 	})
 }
 
-// A damaged value decodes to an error or to another value, and never causes a panic.
+// Decoding a damaged value returns an error or a different value, and never panics.
 func FuzzDecodeProducers(f *testing.F) {
 	f.Add((&producerState{next: 300, highest: 1 << 62, delivered: 7, repeats: 1, zero: 1}).append(nil))
 	f.Add((&block{any: bitmap{1}, all: bitmap{}}).append(nil))

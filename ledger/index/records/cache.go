@@ -12,7 +12,7 @@ import (
 	"colophon/storage"
 )
 
-// texts returns all fields that answers need, except Seq, Time, and HasPayload.
+// texts returns pointers to all fields that answers need, except Seq, Time, and HasPayload.
 func (r *IPCRecord) texts() [15]*[]byte {
 	return [...]*[]byte{&r.InputHash, &r.SeedlessInputHash, &r.SystemPromptHash, &r.OutputHash, &r.IPCID, &r.Model, &r.Temperature, &r.MaxTokens, &r.Seed,
 		&r.OllamaBuildHash, &r.ModelDigest, &r.HostPlatform, &r.schema, &r.RunID, (*[]byte)(&r.Members)}

@@ -120,8 +120,8 @@ func (f *Deriver) Derive(ctx context.Context, e *index.Event) error {
 	return nil
 }
 
-// writePostings writes one row for each distinct value of a record, and the time at which the
-// record occurred.
+// writePostings writes one posting for each distinct value of a record, and the time at which
+// the record occurred.
 func (f *Deriver) writePostings(ctx context.Context, e *index.Event) error {
 	if err := f.grouping.Begin(ctx, e); err != nil {
 		return err

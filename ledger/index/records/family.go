@@ -16,7 +16,7 @@ const (
 	// and the record's seq. The time and the seq are inverted.
 	occurrences rowstore.Dimension = 0x21
 	// A row of Postings has the identity of a name and a value, and one version for each event
-	// with that value.
+	// that has that value.
 	Postings rowstore.Dimension = 0x80
 	// recordStates maps a record's seq (8 bytes) to its state, with one version for each
 	// change of state.
@@ -26,8 +26,8 @@ const (
 	occurredUntil rowstore.Dimension = 0x91
 )
 
-// Family answers questions about records: by their values, by the time of their occurrence,
-// and by their state.
+// Family returns the rows and the deriver that answer questions about records: by their values,
+// by the time of their occurrence, and by their state.
 func Family() index.Family {
 	var series []counters.Series
 	for _, state := range record.States {

@@ -10,9 +10,9 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// mismatchName is the name under which a record's checked fields with a mismatch are values. The
-// values equal labels of the metric, so that records can be looked up from the metric.
-// mismatched is the flag of a record with any mismatch (spec: Checks).
+// mismatchName is the name of the values that list the checked fields of a record with a
+// mismatch. These values equal labels of the metric, so that records can be looked up from the
+// metric. mismatched is the flag of a record with any mismatch (spec: Checks).
 const (
 	mismatchName = "mismatch"
 	mismatched   = "mismatch"
@@ -24,7 +24,7 @@ func CheckedField(name string) bool {
 	return name == counters.Other || counters.FieldLabel([]byte(name)) == name
 }
 
-// inconsistentName is the name under which the rules that a run's verdict breaks are values.
+// inconsistentName is the name of the values that list the rules that a run's verdict breaks.
 // inconsistent is the flag of such a run (spec: Verdicts).
 const (
 	inconsistentName = "inconsistent"

@@ -13,7 +13,7 @@ import (
 
 // ListByOccurrence returns records in the order of the times at which they occurred, latest
 // first. It leaves out records without a timestamp. A page can have fewer rows than its limit,
-// or none, because ListByOccurrence reads every record in the range.
+// or none, because ListByOccurrence also reads the records that the filter rejects.
 func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Record, next []byte, err error) {
 	lower, upper, err := occurrenceBounds(v, &q, p)
 	if err != nil || upper == nil {
@@ -86,8 +86,8 @@ func occurrenceBounds(v *index.View, q *Filter, p index.Page) (first, behind []b
 	return slices.MaxFunc(lower, bytes.Compare), upper, nil
 }
 
-// hasPostings reports whether the view sees the event at seq, and whether the event has all of
-// these values.
+// hasPostings reports whether the view sees the event at seq and the event has all of the given
+// values.
 func hasPostings(v *index.View, seq uint64, ids []rowstore.Identity) (bool, error) {
 	if seq >= v.Size() {
 		return false, nil

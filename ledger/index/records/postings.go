@@ -80,12 +80,13 @@ type Values struct {
 	identities *Identities // may be nil
 }
 
-// collect starts a record with the values that all kinds share.
+// collect drops the values of the previous record, and adds the values that records of all
+// kinds share.
 func (v *Values) collect(identities *Identities, e *event.Event) {
 	v.list, v.identities = v.list[:0], identities
 	v.AddRecurring(kindName, []byte(e.Kind))
 	v.Add(runIDName, e.RunID())
-	// These loops are e.Labels and e.Hashes inlined by hand, because calls of those would
+	// These loops repeat the code of e.Labels and e.Hashes, because calling those would
 	// allocate.
 	for name, value := range e.Detail.Member("labels").Members() {
 		v.Add(LabelPrefix+string(name.Text()), value.Text())
@@ -168,7 +169,7 @@ func (k *Identities) Posting(at int, name string, value []byte) Posting {
 	return last.Posting
 }
 
-// CollectIPC starts an IPC record.
+// CollectIPC drops the values of the previous record, and adds those of an IPC record.
 func (v *Values) CollectIPC(identities *Identities, e *event.Event, ipc *event.IPC) {
 	v.collect(identities, e)
 	v.Add(Model, ipc.Model)
@@ -186,8 +187,8 @@ func (v *Values) addProducer(e *event.Event) {
 	}
 }
 
-// The names by which runs are grouped (spec: Runs), in addition to label: and the name of a
-// label, and their families.
+// The names by which runs are grouped (spec: Runs), and their families. Runs are also grouped
+// by the values of each label.
 const (
 	IPCID            = "ipc_id"
 	Input            = "input"

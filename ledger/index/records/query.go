@@ -111,8 +111,8 @@ func (q *Filter) searched() []rowstore.Identity {
 	return ids
 }
 
-// Exceeds reports whether List with a filter would look at more than most events. It reads none of
-// them.
+// Exceeds reports whether List with a filter would read more than most events. It does not read
+// any of them.
 func Exceeds(v *index.View, q Filter, most int) (more bool, err error) {
 	from, below, err := v.SeqsIn(q.Bounds)
 	if err != nil {

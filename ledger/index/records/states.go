@@ -11,8 +11,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// stateName is the name under which states other than live are values. The version of such a
-// posting is the seq of the record. It remains when the state changes again.
+// stateName is the name of the values that are states other than live. The version of such a
+// posting is the seq of the record, and remains when the state changes again.
 const stateName = "state"
 
 // stateOf returns the state of an IPC record or run-DAG in the fold. A record is live until an

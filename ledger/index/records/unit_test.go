@@ -56,7 +56,7 @@ func TestCachedRecordsAreEncoded(t *testing.T) {
 	})
 }
 
-// The hashes of most records take no extra space in the cache.
+// usualHashes returns the hashes of most records, so that the cache need not store them.
 func TestUsualHashes(t *testing.T) {
 	for _, text := range []string{
 		`{"payload":{"seed":1,"q":"why?"},"system_prompt":"be kind","output":"because","model":"m","temperature":0.5,"max_tokens":9}`,

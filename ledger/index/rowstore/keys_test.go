@@ -11,7 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawKey draws a key of the index. It uses few distinct bytes, so that keys share prefixes.
+// drawKey returns a random key of the index. It uses few distinct bytes, so that keys share
+// prefixes.
 func drawKey(t *rapid.T, name string, d Dimension) []byte {
 	k := KeyspaceNumbered(rapid.Uint16Range(0, 2).Draw(t, name+" ledger")).Key(nil, d)
 	some := rapid.SampledFrom([]byte{0, 1, 0xff})

@@ -59,7 +59,8 @@ func (f *deriver) countRun(seq uint64, dag *event.DAG) {
 	f.Rows.Put(failureCounts, o[:], seq, f.value)
 }
 
-// writeWithdrawn writes whether a run-DAG is live after an event (1 or 0), and its outcome.
+// writeWithdrawn writes, for event seq, the number 1 if a run-DAG is live after the event and 0
+// if it is not, followed by the outcome of the run-DAG.
 func (f *deriver) writeWithdrawn(seq, target uint64, dag *event.DAG, live bool) {
 	value := []byte{0}
 	if live {

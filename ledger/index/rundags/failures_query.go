@@ -31,8 +31,9 @@ func CountFailures(ctx context.Context, v *index.View, b index.Bounds, any bool)
 	return countBetween(ctx, v, from, below, any)
 }
 
-// CountFailuresOver counts the run-DAGs of consecutive periods, each as CountFailures does. The n-th
-// period begins at the n-th time and ends before the next one. A period without events costs nothing.
+// CountFailuresOver counts the run-DAGs of consecutive periods, each as CountFailures does. The
+// n-th period begins at the n-th time and ends before the next one. No counts are read for a
+// period without events.
 func CountFailuresOver(ctx context.Context, v *index.View, times []time.Time, any bool) ([][]Failures, error) {
 	var periods [][]Failures
 	from, _, err := v.SeqsIn(index.Bounds{Since: &times[0]})

@@ -41,8 +41,8 @@ const (
 	groupAnswers rowstore.Dimension = 0xae
 )
 
-// Family answers questions about run-DAGs: by question, by cache key, in groups, and by
-// failure.
+// Family returns the rows and the deriver that answer questions about run-DAGs: by question, by
+// cache key, in groups, and by failure.
 func Family() index.Family {
 	const identity = len(rowstore.Identity{})
 	var failures []counters.Series

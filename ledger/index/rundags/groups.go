@@ -123,7 +123,8 @@ func (g *group) recent() uint64 {
 	return g.live.last
 }
 
-// count adds numbers of run-DAGs to those with an outcome.
+// count adds live and all, which can be negative, to the numbers of run-DAGs that have an
+// outcome.
 func (g *group) count(o outcome, live, all int) {
 	i, found := slices.BinarySearchFunc(g.verdicts, o, func(v verdict, o outcome) int { return bytes.Compare(v.outcome[:], o[:]) })
 	if !found {

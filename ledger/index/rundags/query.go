@@ -174,8 +174,8 @@ func questionPosition(ctx context.Context, v *index.View, page index.Page) (last
 }
 
 // Cached returns the latest live run-DAG with a cache key, and the number of other live ones.
-// Only run-DAGs with all dimensions of the key count. It returns storage.ErrNotFound if there
-// is none, or if they differ in their dimensions.
+// It ignores run-DAGs without dimensions. It returns storage.ErrNotFound if no run-DAG is left,
+// or if those that are left differ in their dimensions.
 func Cached(ctx context.Context, v *index.View, cacheKey string) (run RunDAG, others uint64, err error) {
 	var found cachedSet
 	key := rowstore.Identify([]byte(cacheKeyName), []byte(cacheKey))

@@ -8,7 +8,7 @@ import (
 	"colophon/ledger/index/rowstore/rowstoretest"
 )
 
-// A damaged value decodes to an error or to another value, and never causes a panic.
+// Decoding a damaged value returns an error or a different value, and never panics.
 func FuzzDecodeRunDAGs(f *testing.F) {
 	f.Add((&latestRun{seq: 5, listed: true, stages: shortHashes([]event.Stage{{Name: []byte("question"), Hash: []byte("1")}, {}})}).append(nil))
 	f.Add((&cachedSet{live: 2, latest: 8}).append(nil))

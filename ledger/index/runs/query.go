@@ -117,7 +117,7 @@ type members struct {
 	id          rowstore.Identity // identity of the group
 	any         bool
 	seeded      bool
-	hasDeadRuns bool // some of its runs are not live
+	hasDeadRuns bool // some runs of the group are not live
 }
 
 func membersOf(v *index.View, q *groups.RunQuery) (members, error) {
