@@ -22,13 +22,14 @@ import (
 // Line is one line of a batch: either a Record with its key, or a Text.
 type Line struct {
 	Record wire.Record
-	// IdempotencyKey is as in [WriteOptions]. The default is the record's run_id or, without one, a random key.
+	// IdempotencyKey has the same meaning as in [WriteOptions]. The default is the record's run_id or, without one, a
+	// random key.
 	IdempotencyKey string
-	// Text, if it is not nil, is sent in place of Record. It is one line of NDJSON in the form of POST /batch. It
-	// must have an idempotency_key or a run_id, because Batch sends it again after a failed connection. The client
-	// does not check it; the server does. The caller must not change it before its result arrives.
+	// Text, if it is not nil, is sent in place of Record. It is one line of NDJSON as POST /batch expects it. It must
+	// contain an idempotency_key or a run_id, because Batch sends it again after a failed connection. The server
+	// validates it; the client does not. The caller must not change Text before the result of the line arrives.
 	Text []byte
-	// Tag is for the caller, for example the place of the line in a file. The result has the same Tag.
+	// Tag is not sent. The result has the same Tag, which can hold, for example, the line's position in a file.
 	Tag any
 }
 
@@ -37,10 +38,10 @@ type LineResult struct {
 	Index   int // index of the line, from 0
 	Line    Line
 	Receipt *wire.Receipt
-	// Text is the receipt as the server sent it. It replaces Receipt if BatchOptions.Undecoded is set. It is valid
-	// until the next result.
+	// Text is the receipt exactly as the server sent it. With BatchOptions.Undecoded, it is set instead of Receipt.
+	// It is valid only until the next result.
 	Text []byte
-	// Err is an *[Error] if the server refused the line, [ErrUnanswered], or the error of encoding the line.
+	// Err is an *[Error] if the server refused the line, [ErrUnanswered], or the error from encoding the line.
 	Err error
 }
 
@@ -50,26 +51,29 @@ type BatchOptions struct {
 	Derive     bool   // as in [WriteOptions]
 	Whole      bool   // full receipts instead of minimal ones; always true if the client verifies receipts
 	Gzip       bool   // compress the lines
-	// Undecoded returns receipts as Text. It is for programs that need few of the receipt's members, because decoding
-	// costs more than sending. It has no effect if the client verifies receipts.
+	// Undecoded makes Batch set LineResult.Text instead of LineResult.Receipt. Use it in programs that need few
+	// members of a receipt, because decoding costs more than sending. It has no effect if the client verifies
+	// receipts.
 	Undecoded bool
-	// MaxLines and MaxBytes limit the lines that are sent and not yet answered, and therefore the memory that the
-	// batch needs. The defaults are 8,192 lines and 16 MiB. A single line can always be sent, whatever its length.
+	// MaxLines and MaxBytes limit the lines that Batch has read but that the server has not yet answered, and
+	// therefore the memory that a batch needs. The defaults are 8,192 lines and 16 MiB. A single line can always be
+	// sent, whatever its length.
 	MaxLines, MaxBytes int
 }
 
 // Batch posts a sequence of records and returns one result for each, in order: POST /batch. It sends and receives at
-// the same time. lines runs in its own goroutine. After the loop over the results ends, this goroutine ends when
-// lines yields the next line.
+// the same time. lines runs in its own goroutine. If the caller leaves the loop over the results early, this
+// goroutine ends the next time that lines yields.
 //
-// A receipt means that its record is durable. Lines that fail do not affect other lines, and the loop continues. If
-// the connection fails, if it makes no progress for the time of [WithTimeout], or if the server has no space for a
-// line, Batch reconnects and sends the unanswered lines again. This is safe because each line has a key or a run_id.
-// The sequence ends after the first non-nil error. The records of lines without a result might have been recorded.
+// A receipt means that its record is durable. A line that fails does not affect other lines, and the loop continues.
+// Batch reconnects and sends the unanswered lines again if the connection fails, if it makes no progress within the
+// limit of [WithTimeout], or if the server has no space for a line. Sending a line again is safe because each line
+// has a key or a run_id. The sequence ends after the first non-nil error. The records of lines without a result might
+// have been recorded.
 //
-// If the limit MaxLines or MaxBytes is reached before the first answer arrives, Batch ends the request's body, and
-// begins the next request when all lines are answered. A batch therefore also works through a proxy that reads a
-// whole request before forwarding it.
+// If MaxLines or MaxBytes is reached before the first answer arrives, Batch ends the request body. It begins the next
+// request when all lines of the first have been answered. A batch therefore also works through a proxy that reads a
+// whole request before it forwards it.
 func (s *RecordsService) Batch(ctx context.Context, lines iter.Seq[Line], o *BatchOptions) iter.Seq2[*LineResult, error] {
 	return func(yield func(*LineResult, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -96,7 +100,7 @@ func (s *RecordsService) Batch(ctx context.Context, lines iter.Seq[Line], o *Bat
 type batch struct {
 	ledger   *Ledger
 	options  BatchOptions
-	moves    atomic.Uint64 // counts steps of the sender, lines answered, and reads of bodies; watch checks that it increases
+	moves    atomic.Uint64 // counts steps of the sender, answered lines, and reads of request bodies; watch checks that it increases
 	yielding atomic.Bool   // the caller is processing a result and has not requested the next
 
 	mu        sync.Mutex // guards the fields below
@@ -113,16 +117,15 @@ type batch struct {
 	bodyEnded bool // the current connection has sent all of its lines
 }
 
-// batchLine is a line of a batch.
 type batchLine struct {
 	result LineResult
-	text   []byte // without a line end; nil if the line is not sent because result.Err is set
+	text   []byte // without a line end; nil if result.Err is set and the line must not be sent
 	want   expected
 	repeat bool
 	sent   bool
 }
 
-// change calls f, which changes state for which the other goroutines might wait, and wakes them.
+// change calls f, which may change any state that mu guards, and then wakes all goroutines that wait for a change.
 func (b *batch) change(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -131,7 +134,7 @@ func (b *batch) change(f func()) {
 	b.room.Broadcast()
 }
 
-// read encodes the input and queues it while there is room.
+// read encodes the input lines and queues them. It waits while the queue is full.
 func (b *batch) read(lines iter.Seq[Line]) {
 	index := 0
 	for line := range lines {
@@ -143,7 +146,7 @@ func (b *batch) read(lines iter.Seq[Line]) {
 	b.change(func() { b.ended = true })
 }
 
-// push queues a line, and reports whether the batch continues.
+// push queues a line, and waits while the queue is full. It returns false if the batch has ended.
 func (b *batch) push(line *batchLine) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -193,7 +196,7 @@ func withoutLineEnds(text []byte) []byte {
 	return bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r"), []byte(" ")), []byte("\n"), []byte(" "))
 }
 
-// run makes connections until every line has a result.
+// run makes one connection after another until every line has a result, the caller stops, or no attempt is left.
 func (b *batch) run(ctx context.Context, yield func(*LineResult, error) bool) {
 	for failures := 0; ; {
 		if !b.passFailed(yield) {
@@ -234,7 +237,7 @@ func (b *batch) run(ctx context.Context, yield func(*LineResult, error) bool) {
 	}
 }
 
-// waitForLine waits until the queue has a line. It returns false if there will be none.
+// waitForLine waits until the queue has a line. It returns false if no line will follow or the batch has ended.
 func (b *batch) waitForLine() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -244,7 +247,7 @@ func (b *batch) waitForLine() bool {
 	return len(b.queue) > 0 && !b.stopped
 }
 
-// giveUp sets the error of lines that were sent and cannot be sent again.
+// giveUp sets the error of each line that was sent and must not be sent again.
 func (b *batch) giveUp() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -256,12 +259,13 @@ func (b *batch) giveUp() {
 	}
 }
 
-// connect makes one request. It returns errComplete if all lines of the input were answered, and nil if all lines of
-// this request were answered but the input might have more.
+// connect sends and receives over one request. It returns errComplete if all lines of the input were answered, and
+// nil if all lines of this request were answered but more input can follow.
 func (b *batch) connect(ctx context.Context, yield func(*LineResult, error) bool) (answered bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	body, pipe := io.Pipe()
-	// If the connection breaks before the answer begins, the transport reads the body to its end before it returns.
+	// If the connection breaks before the response begins, the transport reads the request body to its end before it
+	// returns.
 	context.AfterFunc(ctx, func() { body.Close() })
 	b.change(func() { b.connected, b.streaming, b.bodyEnded, b.sent = true, false, false, 0 })
 	var running sync.WaitGroup
@@ -316,22 +320,24 @@ func (r watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end returns what receive returns when the server ends its answer.
+// end returns the error that receive must return after the server has ended its response. The values are those of
+// connect.
 func (b *batch) end() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case b.sent > 0:
-		return fmt.Errorf("%w: the answer ended before %d lines were answered", ErrUnreachable, b.sent)
-	case !b.bodyEnded: // returning nil would make Batch reconnect in a tight loop if the server answers no line
-		return fmt.Errorf("%w: the answer ended before all lines were sent", ErrUnreachable)
+		return fmt.Errorf("%w: the response ended although %d sent lines were unanswered", ErrUnreachable, b.sent)
+	case !b.bodyEnded: // if nil were returned, Batch would reconnect in a tight loop while the server answers no line
+		return fmt.Errorf("%w: the response ended before all lines were sent", ErrUnreachable)
 	case b.ended && len(b.queue) == 0:
 		return errComplete
 	}
 	return nil
 }
 
-// passFailed yields those lines at the head of the queue that are not sent because they failed.
+// passFailed yields the lines at the head of the queue that failed before they were sent. It returns false if the
+// caller stops.
 func (b *batch) passFailed(yield func(*LineResult, error) bool) bool {
 	for {
 		line := b.oldest()
@@ -381,7 +387,7 @@ func (b *batch) drop() {
 	}
 }
 
-// send writes the lines of the queue until the body must end or is closed.
+// send writes queued lines to the request body until the body must end or is closed.
 func (b *batch) send(pipe *io.PipeWriter) {
 	out := &batchWriter{Writer: bufio.NewWriterSize(pipe, 64<<10)}
 	if b.options.Gzip {
@@ -415,9 +421,9 @@ func (b *batch) send(pipe *io.PipeWriter) {
 	}
 }
 
-// take returns the texts of the next lines, at most the capacity of texts. If wait is set and it returns none, the
-// body must end: the input has ended, MaxLines or MaxBytes are sent and the server has not begun to answer, or the
-// next line failed and is not sent.
+// take marks the next lines as sent and returns their texts, at most cap(texts). Without wait, it returns none if no
+// line is ready. With wait, it returns none only if the body must end: the input has ended, MaxLines or MaxBytes is
+// reached before the server has begun to answer, or the next line must not be sent.
 func (b *batch) take(texts [][]byte, wait bool) [][]byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -437,7 +443,7 @@ func (b *batch) take(texts [][]byte, wait bool) [][]byte {
 	return texts
 }
 
-// batchWriter buffers a body, and compresses it if the option Gzip is set.
+// batchWriter buffers a request body, and compresses it if BatchOptions.Gzip is set.
 type batchWriter struct {
 	*bufio.Writer
 	gzip *gzip.Writer
@@ -490,7 +496,7 @@ func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*LineRes
 		line := b.oldestSent()
 		switch {
 		case line == nil && answered && a.problem != nil && a.problem.Status == http.StatusRequestTimeout:
-			return answered, nil // the input has paused for longer than the server waits
+			return answered, nil // the input paused for longer than the server waits
 		case line == nil && a.problem != nil:
 			return answered, a.problem // the problem concerns the whole body, not one line
 		case line == nil:
@@ -513,7 +519,7 @@ func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*LineRes
 	return answered, b.end()
 }
 
-// decode parses one line of the answer. If the caller wants undecoded receipts, it returns a receipt as text.
+// decode parses one line of the response. If the caller wants undecoded receipts, it sets only text for a receipt.
 func (b *batch) decode(text []byte) (a batchAnswer, err error) {
 	if b.options.Undecoded && !b.ledger.verifies() && bytes.HasPrefix(text, []byte(`{"ledger":`)) {
 		return batchAnswer{text: text}, nil // a problem has no member "ledger"
@@ -524,7 +530,7 @@ func (b *batch) decode(text []byte) (a batchAnswer, err error) {
 		wire.Problem
 	}
 	if err := decode(text, &line); err != nil {
-		return a, fmt.Errorf("%w to a line of a batch: %w", ErrAnswer, err)
+		return a, fmt.Errorf("%w to a line of a batch: decoding it: %w", ErrAnswer, err)
 	}
 	switch {
 	case line.Status != 0:

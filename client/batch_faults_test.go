@@ -19,10 +19,10 @@ import (
 	"colophon/client/wire"
 )
 
-// cutter is a transport that cuts off the first answers after a number of bytes.
+// cutter is a transport that cuts off each response after the number of bytes that after returns.
 type cutter struct {
-	after func(attempt int) int // number of bytes; negative: the answer is not cut off
-	begun func()                // called after the first request
+	after func(attempt int) int // number of bytes; a negative number means that the response is not cut off
+	begun func()                // called when the first request has been answered
 	n     atomic.Int32
 }
 
@@ -54,7 +54,8 @@ func (c *cutter) RoundTrip(q *http.Request) (*http.Response, error) {
 
 func (c *cutter) option() client.Option { return client.WithHTTPClient(&http.Client{Transport: c}) }
 
-// Lines whose answers were lost are sent again, but recorded only once.
+// After a response is cut off, Batch sends the unanswered lines again, and each is recorded only
+// once.
 func TestBatchResumesAfterBrokenAnswers(t *testing.T) {
 	s := serve(t)
 	cut := &cutter{after: func(attempt int) int {
@@ -80,7 +81,7 @@ func TestBatchResumesAfterBrokenAnswers(t *testing.T) {
 	outputs(t, connect(t, s.URL).Ledger("default"), 300)
 }
 
-// Without keys, a line that was sent but not answered is not sent again.
+// With WithoutIdempotencyKeys, Batch does not send a line again that was sent but not answered.
 func TestBatchWithoutKeysSendsOnce(t *testing.T) {
 	s := serve(t)
 	cut := &cutter{after: func(attempt int) int {
@@ -158,8 +159,8 @@ func TestBatchFailures(t *testing.T) {
 	}
 }
 
-// A server that ends its answer before it receives a line gets no more requests than an
-// unreachable server.
+// Batch gives up on a server that ends its response before it receives a line, after as many
+// requests as for an unreachable server.
 func TestBatchWhenAnswersEndBeforeTheLines(t *testing.T) {
 	for name, answer := range map[string]string{"nothing": "", "a timeout": strings.Replace(busyLine, "503", "408", 1)} {
 		t.Run(name, func(t *testing.T) {
@@ -180,8 +181,8 @@ func TestBatchWhenAnswersEndBeforeTheLines(t *testing.T) {
 	}
 }
 
-// answersLines starts a server that answers at most the first most lines of a request. It ends
-// its answer only if it has answered all lines.
+// answersLines returns a client of a fake server that answers at most the first most lines of each
+// request. The server ends its response only if it has answered all lines.
 func answersLines(most int) (server *http.Client, requests *atomic.Int32) {
 	requests = new(atomic.Int32)
 	return &http.Client{Transport: roundTrip(func(q *http.Request) (*http.Response, error) {

@@ -23,7 +23,7 @@ import (
 	"colophon/proofs"
 )
 
-// numbered returns n lines, each with a different generation.
+// numbered yields n lines, each with a different output.
 func numbered(n int) iter.Seq[client.Line] {
 	return func(yield func(client.Line) bool) {
 		for i := range n {
@@ -34,7 +34,7 @@ func numbered(n int) iter.Seq[client.Line] {
 	}
 }
 
-// outputs requires that the ledger has each of the n generations from numbered exactly once.
+// outputs requires that each of the n outputs from numbered is recorded in the ledger exactly once.
 func outputs(t *testing.T, l *client.Ledger, n int) {
 	t.Helper()
 	events := 0
@@ -106,7 +106,8 @@ func TestBatchAnswersEachLineInOrder(t *testing.T) {
 	}
 }
 
-// Batch sends each line at once, so a line can depend on the result of the previous one.
+// Batch sends each line as soon as it has it, so a line can depend on the result of the previous
+// one.
 func TestBatchSendsEachLineAtOnce(t *testing.T) {
 	for _, gzip := range []bool{false, true} {
 		l := connect(t, serve(t).URL).Ledger("default")
@@ -133,7 +134,7 @@ func TestBatchSendsEachLineAtOnce(t *testing.T) {
 	}
 }
 
-// Lines that are already JSON are sent unchanged, and their receipts are returned unchanged.
+// A line with Text is sent unchanged, and with Undecoded its receipt is returned unchanged.
 func TestBatchOfTexts(t *testing.T) {
 	s := serve(t)
 	texts := []string{
@@ -171,7 +172,7 @@ func TestBatchOfTexts(t *testing.T) {
 	}
 }
 
-// If the server answers while it reads, all lines are sent in one body.
+// If the server answers while it reads, Batch sends all lines in one request.
 func TestBatchUsesOneRequest(t *testing.T) {
 	s := serve(t)
 	var requests atomic.Int32
@@ -208,7 +209,7 @@ func TestBatchUsesOneRequest(t *testing.T) {
 	require.Equal(t, int32(1), requests.Load())
 }
 
-// A batch works through a proxy that reads whole requests before it forwards them.
+// Batch works through a proxy that reads a whole request before it forwards it.
 func TestBatchWorksThroughBufferingProxies(t *testing.T) {
 	s := serve(t)
 	var requests atomic.Int32
@@ -241,8 +242,8 @@ func TestBatchWorksThroughBufferingProxies(t *testing.T) {
 	require.Equal(t, int32(10), requests.Load())
 }
 
-// The number of lines that are sent but not answered is limited, even if the caller reads the
-// results slowly.
+// MaxLines limits the lines that are sent but not answered, even if the caller reads the results
+// slowly.
 func TestBatchIsBounded(t *testing.T) {
 	var taken atomic.Int64
 	lines := func(yield func(client.Line) bool) {
@@ -285,8 +286,8 @@ func TestBatchStopsWithItsLoop(t *testing.T) {
 	<-ended
 }
 
-// answering starts a server that answers each request with the next handler. The last handler
-// answers all further requests.
+// answering starts a server that passes each request to the next handler. The last handler gets all
+// further requests.
 func answering(t *testing.T, handlers ...http.HandlerFunc) (server *httptest.Server, requests *atomic.Int32) {
 	t.Helper()
 	requests = new(atomic.Int32)
@@ -309,7 +310,7 @@ func problem(status int, header ...string) http.HandlerFunc {
 	}
 }
 
-// text returns a handler that answers every request with these lines.
+// text returns a handler that answers every request with the given lines.
 func text(lines ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -325,7 +326,7 @@ const (
 	busyLine = `{"type":"about:blank","title":"T","status":503,"detail":"busy","line":2}`
 )
 
-// Batch does not give up on a server while the input or the caller pauses.
+// Batch does not reach its timeout while only the input or the caller pauses.
 func TestBatchWaitsForItsInputAndItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pause = 10 * time.Minute
@@ -362,7 +363,7 @@ func TestEmptyBatchSendsNothing(t *testing.T) {
 	require.Zero(t, requests.Load())
 }
 
-// A line that is sent again has the same key.
+// Batch sends a line again with the same idempotency key.
 func TestBatchKeepsKeys(t *testing.T) {
 	var seen collected[string]
 	keep := func(answer http.HandlerFunc) http.HandlerFunc {
@@ -401,7 +402,7 @@ func TestBatchVerifiesReceipts(t *testing.T) {
 	}
 }
 
-// Without a key, a line for which the server has no space is not sent again.
+// With WithoutIdempotencyKeys, a line for which the server has no space is not sent again.
 func TestBatchWithoutKeysReportsBusyLines(t *testing.T) {
 	server, requests := answering(t, text(minimalReceipt, busyLine, minimalReceipt))
 	var errs []error
@@ -417,7 +418,7 @@ func TestBatchWithoutKeysReportsBusyLines(t *testing.T) {
 	require.Equal(t, int32(1), requests.Load())
 }
 
-// A batch does not fail if its input pauses for longer than the server waits.
+// Batch continues after an input pause that made the server end the request.
 func TestBatchSurvivesPauses(t *testing.T) {
 	server, requests := answering(t, text(minimalReceipt, strings.Replace(busyLine, "503", "408", 1)))
 	l := connect(t, server.URL, client.WithRetries(client.Retries{Attempts: 1})).Ledger("default")

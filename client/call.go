@@ -25,16 +25,16 @@ type request struct {
 	header       map[string]string
 	body         []byte // JSON; nil means no body
 	repeat       bool   // whether the call can be repeated without a second effect
-	slow         bool   // only the context limits the duration of the call
-	maxAnswer    int64  // bytes; 0 means the client's limit
+	slow         bool   // the timeout of the client does not apply; only the context limits the call
+	maxAnswer    int64  // bytes of the response body; 0 means the client's limit
 }
 
 func get(path string, query url.Values) request {
 	return request{method: http.MethodGet, path: path, query: query, repeat: true}
 }
 
-// send makes one request without reading the answer's body. It returns an error unless the answer has a success
-// status.
+// send makes one request and returns the response with its body unread. It returns an error unless the response has a
+// success status.
 func (c *Client) send(ctx context.Context, r request, body io.Reader) (*http.Response, error) {
 	target := c.base + r.path
 	if len(r.query) > 0 {
@@ -75,7 +75,7 @@ func (c *Client) send(ctx context.Context, r request, body io.Reader) (*http.Res
 
 func (c *Client) unreachable(err error) error {
 	if errors.Is(err, ErrAnswer) {
-		return err // the caller's own transport has rejected the answer
+		return err // the caller's own transport has rejected the response
 	}
 	if cause := (*url.Error)(nil); errors.As(err, &cause) {
 		err = cause.Err
@@ -83,7 +83,7 @@ func (c *Client) unreachable(err error) error {
 	return &unreachableError{c.base, err}
 }
 
-// call makes a request and returns the answer's body. It repeats the request according to [Retries].
+// call makes a request and returns the response body. It repeats the request according to [Retries].
 func (c *Client) call(ctx context.Context, r request) ([]byte, error) {
 	answer, err := c.do(ctx, r)
 	if err != nil {
@@ -133,8 +133,8 @@ func (c *Client) attempt(ctx context.Context, r request) (*Answer, error) {
 	return &Answer{Status: response.StatusCode, Header: response.Header, Body: text}, nil
 }
 
-// readUpTo reads a body up to limit+1 bytes. Once the answer has begun to arrive, it allocates memory according to
-// Content-Length.
+// readUpTo reads at most limit+1 bytes of a body. It trusts Content-Length for allocations only after the first MiB
+// has arrived.
 func readUpTo(response *http.Response, limit int64) ([]byte, error) {
 	const first = 1 << 20 // bytes
 	var body bytes.Buffer
@@ -162,15 +162,15 @@ type Request struct {
 	MaxAnswer int64             // bytes; 0 means the limit of [WithMaxAnswer]
 }
 
-// Answer is an answer with a success status, 200 to 299.
+// Answer is a response with a success status, 200 to 299. Its body has been read completely.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Do makes a request for which this package has no call, or whose answer the caller needs byte for byte. It repeats a
-// GET according to [Retries], and other methods not at all.
+// Do makes a request for which this package has no method, or whose response the caller needs byte for byte. It
+// repeats a GET according to [Retries], and never repeats other methods.
 func (c *Client) Do(ctx context.Context, r Request) (*Answer, error) {
 	if !strings.HasPrefix(r.Path, "/") {
 		return nil, fmt.Errorf("client: the path %.100q does not begin with a slash", r.Path)
@@ -180,7 +180,7 @@ func (c *Client) Do(ctx context.Context, r Request) (*Answer, error) {
 		repeat: method == http.MethodGet, maxAnswer: r.MaxAnswer})
 }
 
-// answer makes a request and decodes the answer.
+// answer makes a request and decodes the JSON of the response body.
 func answer[T any](ctx context.Context, c *Client, r request) (*T, error) {
 	text, err := c.call(ctx, r)
 	if err != nil {
@@ -193,7 +193,7 @@ func answer[T any](ctx context.Context, c *Client, r request) (*T, error) {
 	return value, nil
 }
 
-// decode parses one JSON object.
+// decode parses one JSON object into value. It refuses a text whose arrays have too many elements.
 func decode(text []byte, value any) error {
 	if !bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) {
 		return fmt.Errorf("it is not a JSON object: %.60q", text)
@@ -204,15 +204,15 @@ func decode(text []byte, value any) error {
 	return json.Unmarshal(text, value)
 }
 
-// maxElements limits the elements of all arrays of an answer, because an element of two bytes can need a few hundred
-// bytes of memory.
+// maxElements limits the elements of all arrays in one response, because an element of two bytes can need a few
+// hundred bytes of memory.
 const maxElements = 1 << 20
 
-// elements counts the elements of all arrays of a JSON text. It stops counting shortly after maxElements. The result
-// is meaningless if the text is not JSON.
+// elements counts the elements of all arrays of a JSON text. It stops counting soon after it exceeds maxElements. The
+// result is meaningless if the text is not JSON.
 func elements(text []byte) int {
 	n, inText := 0, false
-	var arrays []bool // for each enclosing value, whether it is an array or an object; innermost last
+	var arrays []bool // for each enclosing value, whether it is an array (true) or an object; innermost last
 	for i := 0; i < len(text) && n <= maxElements; i++ {
 		switch c := text[i]; {
 		case inText && c == '\\':
@@ -234,7 +234,7 @@ func elements(text []byte) int {
 	return n
 }
 
-// withBody returns the request with a body.
+// withBody returns the request with the JSON of value as its body.
 func (r request) withBody(value any) (request, error) {
 	text, err := wire.Marshal(value)
 	if err != nil {
@@ -244,7 +244,7 @@ func (r request) withBody(value any) (request, error) {
 	return r, nil
 }
 
-// exchange makes a request that has a body but changes nothing on the server, so it can be repeated.
+// exchange makes a request with the given body and decodes the response body. It does not set repeat.
 func exchange[T any](ctx context.Context, c *Client, r request, body any) (*T, error) {
 	r, err := r.withBody(body)
 	if err != nil {
@@ -253,11 +253,11 @@ func exchange[T any](ctx context.Context, c *Client, r request, body any) (*T, e
 	return answer[T](ctx, c, r)
 }
 
-// QueryOptions are options of queries. They set the tree size for which the server answers, and what each answer
-// contains. A nil pointer means the defaults. The server refuses an option that the query does not have.
+// QueryOptions are options of queries. They select the tree size at which the server answers, and what each answer
+// contains. A nil pointer means the defaults. The server refuses an option that the query does not support.
 type QueryOptions struct {
-	AsOf   uint64 // tree size for which the server answers; 0 means the size of the index
-	After  uint64 // seq of an event; the server answers once the index has it; 0 means no wait
+	AsOf   uint64 // tree size at which the server answers; 0 means the size of the index
+	After  uint64 // seq of an event; the server waits until the index contains it; 0 means no wait
 	Proofs bool   // add an inclusion proof to each row, and the checkpoint to the answer
 	Limit  int    // rows per page, 1 to 1,000; 0 means 100; for lists only
 	Text   bool   // add figures about texts if the token has the scope content; for Attribution, Timeline and Effects only
@@ -338,25 +338,25 @@ func setTime(q url.Values, name string, value time.Time) {
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// List is a list that is read page by page. Creating one sends no request. All pages are for the tree size of the
-// first page.
+// List is a list that is read page by page. Creating one sends no request. When Pages or All reads several pages,
+// they all show the tree size of the first page.
 type List[T any] struct {
 	client *Client
 	path   string
 	query  url.Values
 }
 
-// Page reads one page. The cursor is "" for the first page, and otherwise Next of the previous page.
+// Page reads one page. cursor is "" for the first page, and then the Next of the previous page.
 func (l *List[T]) Page(ctx context.Context, cursor string) (*wire.Page[T], error) {
 	return answer[wire.Page[T]](ctx, l.client, get(l.path, withCursor(l.query, "cursor", cursor)))
 }
 
-// Pages reads all pages. It stops at the first error.
+// Pages iterates over all pages. It stops after the first error.
 func (l *List[T]) Pages(ctx context.Context) iter.Seq2[*wire.Page[T], error] {
 	return pages(func(cursor string) (*wire.Page[T], error) { return l.Page(ctx, cursor) }, func(page *wire.Page[T]) string { return page.Next })
 }
 
-// All reads the rows of all pages. It stops at the first error.
+// All iterates over the rows of all pages. It stops after the first error.
 func (l *List[T]) All(ctx context.Context) iter.Seq2[*T, error] {
 	return rows(l.Pages(ctx), func(page *wire.Page[T]) []T { return page.Rows })
 }
@@ -380,8 +380,8 @@ type CursorTrail struct {
 	steps, distance int
 }
 
-// Repeats takes the cursor of the next page and reports whether the cursors form a cycle. It returns false for the
-// empty cursor, which ends a list.
+// Repeats reports whether the cursors form a cycle. Call it with the cursor of each next page, in order. It returns
+// false for the empty cursor, which ends a list.
 func (t *CursorTrail) Repeats(cursor string) bool {
 	repeats := cursor != "" && cursor == t.mark
 	if t.steps++; t.steps >= t.distance {
@@ -390,7 +390,7 @@ func (t *CursorTrail) Repeats(cursor string) bool {
 	return repeats
 }
 
-// pages reads pages until a page has no next cursor. It ends with an error if the cursors form a cycle.
+// pages iterates over pages until one has no next cursor. It stops with an error if the cursors form a cycle.
 func pages[P any](page func(cursor string) (*P, error), next func(*P) string) iter.Seq2[*P, error] {
 	return func(yield func(*P, error) bool) {
 		trail := new(CursorTrail)
@@ -431,7 +431,7 @@ func rows[P, T any](pages iter.Seq2[*P, error], of func(*P) []T) iter.Seq2[*T, e
 	}
 }
 
-// join escapes each segment and joins the segments to a path. No segment may be empty.
+// join escapes each segment and joins the segments to a path that begins with a slash. No segment may be empty.
 func join(segments ...string) string {
 	var b strings.Builder
 	for _, s := range segments {

@@ -20,14 +20,14 @@ import (
 
 const zeroHash = "0000000000000000000000000000000000000000000000000000000000000000"
 
-// world is a ledger on which every query has an answer.
+// world is a ledger with records for which every query returns rows.
 type world struct {
 	*client.Ledger
 	t    *testing.T
 	at   map[string]uint64
-	path string // path_id of one path
-	dag  string // cache key
-	q    string // question_hash
+	path string // the path_id of a path
+	dag  string // the cache key of a run-DAG
+	q    string // the question_hash of a run-DAG
 }
 
 func (w *world) post(name string, record wire.Record) *wire.Receipt {
@@ -96,7 +96,7 @@ func newWorld(t *testing.T, l *client.Ledger) *world {
 	return w
 }
 
-// first returns the first page that has rows. It reads the list to its end.
+// first returns the first page of the list as any, or its error.
 func first[T any](t *testing.T, list *client.List[T]) (any, error) {
 	page, err := list.Page(t.Context(), "")
 	if err != nil {
@@ -105,7 +105,8 @@ func first[T any](t *testing.T, list *client.List[T]) (any, error) {
 	return page, nil
 }
 
-// full requires that an iterator yields at least one row and no error.
+// full requires that the iterator all yields at least one row and no error. what names the iterator
+// in failures.
 func full[T any](t *testing.T, what string, all iter.Seq2[*T, error]) {
 	t.Helper()
 	n := 0
@@ -117,8 +118,8 @@ func full[T any](t *testing.T, what string, all iter.Seq2[*T, error]) {
 	require.NotZero(t, n, what)
 }
 
-// Every operation of the contract has a call. The types lose no member of a real server's
-// answers, and every parameter of the contract can be sent.
+// The client has a method for every operation of the OpenAPI contract. The types of package wire
+// lose no member of a real server's responses, and every parameter of the contract can be sent.
 func TestEveryCall(t *testing.T) {
 	s := serve(t)
 	seen := &recorder{query: make(map[string]bool)}
@@ -132,8 +133,8 @@ func TestEveryCall(t *testing.T) {
 	point := &client.QueryOptions{After: w.at["path"], Proofs: true}
 	bare := &client.QueryOptions{After: w.at["path"]}
 
-	// call notes that an operation was called and checks its typed answer. A nil value
-	// needs no further check.
+	// call notes that an operation was called and checks that value lost no member of the response.
+	// A nil value needs no such check.
 	called := make(map[string]bool)
 	call := func(operation string, value any, err error) {
 		t.Helper()
@@ -341,7 +342,7 @@ func TestEveryCall(t *testing.T) {
 	gaps, err := producer.Get(ctx)
 	call("getProducer", gaps, err)
 
-	// Every list has rows, read in pages of one row.
+	// Every list has rows when it is read in pages of one row.
 	single := client.QueryOptions{Limit: 1}
 	singleAny := &client.StateOptions{QueryOptions: single, AnyState: true}
 	anyGeneration := &client.GenerationOptions{StateOptions: *singleAny}
@@ -390,9 +391,9 @@ func TestEveryCall(t *testing.T) {
 		require.JSONEq(t, line, lines[i])
 	}
 	called["listEvents"] = true
-	require.Len(t, kinds, 12, "all kinds except key_rotated")
+	require.Len(t, kinds, 12, "the ledger has events of all kinds except key_rotated")
 
-	// An export has the rows of all pages.
+	// Export yields the rows of all pages of the list.
 	var rows []*wire.ListedRecord
 	for row, err := range l.Records.List(&client.RecordFilter{QueryOptions: client.QueryOptions{AsOf: 9}}).All(ctx) {
 		require.NoError(t, err)

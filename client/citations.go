@@ -10,14 +10,14 @@ import (
 // CitationsService provides the queries about citation sets.
 type CitationsService struct{ ledger *Ledger }
 
-// Drift lists the sets about a subject, each compared with the previous set: GET /citation-sets/drift.
+// Drift lists the citation sets about a subject, each compared with the previous one: GET /citation-sets/drift.
 func (s *CitationsService) Drift(subject string, o *QueryOptions) *List[wire.CitationDriftRow] {
 	q := o.values()
 	q.Set("subject", subject)
 	return list[wire.CitationDriftRow](s.ledger, "/citation-sets/drift", q)
 }
 
-// Conflicts lists the chunks that citations name under several sources: GET /citation-sets/conflicts.
+// Conflicts lists the chunks that citations attribute to several sources: GET /citation-sets/conflicts.
 func (s *CitationsService) Conflicts(o *QueryOptions) *List[wire.Conflict] {
 	return list[wire.Conflict](s.ledger, "/citation-sets/conflicts", o.values())
 }
@@ -40,8 +40,8 @@ func (s *CitationsService) BySource(sourceID string, o *QueryOptions) *List[wire
 	return list[wire.CitedRow](s.ledger, join("citation-sets", "by-source", sourceID), o.values())
 }
 
-// Document reads the citations of a set, as a whole and by section: GET /citation-sets/{seq}/document. It needs the
-// scope content.
+// Document reads the citations of a set, both all together and by section: GET /citation-sets/{seq}/document. It
+// needs the scope content.
 func (s *CitationsService) Document(ctx context.Context, seq uint64, o *QueryOptions) (*wire.CitationsDocument, error) {
 	return answer[wire.CitationsDocument](ctx, s.ledger.client, get(s.ledger.path+join("citation-sets", decimal(seq), "document"), o.values()))
 }
@@ -56,7 +56,7 @@ func (s *CitationsService) PinnedRetrieval(ctx context.Context, seq uint64, r wi
 // SourcesService registers, revokes and reads sources.
 type SourcesService struct{ ledger *Ledger }
 
-// List lists the sources, each as its last registration or revocation states it: GET /sources.
+// List lists the sources, each in the state of its last registration or revocation: GET /sources.
 func (s *SourcesService) List(o *QueryOptions) *List[wire.Source] {
 	return list[wire.Source](s.ledger, "/sources", o.values())
 }
@@ -66,7 +66,7 @@ func (s *SourcesService) Get(ctx context.Context, sourceID string, o *QueryOptio
 	return answer[wire.SourceAnswer](ctx, s.ledger.client, get(s.ledger.path+join("sources", sourceID), o.values()))
 }
 
-// Register registers a source: PUT /sources/{source_id}.
+// Register registers a source, or replaces its registration: PUT /sources/{source_id}.
 func (s *SourcesService) Register(ctx context.Context, sourceID string, r wire.SourceRegistration, o *ChangeOptions) (*wire.Receipt, error) {
 	return s.ledger.write(ctx, change{method: http.MethodPut, path: join("sources", sourceID), body: r, kind: wire.KindSourceRegistered}.with(o))
 }

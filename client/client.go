@@ -25,10 +25,10 @@ type Client struct {
 	timeout   time.Duration // for one attempt
 	maxAnswer int64         // bytes
 	retries   Retries
-	keys      bool // writes get random idempotency keys
+	keys      bool // writes without a key or run_id get a random idempotency key
 	verifiers map[string][]*proofs.Verifier
 
-	// Tests replace the functions below.
+	// Tests replace sleep and now.
 	sleep func(context.Context, time.Duration) error
 	now   func() time.Time
 
@@ -40,22 +40,22 @@ type Client struct {
 
 // Retries controls how calls are repeated. A call is repeated after a failed connection and after the statuses 408,
 // 429, 502, 503 and 504 if repeating it is safe, because it only reads or has an idempotency key. The pause between
-// attempts doubles, is varied at random, and is never shorter than the server's Retry-After. If Retry-After is longer
-// than Longest, the call returns the error at once.
+// attempts doubles each time and is varied at random, but is never shorter than the server's Retry-After. If
+// Retry-After is longer than Longest, the call returns the error at once.
 type Retries struct {
 	Attempts int           // maximum number of attempts; 1 or less means that calls are never repeated; default 5
-	First    time.Duration // the pause before the second attempt; default 250 ms
-	Longest  time.Duration // the longest pause; default 30 s
-	// Notify, if it is not nil, is called before each pause. It gets the error, the number of failures in a row, and
-	// the length of the pause.
+	First    time.Duration // maximum pause before the second attempt; default 250 ms
+	Longest  time.Duration // maximum pause before any attempt; default 30 s
+	// Notify, if it is not nil, is called before each pause, with the last error, the number of consecutive failures,
+	// and the length of the pause.
 	Notify func(err error, failures int, pause time.Duration)
 }
 
 // Option configures a new client.
 type Option func(*Client) error
 
-// WithToken sends a bearer token: an API token or a token of an OIDC issuer. The client sends the token to the
-// server's address only. Use https if others can read the traffic.
+// WithToken makes the client send a bearer token: an API token or a token of an OIDC issuer. The client sends the
+// token only to the server's address. Use https if others can read the traffic.
 func WithToken(token string) Option {
 	return func(c *Client) error {
 		if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -66,9 +66,10 @@ func WithToken(token string) Option {
 	}
 }
 
-// WithHTTPClient uses the transport, cookie jar and timeout of h. The client does not follow redirects, whatever
-// h.CheckRedirect says. A timeout in h also limits batches and streams of events. If the transport, or a body that it
-// returns, fails with an error that wraps [ErrAnswer], the call returns that error and is not repeated.
+// WithHTTPClient makes the client use the transport, cookie jar and timeout of h. The client never follows redirects,
+// even if h.CheckRedirect permits them. A timeout in h also limits batches and streams of events. If the transport,
+// or a body that it returns, fails with an error that wraps [ErrAnswer], the call returns that error and is not
+// repeated.
 func WithHTTPClient(h *http.Client) Option {
 	return func(c *Client) error {
 		c.http = new(*h)
@@ -88,8 +89,8 @@ func WithTLS(config *tls.Config) Option {
 	}
 }
 
-// WithUserAgent sets the name of the program that appears in the server's log. The default is colophon-go and the
-// module's version.
+// WithUserAgent sets the program name that the client sends as User-Agent and that appears in the server's log. The
+// default is colophon-go and the module's version.
 func WithUserAgent(name string) Option {
 	return func(c *Client) error {
 		c.userAgent = name
@@ -98,8 +99,8 @@ func WithUserAgent(name string) Option {
 }
 
 // WithTimeout limits the time of each attempt of a call. The default is one minute; 0 means no limit. For a batch, it
-// limits how long a connection can go without taking or answering lines. It does not apply to followers, redactions,
-// changes of many states and snapshots, which only their context ends.
+// limits how long a connection can go without reading or answering lines. It does not apply to Follow, redactions,
+// changes of many states, and snapshots, which only their context limits.
 func WithTimeout(d time.Duration) Option {
 	return func(c *Client) error {
 		c.timeout = d
@@ -107,7 +108,8 @@ func WithTimeout(d time.Duration) Option {
 	}
 }
 
-// WithMaxAnswer limits the length of each answer, and of each line of a stream, in bytes. The default is 64 MiB.
+// WithMaxAnswer limits the length of each response body, and of each line of a stream, in bytes. The default is 64
+// MiB.
 func WithMaxAnswer(bytes int64) Option {
 	return func(c *Client) error {
 		if bytes < 1 {
@@ -118,7 +120,7 @@ func WithMaxAnswer(bytes int64) Option {
 	}
 }
 
-// WithRetries replaces the default retries. Fields that are zero keep their defaults.
+// WithRetries replaces the default retries. Zero fields of r keep their defaults.
 func WithRetries(r Retries) Option {
 	return func(c *Client) error {
 		if r.Attempts != 0 {
@@ -137,8 +139,8 @@ func WithRetries(r Retries) Option {
 	}
 }
 
-// WithoutIdempotencyKeys stops the client from adding random keys to writes that have neither a key nor a run_id.
-// Such writes are then never repeated.
+// WithoutIdempotencyKeys stops the client from adding random keys to writes that have neither a key nor a run_id. The
+// client then never repeats such writes.
 func WithoutIdempotencyKeys() Option {
 	return func(c *Client) error {
 		c.keys = false
@@ -146,9 +148,9 @@ func WithoutIdempotencyKeys() Option {
 	}
 }
 
-// WithVerifierKeys verifies every receipt that a write to the ledger returns. The keys are verifier keys as colophon
-// keys list prints them. The client trusts each key for trees of any size, so give only the newest key. After a
-// rotation has ended, receipts verify with the new key only: see [LogService.Keys].
+// WithVerifierKeys makes the client verify every receipt that a write to the ledger returns. The keys are verifier
+// keys as colophon keys list prints them. The client trusts each key for trees of any size, so pass only the newest
+// key. After a rotation has ended, receipts verify with the new key only: see [LogService.Keys].
 func WithVerifierKeys(ledger string, keys ...string) Option {
 	return func(c *Client) error {
 		var verifiers []*proofs.Verifier
@@ -163,7 +165,8 @@ func WithVerifierKeys(ledger string, keys ...string) Option {
 	}
 }
 
-// WithVerifiers is [WithVerifierKeys] for parsed keys. Limit a retired key with [proofs.Verifier.Until].
+// WithVerifiers does the same as [WithVerifierKeys] for parsed keys. Limit a retired key with
+// [proofs.Verifier.Until].
 func WithVerifiers(ledger string, verifiers ...*proofs.Verifier) Option {
 	return func(c *Client) error {
 		if len(verifiers) == 0 {
@@ -174,7 +177,7 @@ func WithVerifiers(ledger string, verifiers ...*proofs.Verifier) Option {
 	}
 }
 
-// New returns a client of the server at a URL such as https://ledger.example. It sends nothing.
+// New returns a client of the server at the given URL, such as https://ledger.example. It makes no request.
 func New(server string, options ...Option) (*Client, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
@@ -196,24 +199,24 @@ func New(server string, options ...Option) (*Client, error) {
 	if c.http.Transport == nil {
 		c.http.Transport = transport(nil)
 	}
-	// Following a redirect could send the token, or a record a second time, to another server.
+	// If the client followed a redirect, it could send the token, or send a record a second time, to another server.
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	c.Ledgers, c.Server = &LedgersService{c}, &ServerService{c}
 	return c, nil
 }
 
 // transport returns a transport that keeps up to 100 idle connections to the server, so that many goroutines can
-// reuse them. By default, net/http keeps only two.
+// reuse them. The default of net/http is two.
 func transport(config *tls.Config) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig, t.MaxIdleConnsPerHost = config, 100
 	return t
 }
 
-// String names the server. It does not contain the token.
+// String returns a description that names the server but does not contain the token.
 func (c *Client) String() string { return "client of " + c.base }
 
-// GoString does not contain the token.
+// GoString returns the same as String, so that %#v does not print the token.
 func (c *Client) GoString() string { return c.String() }
 
 func userAgent() string {
@@ -239,8 +242,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// pause waits before the next attempt. failures is the number of consecutive failures. If there must be no further
-// attempt, it returns an error that wraps the last failure.
+// pause waits before the next attempt. failures is the number of consecutive failures. If no attempt may follow,
+// pause returns last, or an error that wraps it.
 func (c *Client) pause(ctx context.Context, failures int, last error) error {
 	if failures >= c.retries.Attempts {
 		return last
@@ -260,7 +263,7 @@ func (c *Client) pause(ctx context.Context, failures int, last error) error {
 		c.retries.Notify(last, failures, wait)
 	}
 	if err := c.sleep(ctx, wait); err != nil {
-		return fmt.Errorf("%w while waiting to repeat the request, which failed: %w", err, last)
+		return fmt.Errorf("%w while waiting to repeat the request, which had failed: %w", err, last)
 	}
 	return nil
 }

@@ -5,16 +5,16 @@
 //		Payload: payload, Output: new(text), Model: "m1", Temperature: new(0.7),
 //	}, nil)
 //
-// A [Client] calls one server, and a [Ledger] stands for one ledger on it. The calls are grouped into services, with
-// one call for each operation of the HTTP API. Requests and answers are types of package wire. Clients, ledgers and
-// services are safe for concurrent use.
+// A [Client] calls one server, and a [Ledger] stands for one ledger on it. The methods are grouped into services,
+// with one method for each operation of the HTTP API. Request and response bodies are types of package wire. Clients,
+// ledgers and services are safe for concurrent use.
 //
 // # Writes
 //
 // When a write returns a receipt, the event is durable on the server: it survives a crash and a loss of power.
 //
-// Each write has an idempotency key, so that the client can repeat it after a failure without recording it twice. The
-// key is the one that the caller gives, else a record's run_id, else a random key, which stays the same for all
+// The client gives each write an idempotency key, so that it can repeat the write after a failure without recording
+// it twice. It uses the caller's key, else the record's run_id, else a random key, which stays the same for all
 // attempts of one call. [WithoutIdempotencyKeys] turns random keys off; writes without a key are then not repeated.
 // After [ErrUnreachable], the client does not know whether the event was recorded. To find out, make the same call
 // with the same key or run_id: it returns the first receipt.
@@ -37,7 +37,7 @@
 //
 // # Lists and streams
 //
-// A [List] reads one page, or iterates over the rows of all pages. All pages are for one tree size, so the list is
+// A [List] reads one page, or iterates over the rows of all pages. All pages show one tree size, so the list is
 // consistent while others write. To see your own writes, set After to the seq of the receipt.
 //
 // [EventsService.All] iterates over the log up to its head. [EventsService.Follow] continues as events are recorded.
@@ -57,8 +57,8 @@
 //
 // # Errors
 //
-// An answer without a success status is an *[Error] with status, detail and places. Use [errors.Is] with the kinds of
-// errors, such as [ErrNotFound] and [ErrConflict]. [ErrUnreachable] means that there was no complete answer, and
-// [ErrAnswer] that the answer does not follow the API. [WithMaxAnswer] limits the length of answers. The client does
-// not follow redirects, so the token goes only to the server.
+// A response without a success status becomes an *[Error] with status, detail and places. To distinguish errors, use
+// [errors.Is] with values such as [ErrNotFound] and [ErrConflict]. [ErrUnreachable] means that no complete response
+// arrived, and [ErrAnswer] that the response does not follow the API. [WithMaxAnswer] limits the length of responses.
+// The client does not follow redirects, so the token goes only to the server.
 package client

@@ -13,16 +13,16 @@ import (
 // DriftService provides the queries about what caused outputs to change.
 type DriftService struct{ ledger *Ledger }
 
-// GroupFilter selects groups. A nil pointer selects all.
+// GroupFilter selects groups of runs. A nil pointer selects all groups of live runs.
 type GroupFilter struct {
 	StateOptions
 	MinRuns, MinOutputs uint64
-	Since, Until        time.Time // limits for the time of a group's last run; zero means no limit
-	Sort                string    // recent (default), runs, flips or stability; the last three not together with AsOf
+	Since, Until        time.Time // limits on the time of a group's last run: Since is included, Until is not; zero means no limit
+	Sort                string    // recent (default), runs, flips or stability; only recent can be combined with AsOf
 }
 
-// Groups lists groups of runs that have a value in common. by is ipc_id, input, input_hash, system_prompt_hash,
-// output_hash, model or label:NAME: GET /drift/groups.
+// Groups lists the groups of runs that have the same value of a field: GET /drift/groups. by is the field: ipc_id,
+// input, input_hash, system_prompt_hash, output_hash, model or label:NAME.
 func (s *DriftService) Groups(by string, f *GroupFilter) *List[wire.Group] {
 	if f == nil {
 		f = new(GroupFilter)
@@ -44,7 +44,7 @@ type Group struct {
 	query  url.Values
 }
 
-// Group returns the group of runs with one value, for example Group("model", "m1", nil).
+// Group returns the group of runs that have one value of a field, for example Group("model", "m1", nil).
 func (s *DriftService) Group(by, value string, o *GenerationOptions) *Group {
 	return &Group{client: s.ledger.client, path: s.ledger.path + join("drift", "groups", by, value), query: o.values()}
 }
@@ -52,13 +52,14 @@ func (s *DriftService) Group(by, value string, o *GenerationOptions) *Group {
 // Get reads the group with the first page of its outputs and of its runs: GET /drift/groups/{by}/{value}.
 func (g *Group) Get(ctx context.Context) (*wire.GroupAnswer, error) { return g.page(ctx, "cursor", "") }
 
-// Runs reads all runs of the group, the newest first.
+// Runs reads all runs of the group, newest first.
 func (g *Group) Runs(ctx context.Context) iter.Seq2[*wire.GroupMember, error] {
 	return rows(pages(func(cursor string) (*wire.GroupAnswer, error) { return g.page(ctx, "cursor", cursor) },
 		func(page *wire.GroupAnswer) string { return page.Next }), func(page *wire.GroupAnswer) []wire.GroupMember { return page.Rows })
 }
 
-// Outputs reads all outputs of the group. The output that first appeared last comes first.
+// Outputs reads all distinct outputs of the group. The output that appeared for the first time most recently comes
+// first.
 func (g *Group) Outputs(ctx context.Context) iter.Seq2[*wire.GroupOutput, error] {
 	return rows(pages(func(cursor string) (*wire.GroupAnswer, error) { return g.page(ctx, "outputs_cursor", cursor) },
 		func(page *wire.GroupAnswer) string { return page.OutputsNext }), func(page *wire.GroupAnswer) []wire.GroupOutput { return page.Outputs })
@@ -68,8 +69,8 @@ func (g *Group) page(ctx context.Context, name, cursor string) (*wire.GroupAnswe
 	return answer[wire.GroupAnswer](ctx, g.client, get(g.path, withCursor(g.query, name, cursor)))
 }
 
-// Values lists the values that runs have, the one that appeared last first: GET /drift/values. of is temperature,
-// max_tokens or label, which lists the names of labels.
+// Values lists the values that runs have: GET /drift/values. of is temperature, max_tokens, or label, for which the
+// values are the names of labels. The value that appeared for the first time most recently comes first.
 func (s *DriftService) Values(of string, o *QueryOptions) *List[wire.RunValue] {
 	q := o.values()
 	q.Set("of", of)
@@ -81,8 +82,9 @@ func (s *DriftService) Attribution(ctx context.Context, a, b uint64, o *QueryOpt
 	return answer[wire.Attribution](ctx, s.ledger.client, get(s.ledger.path+"/drift/attribution", between(o.values(), decimal(a), decimal(b))))
 }
 
-// Diff compares a text of event b with the same text of event a, word by word: GET /diff. of is output, prompt,
-// payload, passage, or the name of any content. [ErrGone] means that the content of one event is erased.
+// Diff compares a text of event b with the same text of event a, word by word: GET /diff. of names the text: output,
+// prompt, payload, passage, or the name of any content. [ErrGone] means that the text of one of the events has been
+// erased.
 func (s *DriftService) Diff(ctx context.Context, a, b uint64, of string) (*wire.TextDiff, error) {
 	q := between(make(url.Values), decimal(a), decimal(b))
 	setText(q, "of", of)
@@ -95,23 +97,24 @@ func between(q url.Values, a, b string) url.Values {
 	return q
 }
 
-// Timeline lists the runs that have a value in common, each with what caused the change since the previous run: GET
-// /drift/timeline. by is input, input_hash, ipc_id, system_prompt_hash, output_hash, model or label:NAME.
+// Timeline lists the runs that have the same value of a field, each with what caused the change since the previous
+// run: GET /drift/timeline. by is the field: input, input_hash, ipc_id, system_prompt_hash, output_hash, model or
+// label:NAME.
 func (s *DriftService) Timeline(by, value string, o *GenerationOptions) *List[wire.TimelineRow] {
 	q := o.values()
 	q.Set(by, value)
 	return list[wire.TimelineRow](s.ledger, "/drift/timeline", q)
 }
 
-// Effects holds the pairs of runs that differ in one variable only. Creating one sends no request.
+// Effects stands for the pairs of runs that differ in one variable only. Creating one sends no request.
 type Effects struct {
 	client *Client
 	path   string
 	query  url.Values
 }
 
-// Effects compares the runs in which a variable has the value a with the runs in which it has the value b and that
-// are otherwise equal. The variable is input, input_hash, system_prompt_hash, model, temperature, max_tokens, seed,
+// Effects pairs runs in which a variable has the value a with runs in which it has the value b and that are
+// otherwise equal. The variable is input, input_hash, system_prompt_hash, model, temperature, max_tokens, seed,
 // label:NAME, or the JSON pointer of a payload member.
 func (s *DriftService) Effects(variable, a, b string, o *GenerationOptions) *Effects {
 	q := between(o.values(), a, b)
@@ -119,10 +122,10 @@ func (s *DriftService) Effects(variable, a, b string, o *GenerationOptions) *Eff
 	return &Effects{client: s.ledger.client, path: s.ledger.path + "/drift/effects", query: q}
 }
 
-// Get reads the totals and the first page of pairs: GET /drift/effects.
+// Get reads the totals and the first page of the pairs: GET /drift/effects.
 func (e *Effects) Get(ctx context.Context) (*wire.EffectsAnswer, error) { return e.page(ctx, "") }
 
-// Pairs reads all pairs.
+// Pairs reads the pairs of all pages.
 func (e *Effects) Pairs(ctx context.Context) iter.Seq2[*wire.EffectPair, error] {
 	return rows(pages(func(cursor string) (*wire.EffectsAnswer, error) { return e.page(ctx, cursor) },
 		func(page *wire.EffectsAnswer) string { return page.Next }), func(page *wire.EffectsAnswer) []wire.EffectPair { return page.Rows })
@@ -132,8 +135,8 @@ func (e *Effects) page(ctx context.Context, cursor string) (*wire.EffectsAnswer,
 	return answer[wire.EffectsAnswer](ctx, e.client, get(e.path, withCursor(e.query, "cursor", cursor)))
 }
 
-// Reproduce compares a re-run with a record, to find out whether it reproduced the record: POST /drift/reproduce. It
-// records nothing.
+// Reproduce compares a re-run with its record and returns whether the re-run reproduces the record: POST
+// /drift/reproduce. It records nothing.
 func (s *DriftService) Reproduce(ctx context.Context, rerun wire.Rerun, o *QueryOptions) (*wire.Reproduction, error) {
 	r := request{method: http.MethodPost, path: s.ledger.path + "/drift/reproduce", query: o.values(), repeat: true}
 	return exchange[wire.Reproduction](ctx, s.ledger.client, r, rerun)

@@ -32,20 +32,21 @@ var (
 
 // Other errors.
 var (
-	// ErrUnreachable means that the server could not be reached, or that its answer broke off. A write might have
-	// been recorded.
+	// ErrUnreachable means that the server could not be reached, or that the connection broke before the response was
+	// complete. A write might have been recorded.
 	ErrUnreachable = errors.New("client: no answer from the server")
-	// ErrMisdirected means that the connection will fail until the URL or a certificate changes: the server does not
-	// speak TLS, the URL lacks https, or the server's certificate does not verify. Such a call is not repeated.
+	// ErrMisdirected means that every connection will fail until the URL or a certificate changes: the server does
+	// not speak TLS, the URL lacks https, or the server's certificate does not verify. The call is not repeated.
 	ErrMisdirected = errors.New("client: the URL or the certificate does not match the server")
-	// ErrAnswer means that an answer does not follow the API, or is longer than [WithMaxAnswer] allows. A write might
-	// have been recorded.
+	// ErrAnswer means that a response does not follow the API, or is longer than [WithMaxAnswer] allows. A write
+	// might have been recorded.
 	ErrAnswer = errors.New("client: unexpected answer")
-	// ErrUnanswered means that the connection ended before a line of a batch was answered, and that the line has no
-	// idempotency key with which it could be sent again. It might have been recorded.
+	// ErrUnanswered means that the connection broke before a line of a batch was answered, and that the line has
+	// neither an idempotency key nor a run_id, without which it cannot safely be sent again. It might have been
+	// recorded.
 	ErrUnanswered = errors.New("client: the connection ended before the line was answered; the record might have been recorded")
 	// ErrNoKeys means that the client has no verifier keys for the ledger.
-	ErrNoKeys = errors.New("client: no verifier keys; give some to WithVerifierKeys")
+	ErrNoKeys = errors.New("client: no verifier keys for this ledger; pass them to New with WithVerifierKeys")
 )
 
 var kinds = map[error]int{
@@ -54,21 +55,21 @@ var kinds = map[error]int{
 	ErrInvalid: http.StatusUnprocessableEntity, ErrTooMany: http.StatusTooManyRequests, ErrUnavailable: http.StatusServiceUnavailable,
 }
 
-// Error is an answer with an error status (RFC 9457). If the answer is not a problem document, for example because a
-// proxy sent it, Error has its status and, as Detail, the first line of a plain text.
+// Error is a response with an error status (RFC 9457). If the response is not a problem document, for example because
+// a proxy sent it, Error has only its status and, as Detail, the first line of its plain text.
 type Error struct {
-	wire.Problem // its Receipt, if present, is not verified
-	// Request is the method and path of the request. For a line of a batch, it is the number of the line.
+	wire.Problem // the client has not verified its Receipt
+	// Request is the method and path of the request or, for a line of a batch, the index of the line.
 	Request string
-	// RetryAfter is the server's Retry-After; 0 if the answer has none.
+	// RetryAfter is the server's Retry-After; 0 if the response has none.
 	RetryAfter time.Duration
-	// Header is the header of the answer; nil for a line of a batch.
+	// Header is the header of the response; nil for a line of a batch.
 	Header http.Header
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %d %s", e.Request, e.Status, e.Reason()) }
 
-// Reason returns in one line what is wrong: each place if the problem names places, else its detail or its title.
+// Reason returns in one line what is wrong: the problem's places if it lists any, else its detail or its title.
 func (e *Error) Reason() string {
 	detail := e.Detail
 	if len(e.Errors) > 0 {
@@ -81,8 +82,7 @@ func (e *Error) Reason() string {
 	return oneLine(cmp.Or(detail, e.Title))
 }
 
-// oneLine replaces unprintable characters with escapes, so that a server's text cannot add lines to a log or control
-// a terminal.
+// oneLine escapes unprintable characters, so that a server's text cannot add lines to a log or control a terminal.
 func oneLine(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -95,11 +95,12 @@ func oneLine(text string) string {
 	return b.String()
 }
 
-// Is makes the kinds of errors above match by status.
+// Is reports whether the error is of the given kind, such as [ErrNotFound]. It compares the status, and for
+// [ErrFrozen] and [ErrMisdirected] also the detail.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrFrozen:
-		// Only the detail distinguishes this refusal from others.
+		// The detail alone distinguishes a frozen ledger from a missing scope.
 		return e.Status == http.StatusForbidden && strings.HasPrefix(e.Detail, "the ledger is frozen")
 	case ErrMisdirected:
 		return e.Status == http.StatusBadRequest && e.Detail == wantsTLS
@@ -117,9 +118,9 @@ func (e *Error) Temporary() bool {
 	return false
 }
 
-// ReceiptError means that the server has acknowledged a write, but its receipt does not verify. According to the
-// server, the record is durable: do not post it again. Keep the receipt as evidence. After a rotation of keys, a
-// possible cause is that the client does not have the new key.
+// ReceiptError means that the server has acknowledged a write, but that its receipt does not verify. According to the
+// server, the record is durable: do not post it again. Keep the receipt as evidence. After a key rotation, a possible
+// cause is that the client does not have the new key.
 type ReceiptError struct {
 	Receipt *wire.Receipt
 	Err     error // from proofs.Receipt.Verify, or because the receipt is for another record
@@ -133,7 +134,7 @@ func (e *ReceiptError) Error() string {
 // Unwrap returns Err.
 func (e *ReceiptError) Unwrap() error { return e.Err }
 
-// problem converts an answer without a success status to an error.
+// problem converts a response without a success status to an error. request names the method and path.
 func (c *Client) problem(request string, response *http.Response, body []byte) *Error {
 	e := &Error{Request: request, Header: response.Header}
 	if decode(body, &e.Problem) != nil {
@@ -147,7 +148,7 @@ func (c *Client) problem(request string, response *http.Response, body []byte) *
 		e.Title = http.StatusText(e.Status)
 	}
 	if e.Status/100 == 3 {
-		e.Detail = fmt.Sprintf("redirects to %.200q, but this client follows no redirects; if that is the right server, use its URL", response.Header.Get("Location"))
+		e.Detail = fmt.Sprintf("the server redirects to %.200q, but this client follows no redirects; if that is the right server, use its URL", response.Header.Get("Location"))
 	}
 	after := response.Header.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(after, 10, 31); err == nil {
@@ -158,7 +159,8 @@ func (c *Client) problem(request string, response *http.Response, body []byte) *
 	return e
 }
 
-// plainLine returns the first line of a plain text, and "" if the answer is not plain text.
+// plainLine returns the first line of a plain-text response, at most 200 bytes. It returns "" if the response is not
+// plain text or the line has characters other than printable ASCII.
 func plainLine(response *http.Response, body []byte) string {
 	if kind := response.Header.Get("Content-Type"); kind != "" && !strings.HasPrefix(kind, "text/plain") {
 		return ""
@@ -170,7 +172,7 @@ func plainLine(response *http.Response, body []byte) string {
 	return line
 }
 
-// wantsTLS is the detail of the error if net/http or nginx answers a request that was sent without TLS.
+// wantsTLS is the detail of an error whose request was sent without TLS to a TLS port of net/http or nginx.
 const wantsTLS = "the server speaks TLS, but the request was sent without TLS; use https"
 
 // refusesPlain reports whether net/http or nginx refused a request because it was sent without TLS.
@@ -179,7 +181,8 @@ func refusesPlain(status int, body []byte) bool {
 		bytes.Contains(body, []byte("The plain HTTP request was sent to HTTPS port")))
 }
 
-// repeatable reports whether an attempt that failed with this error can be repeated.
+// repeatable reports whether an attempt that failed with this error may be repeated, provided that the call has no
+// second effect.
 func repeatable(err error) bool {
 	if problem := (*Error)(nil); errors.As(err, &problem) {
 		return problem.Temporary()
@@ -187,7 +190,7 @@ func repeatable(err error) bool {
 	return errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrMisdirected)
 }
 
-// unreachableError wraps [ErrUnreachable] and the cause, and names the server.
+// unreachableError is an [ErrUnreachable] with its cause. Its message names the server.
 type unreachableError struct {
 	server string
 	cause  error

@@ -21,48 +21,48 @@ import (
 // EventsService reads the linear log of events.
 type EventsService struct{ ledger *Ledger }
 
-// Head is the start of [EventsService.Follow] for callers that want only events that are recorded from now on.
+// Head is the start for [EventsService.Follow] if the caller wants only events that are recorded from now on.
 const Head uint64 = math.MaxUint64
 
-// Get reads the event with this hash: GET /events/{event_hash}. It checks that the entry has the hash.
+// Get reads the event with the given event_hash: GET /events/{event_hash}. It checks that the entry has this hash.
 func (s *EventsService) Get(ctx context.Context, eventHash string) (*wire.EventLine, error) {
 	line, err := answer[wire.EventLine](ctx, s.ledger.client, get(s.ledger.path+join("events", eventHash), nil))
 	if err != nil {
 		return nil, err
 	}
 	if _, err := checkLine(line); err != nil || line.EventHash != eventHash {
-		return nil, errors.Join(fmt.Errorf("%w: the answer is not the event with the hash %.64s", ErrAnswer, eventHash), err)
+		return nil, errors.Join(fmt.Errorf("%w: the server returned a different event than the one with the hash %.64s", ErrAnswer, eventHash), err)
 	}
 	return line, nil
 }
 
-// All reads the log from an event to the head, in order: GET /events. After a failed connection, it continues with
-// the next event. It checks that each entry has its event_hash and links to the previous one. It does not check that
-// the events are those of a signed checkpoint; colophon audit does.
+// All reads the log from the event with the seq from to the head, in order: GET /events. After a failed connection,
+// it continues with the next event. It checks that each entry has its event_hash and links to the previous entry. It
+// does not check that the events belong to a signed checkpoint; colophon audit does.
 func (s *EventsService) All(ctx context.Context, from uint64) iter.Seq2[*wire.EventLine, error] {
 	return s.read(ctx, &eventReader{service: s, next: from, known: true, page: true})
 }
 
-// Follow reads the log from an event or from [Head], and then each new event when it is recorded. After a failed
-// connection, it reconnects and continues without a gap. It checks events as All does. It ends without an error when
-// the ledger is frozen and all events have been read. It ends with an error when ctx ends, when the server refuses
-// the token, or after as many failures in a row as [Retries] allows.
+// Follow reads the log from the event with the seq from, or from [Head], and then each new event when it is
+// recorded. After a failed connection, it reconnects and continues without a gap. It checks events as All does. It
+// stops without an error when the ledger is frozen and all events have been read. It stops with an error when ctx is
+// done, when the server refuses the token, or after as many consecutive failures as [Retries] allows.
 func (s *EventsService) Follow(ctx context.Context, from uint64) iter.Seq2[*wire.EventLine, error] {
 	return s.read(ctx, &eventReader{service: s, next: from, known: from != Head})
 }
 
-// eventReader reads events over several connections.
+// eventReader reads consecutive events over several connections.
 type eventReader struct {
 	service *EventsService
 	next    uint64 // seq of the next event
 	known   bool   // next is set
 	tip     *proofs.Hash
 	page    bool // read pages instead of a live stream
-	alive   bool // the live stream has delivered something, so the count of failures restarts
+	alive   bool // the live stream has delivered something, so failures are counted from 0 again
 	yield   func(*wire.EventLine, error) bool
 }
 
-// Causes that end a connection but are not errors of the call.
+// Causes that end a connection but are not errors of the call. They never reach the caller.
 var (
 	errStopped  = errors.New("the caller has stopped")
 	errComplete = errors.New("there are no more events")
@@ -79,7 +79,7 @@ func (s *EventsService) read(ctx context.Context, r *eventReader) iter.Seq2[*wir
 			switch {
 			case errors.Is(err, errStopped) || errors.Is(err, errComplete):
 				return
-			case err == nil: // continue with the next page
+			case err == nil: // go on to the next page
 				failures = 0
 				continue
 			case ctx.Err() != nil:
@@ -101,7 +101,7 @@ func (s *EventsService) read(ctx context.Context, r *eventReader) iter.Seq2[*wir
 	}
 }
 
-// connect reads one page, or one stream until it ends.
+// connect reads one page of events, or one live stream until it ends. It returns errComplete if no events follow.
 func (r *eventReader) connect(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -130,7 +130,7 @@ func (r *eventReader) connect(ctx context.Context) error {
 	if !r.known {
 		size, err := strconv.ParseUint(response.Header.Get("Colophon-As-Of"), 10, 64)
 		if err != nil {
-			return fmt.Errorf("%w: the stream of events has no header Colophon-As-Of", ErrAnswer)
+			return fmt.Errorf("%w: the stream of events lacks the header Colophon-As-Of", ErrAnswer)
 		}
 		r.next, r.known = size, true
 	}
@@ -150,12 +150,12 @@ func (r *eventReader) readPage(lines *lineScanner, more bool) error {
 	case !more:
 		return errComplete
 	case r.next == first:
-		return fmt.Errorf("%w: a page without events names a next page", ErrAnswer)
+		return fmt.Errorf("%w: a page without events links to a next page", ErrAnswer)
 	}
 	return nil
 }
 
-// readStream reads server-sent events. If the stream ends without a final event, the connection has failed.
+// readStream reads server-sent events. A stream that ends without a final event is treated as a failed connection.
 func (r *eventReader) readStream(lines *lineScanner) error {
 	var name string
 	var data []byte
@@ -213,7 +213,7 @@ func (r *eventReader) dispatch(name string, data []byte) error {
 	return nil // a kind of event that only newer servers send
 }
 
-// event checks one event and yields it.
+// event decodes and checks one event, and yields it.
 func (r *eventReader) event(text []byte) error {
 	line := new(wire.EventLine)
 	if err := decode(text, line); err != nil {
@@ -224,7 +224,7 @@ func (r *eventReader) event(text []byte) error {
 	case err != nil:
 		return err
 	case line.Seq != r.next:
-		return fmt.Errorf("%w: got event %d instead of event %d", ErrAnswer, line.Seq, r.next)
+		return fmt.Errorf("%w: the server sent event %d instead of event %d", ErrAnswer, line.Seq, r.next)
 	case r.tip != nil && prev != *r.tip:
 		return fmt.Errorf("%w: event %d does not link to the previous event", ErrAnswer, line.Seq)
 	}
@@ -236,26 +236,26 @@ func (r *eventReader) event(text []byte) error {
 	return nil
 }
 
-// checkLine checks that a line's entry has its hash and its event, and returns prev_event_hash.
+// checkLine checks that a line's entry hashes to its event_hash and contains its event. It returns prev_event_hash.
 func checkLine(line *wire.EventLine) (prev proofs.Hash, err error) {
 	prev, body, err := proofs.SplitEntry(line.Entry)
 	if err != nil {
 		return prev, fmt.Errorf("%w: event %d: %w", ErrAnswer, line.Seq, err)
 	}
 	if hash := proofs.EventHash(prev, body); hex.EncodeToString(hash[:]) != line.EventHash || !bytes.Equal(body, line.Event) {
-		return prev, fmt.Errorf("%w: event %d: its entry does not match its event_hash or its event", ErrAnswer, line.Seq)
+		return prev, fmt.Errorf("%w: event %d: the entry does not match the event_hash or the event", ErrAnswer, line.Seq)
 	}
 	return prev, nil
 }
 
-// lineScanner reads a stream line by line. A line can be as long as an answer.
+// lineScanner reads a stream line by line. The longest line that it accepts is that of [WithMaxAnswer].
 type lineScanner struct {
 	*bufio.Scanner
 	client *Client
 }
 
-// lines returns a scanner of a stream. It calls cancel if the stream pauses for longer than the timeout of one
-// attempt.
+// lines returns a scanner of a stream. If cancel is not nil, it is called when a single read takes longer than the
+// client's timeout for one attempt.
 func (c *Client) lines(body io.Reader, cancel func()) *lineScanner {
 	if c.timeout > 0 && cancel != nil {
 		body = &patientReader{body, c.timeout, cancel}
@@ -266,7 +266,7 @@ func (c *Client) lines(body io.Reader, cancel func()) *lineScanner {
 	return &lineScanner{scanner, c}
 }
 
-// Err returns the error that ended the scan, and nil if all lines were read.
+// Err returns the error that stopped the scan, or nil if all lines were read.
 func (s *lineScanner) Err() error {
 	err := s.Scanner.Err()
 	switch {
@@ -278,7 +278,8 @@ func (s *lineScanner) Err() error {
 	return s.client.unreachable(err)
 }
 
-// wholeLines is bufio.ScanLines, except that a last line without a line end is an error, because it is incomplete.
+// wholeLines is a bufio.SplitFunc like bufio.ScanLines, but returns an error if the last line has no line end,
+// because that line is incomplete.
 func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	if end := bytes.IndexByte(data, '\n'); end >= 0 {
 		return end + 1, bytes.TrimSuffix(data[:end], []byte("\r")), nil

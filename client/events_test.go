@@ -23,7 +23,7 @@ func fill(t *testing.T, l *client.Ledger, n int) {
 	}
 }
 
-// If a page is cut off, the iterator continues with the next event.
+// If a page of events is cut off, All continues with the next event.
 func TestAllEventsInOrder(t *testing.T) {
 	s := serve(t)
 	fill(t, connect(t, s.URL).Ledger("default"), 2100)
@@ -40,8 +40,8 @@ func TestAllEventsInOrder(t *testing.T) {
 	}
 }
 
-// A follower whose connection breaks gets every event exactly once, and ends when the ledger
-// is frozen.
+// After its connection breaks, Follow yields every event exactly once. It stops when the ledger is
+// frozen.
 func TestFollowResumes(t *testing.T) {
 	for name, from := range map[string]uint64{"from the start": 0, "from the head": client.Head} {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestFollowEndsWithItsLoopOrContext(t *testing.T) {
 	require.ErrorIs(t, last, context.Canceled)
 }
 
-// The client detects a server that hides, repeats, or changes events.
+// All detects a server that hides, repeats, or changes events.
 func TestEventsAreChecked(t *testing.T) {
 	s := serve(t)
 	fill(t, connect(t, s.URL).Ledger("default"), 3)
@@ -193,7 +193,8 @@ func TestFollowFailures(t *testing.T) {
 	}
 }
 
-// inTurn answers the first requests with one handler, and all later ones with another.
+// inTurn returns a handler that passes the first times requests to first and all later ones to
+// then.
 func inTurn(first http.HandlerFunc, times int32, then http.HandlerFunc) http.HandlerFunc {
 	n := new(atomic.Int32)
 	return func(w http.ResponseWriter, r *http.Request) {

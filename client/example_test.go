@@ -12,7 +12,7 @@ import (
 	"colophon/client/wire"
 )
 
-// exampleServer starts a server for one example.
+// exampleServer starts a server for one example. stop stops it and removes its files.
 func exampleServer() (s *testServer, stop func()) {
 	dir, err := os.MkdirTemp("", "colophon-example-")
 	if err != nil {
@@ -78,9 +78,9 @@ func ExampleRecordsService_Batch() {
 	}
 	for result, err := range c.Ledger("default").Records.Batch(ctx, lines, nil) {
 		switch {
-		case err != nil: // the batch is over
+		case err != nil: // the batch has failed
 			log.Fatal(err)
-		case result.Err != nil: // this line is not recorded
+		case result.Err != nil: // this line was refused
 			fmt.Println(result.Err)
 		default:
 			fmt.Println("line", result.Index, "is event", result.Receipt.Seq)

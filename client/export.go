@@ -10,18 +10,19 @@ import (
 	"colophon/proofs"
 )
 
-// Export is the last part of an export. It proves the rows.
+// Export is what follows the rows of an export: the signed manifest that proves them, and the rest of the answer.
 type Export struct {
-	Manifest string          // signed note of a proofs.ExportManifest
+	Manifest string          // the signed note of a proofs.ExportManifest
 	Rest     json.RawMessage // the answer without its rows
 	Leaves   []proofs.Hash   // RFC 6962 leaf hash of each row, in order
 }
 
-// Export reads all rows of a list or question at one tree size: GET /export. question is a path below the ledger's,
-// such as /records?kind=ipc_record; asOf is the tree size, or 0 for the current one. Export calls row with the JSON
-// text of each row, which is valid during the call. It checks that the manifest is about these rows and, if the client
-// has keys, that the ledger signed it; the errors are then those of proofs.OpenExport. If the answer is cut off,
-// Export returns an error. The request is not repeated, because the caller may already have used the first rows.
+// Export reads all rows of a list or query at one tree size: GET /export. question is a path below the ledger's, such
+// as /records?kind=ipc_record. asOf is the tree size, or 0 for the current one. Export calls row with the JSON text
+// of each row, which is valid only during the call. It checks that the manifest covers exactly these rows and, if the
+// client has keys, that the ledger signed it; these errors are those of proofs.OpenExport. If the response is cut
+// off, Export returns an error. It does not repeat the request, because the caller may already have used the first
+// rows.
 func (l *Ledger) Export(ctx context.Context, question string, asOf uint64, row func(text []byte) error) (*Export, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -38,7 +39,7 @@ func (l *Ledger) Export(ctx context.Context, question string, asOf uint64, row f
 		var line wire.ExportLine
 		switch err := json.Unmarshal(lines.Bytes(), &line); {
 		case err != nil || e.Manifest != "" || (line.Manifest == "") == (line.Row == nil):
-			return nil, fmt.Errorf("%w: line %d of the export is not a row or the manifest", ErrAnswer, len(e.Leaves)+1)
+			return nil, fmt.Errorf("%w: line %d of the export is neither a row nor the manifest", ErrAnswer, len(e.Leaves)+1)
 		case line.Manifest != "":
 			e.Manifest, e.Rest = line.Manifest, line.Rest
 			continue
@@ -52,14 +53,14 @@ func (l *Ledger) Export(ctx context.Context, question string, asOf uint64, row f
 	case lines.Err() != nil:
 		return nil, lines.Err()
 	case e.Manifest == "":
-		return nil, fmt.Errorf("%w: the export ended before its manifest", ErrUnreachable)
+		return nil, fmt.Errorf("%w: the export ended before the manifest arrived", ErrUnreachable)
 	case l.verifies():
 		return e, e.verify(l.client.verifiers[l.name])
 	}
 	return e, nil
 }
 
-// verify checks that the manifest is about the rows that were read.
+// verify checks the signature of the manifest if there are keys, and that it covers the rows that were read.
 func (e *Export) verify(keys []*proofs.Verifier) error {
 	m, err := proofs.OpenExport([]byte(e.Manifest), keys...)
 	if err != nil {

@@ -17,8 +17,8 @@ func OnSleep(c *Client, f func(time.Duration)) {
 	}
 }
 
-// Decode parses answers.
+// Decode exports decode for tests.
 var Decode = decode
 
-// Problem converts an answer without a success status to an error.
+// Problem exports Client.problem for tests.
 var Problem = (*Client).problem

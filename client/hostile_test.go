@@ -28,7 +28,7 @@ import (
 	"colophon/proofs"
 )
 
-// The client sends the token only to the server, whatever the server answers.
+// The client sends the token only to its own server, even if that server redirects it elsewhere.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	thief, stolen := answering(t, ok)
 	for _, status := range []int{301, 302, 303, 307, 308} {
@@ -99,7 +99,7 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Calls and streams give up on a server that stops answering.
+// Calls, batches, and streams give up on a server that stops answering.
 func TestSlowServers(t *testing.T) {
 	hang := func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -135,7 +135,7 @@ func TestCursorCyclesEndLists(t *testing.T) {
 	server, requests := answering(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"as_of":1,"rows":[],"next":%q}`, next[r.URL.Query().Get("cursor")])
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // ends a client that would otherwise continue for ever
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // stops a client that would otherwise never stop
 	defer cancel()
 	n := 0
 	for _, err := range connect(t, server.URL).Ledger("default").Records.List(nil).All(ctx) {
@@ -146,8 +146,8 @@ func TestCursorCyclesEndLists(t *testing.T) {
 	require.Less(t, requests.Load(), int32(10))
 }
 
-// A short answer must not need much memory, although each row of a list needs a few hundred
-// bytes, however short its JSON is.
+// The client refuses a short response that would need much memory: each row of a list needs a few
+// hundred bytes, however short its JSON is.
 func TestAnswersWithTooManyElementsAreRefused(t *testing.T) {
 	for _, element := range []string{"0", "{}", "null", "[]", `""`} {
 		many := strings.Repeat(element+",", 1<<20)
@@ -158,14 +158,14 @@ func TestAnswersWithTooManyElementsAreRefused(t *testing.T) {
 			require.ErrorContains(t, err, "elements")
 		}
 	}
-	few := strings.Repeat(`"[,",`, 1<<20-2) // commas in texts separate no elements
+	few := strings.Repeat(`"[,",`, 1<<20-2) // commas inside strings do not separate elements
 	server, _ := answering(t, text(`{"rows":[{"event":{"a":[`+few+`""]}}]}`))
 	page, err := connect(t, server.URL).Ledger("default").Records.List(nil).Page(t.Context(), "")
 	require.NoError(t, err)
 	require.Len(t, page.Rows, 1)
 }
 
-// Names are escaped in paths, so no name leads to another endpoint.
+// A name in a path is escaped, so that no name can address another endpoint.
 func TestPathsAreEscaped(t *testing.T) {
 	var paths collected[string]
 	server, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {
@@ -197,8 +197,8 @@ func TestDo(t *testing.T) {
 	require.Equal(t, int32(3), requests.Load())
 }
 
-// The length of an answer is limited, and a Content-Length alone does not make the client
-// allocate memory.
+// WithMaxAnswer limits the length of a response, and a Content-Length alone does not make the
+// client allocate memory.
 func TestDoIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 3<<20)
 	server, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {
@@ -266,12 +266,12 @@ func TestHeaders(t *testing.T) {
 	require.Equal(t, "return=minimal", header.Get("Prefer"))
 	require.Equal(t, "application/json", header.Get("Content-Type"))
 	_, err = connect(t, server.URL).Ledger("default").Describe(t.Context())
-	require.ErrorIs(t, err, client.ErrUnreachable, "the certificate is not trusted")
-	require.Equal(t, int32(2), connections.Load(), "and will not be")
+	require.ErrorIs(t, err, client.ErrUnreachable, "the client does not trust the certificate")
+	require.Equal(t, int32(2), connections.Load(), "the client does not try again")
 }
 
-// The client does not repeat a call if the connection will fail until the URL changes, or if
-// the caller's transport rejects the answer.
+// The client does not repeat a call that cannot succeed until the URL changes, or that the caller's
+// transport rejected.
 func TestRequestsThatAreNotRepeated(t *testing.T) {
 	plain, _ := answering(t, ok)
 	var handshakes atomic.Int32
@@ -282,7 +282,7 @@ func TestRequestsThatAreNotRepeated(t *testing.T) {
 	proxy, _ := answering(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		w.WriteHeader(http.StatusBadRequest)
-		_, _ = io.WriteString(w, "<html><h1>400</h1>The plain HTTP request was sent to HTTPS port</html>") // the answer of nginx
+		_, _ = io.WriteString(w, "<html><h1>400</h1>The plain HTTP request was sent to HTTPS port</html>") // what nginx sends
 	})
 	alert, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -321,8 +321,8 @@ func TestRequestsThatAreNotRepeated(t *testing.T) {
 	require.False(t, waited)
 }
 
-// If a receipt does not verify, or is for another record, the error says that the record is
-// durable.
+// If a receipt does not verify, or belongs to a different record, the error tells the caller that
+// the record is durable.
 func TestReceiptsAreVerified(t *testing.T) {
 	s := serve(t)
 	honest := connect(t, s.URL, client.WithVerifierKeys("default", s.key())).Ledger("default")
@@ -339,7 +339,7 @@ func TestReceiptsAreVerified(t *testing.T) {
 		*r = wire.Receipt{}
 		require.NoError(t, json.Unmarshal(text, r))
 	}
-	require.ErrorIs(t, connect(t, s.URL, client.WithVerifierKeys("other", s.key())).Ledger("other").Verify(earlier), proofs.ErrField, "of another ledger")
+	require.ErrorIs(t, connect(t, s.URL, client.WithVerifierKeys("other", s.key())).Ledger("other").Verify(earlier), proofs.ErrField, "a receipt of another ledger")
 	for name, test := range map[string]struct {
 		change func(*wire.Receipt)
 		err    error
@@ -391,7 +391,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(q *http.Request) (*http.Response, error) { return f(q) }
 
-// Members that only newer servers know do not invalidate a receipt.
+// A receipt with members that only newer servers know still verifies.
 func TestNewerReceipts(t *testing.T) {
 	s := serve(t)
 	newer := roundTrip(func(q *http.Request) (*http.Response, error) {
@@ -461,7 +461,7 @@ func TestTokensAreNotPrinted(t *testing.T) {
 	require.NotContains(t, fmt.Sprintf("%v %+v %#v %s", c, c, c, c), "secret")
 }
 
-// If another program answers, such as a proxy, the error contains that program's text.
+// If another program answers, such as a proxy, the error contains the text that this program sent.
 func TestPlainAnswers(t *testing.T) {
 	secure := httptest.NewUnstartedServer(ok)
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -475,7 +475,8 @@ func TestPlainAnswers(t *testing.T) {
 	require.ErrorContains(t, err, "400 Bad Request")
 }
 
-// After a rotation the old key does not verify. The keys that follow from it do.
+// After a rotation, receipts do not verify with the old key, but they verify with the keys that
+// follow from it.
 func TestSuccessorKeysVerify(t *testing.T) {
 	s := serve(t)
 	old := s.key()
@@ -500,7 +501,8 @@ func TestSuccessorKeysVerify(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Free JSON keeps its bytes, and the caller can change the content that a call returns.
+// The content that a call returns has the same bytes that were posted, and the caller can change
+// the returned slice.
 func TestContentBelongsToTheCaller(t *testing.T) {
 	l := connect(t, serve(t).URL).Ledger("default")
 	record := generation("<Ana>\u2028 & \U0001F30A")
@@ -519,8 +521,8 @@ func TestContentBelongsToTheCaller(t *testing.T) {
 	require.NotEmpty(t, receipt.Hashes.Get("root"))
 }
 
-// FuzzDecode decodes arbitrary answers. Decoding must end, and every accepted answer can be
-// encoded again.
+// FuzzDecode decodes arbitrary responses. Decoding must terminate, and every value that was decoded
+// can be encoded again.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(minimalReceipt))
 	f.Add([]byte(busyLine))
@@ -559,8 +561,8 @@ var fuzzKey = func() string {
 	return signer.Verifier().String()
 }()
 
-// An error message is one line, whatever the server sends. The server cannot use it to add a
-// line to a log or to control a terminal.
+// An error message is a single line, whatever the server sends, so the server cannot add lines to a
+// log or control a terminal.
 func TestErrorsAreOneLine(t *testing.T) {
 	lie := `x\nlevel=INFO msg=\"all is well\"\r\u001b[2J\u0085\u2028`
 	for _, body := range []string{`{"detail":"` + lie + `"}`, `{"title":"` + lie + `"}`, `{"errors":[{"pointer":"/` + lie + `","detail":"` + lie + `"}]}`} {
@@ -575,8 +577,8 @@ func TestErrorsAreOneLine(t *testing.T) {
 	}
 }
 
-// FuzzProblem checks that every answer without a success status, from a server or a proxy,
-// becomes an error whose message is one line.
+// FuzzProblem checks that every response without a success status, from a server or a proxy,
+// becomes an error whose message is a single line.
 func FuzzProblem(f *testing.F) {
 	f.Add(uint16(503), "1", []byte(`{"status":503,"title":"x","detail":"y","errors":[{"pointer":"/a","detail":"b","claimed":"c"}]}`))
 	f.Add(uint16(502), "Wed, 21 Oct 2015 07:28:00 GMT", []byte(`<html>`))

@@ -42,7 +42,7 @@ func (l *Ledger) Name() string { return l.name }
 // Path returns the escaped path of the ledger on the server, for [Client.Do].
 func (l *Ledger) Path() string { return l.path }
 
-// list returns a list of the ledger.
+// list returns a List whose path is relative to the ledger's.
 func list[T any](l *Ledger, path string, query map[string][]string) *List[T] {
 	return &List[T]{client: l.client, path: l.path + path, query: query}
 }
@@ -52,12 +52,12 @@ func (l *Ledger) Describe(ctx context.Context) (*wire.LedgerDescription, error) 
 	return answer[wire.LedgerDescription](ctx, l.client, get(l.path, nil))
 }
 
-// Stats returns the numbers of the ledger's records, refusals and checks: GET /stats.
+// Stats counts the ledger's records, refusals and checks: GET /stats.
 func (l *Ledger) Stats(ctx context.Context) (*wire.Stats, error) {
 	return answer[wire.Stats](ctx, l.client, get(l.path+"/stats", nil))
 }
 
-// Live returns the size, the counters and the newest events of the ledger now: GET /live.
+// Live returns the ledger's current size, counters and newest events: GET /live.
 func (l *Ledger) Live(ctx context.Context) (*wire.LiveSummary, error) {
 	return answer[wire.LiveSummary](ctx, l.client, get(l.path+"/live", nil))
 }
@@ -69,8 +69,8 @@ func (l *Ledger) Search(ctx context.Context, text string, o *QueryOptions) (*wir
 	return answer[wire.SearchAnswer](ctx, l.client, get(l.path+"/search", q))
 }
 
-// Rates counts records in consecutive periods, by their checks and drift: GET /rates. Zero arguments mean the whole
-// log and a suitable length of the periods.
+// Rates counts records in consecutive periods, by their checks and by drift: GET /rates. Zero since and until mean
+// the whole log. A zero step lets the server choose the length of the periods.
 func (l *Ledger) Rates(ctx context.Context, since, until time.Time, step time.Duration, o *QueryOptions) (*wire.Rates, error) {
 	q := o.values()
 	setTime(q, "since", since)
@@ -79,20 +79,21 @@ func (l *Ledger) Rates(ctx context.Context, since, until time.Time, step time.Du
 	return answer[wire.Rates](ctx, l.client, get(l.path+"/rates", q))
 }
 
-// MemberSecret returns the secret of payload members: GET /member-secret. It needs the scope content.
+// MemberSecret returns the secret with which the ledger computes the digests of payload members: GET /member-secret.
+// It needs the scope content.
 func (l *Ledger) MemberSecret(ctx context.Context) (*wire.MemberSecret, error) {
 	return answer[wire.MemberSecret](ctx, l.client, get(l.path+"/member-secret", nil))
 }
 
-// IndexPartQuery selects a part of an index. The zero value selects the first part at the current size.
+// IndexPartQuery selects a part of an index. The zero value selects the first part at the current tree size.
 type IndexPartQuery struct {
 	AsOf   uint64
-	Cursor string // Next of the previous part, and the AsOf of that part
+	Cursor string // Next of the previous part; AsOf must then be that of the previous part
 	// DigestOnly leaves out the rows.
 	DigestOnly bool
 }
 
-// IndexPart returns a part of the server's index: GET /index. It needs the scopes admin and read.
+// IndexPart returns one part of the server's index: GET /index. It needs the scopes admin and read.
 func (l *Ledger) IndexPart(ctx context.Context, q IndexPartQuery) (*wire.IndexPart, error) {
 	query := make(url.Values)
 	setCount(query, "as_of", q.AsOf)
@@ -103,33 +104,34 @@ func (l *Ledger) IndexPart(ctx context.Context, q IndexPartQuery) (*wire.IndexPa
 	return answer[wire.IndexPart](ctx, l.client, get(l.path+"/index", query))
 }
 
-// Freeze permanently ends all writes: POST /freeze. The call is not repeated after a failure. Freezing a frozen
-// ledger changes nothing.
+// Freeze permanently stops all writes to the ledger: POST /freeze. The call is not repeated after a failure.
+// Freezing a frozen ledger changes nothing.
 func (l *Ledger) Freeze(ctx context.Context) (*wire.LedgerDescription, error) {
 	return answer[wire.LedgerDescription](ctx, l.client, request{method: http.MethodPost, path: l.path + "/freeze"})
 }
 
-// SetVisibility makes the log public or private: PUT /visibility. The call is not repeated after a failure.
+// SetVisibility makes the log public or private, as the argument states: PUT /visibility. The call is not repeated
+// after a failure.
 func (l *Ledger) SetVisibility(ctx context.Context, log string) (*wire.LedgerDescription, error) {
 	return exchange[wire.LedgerDescription](ctx, l.client, request{method: http.MethodPut, path: l.path + "/visibility"}, wire.VisibilityChange{Log: log})
 }
 
 // SetUnregisteredSources makes the ledger accept or reject citation sets with sources that are not registered: PUT
-// /unregistered-sources. The call is not repeated after a failure.
+// /unregistered-sources. policy is accept or reject. The call is not repeated after a failure.
 func (l *Ledger) SetUnregisteredSources(ctx context.Context, policy string) (*wire.LedgerDescription, error) {
 	r := request{method: http.MethodPut, path: l.path + "/unregistered-sources"}
 	return exchange[wire.LedgerDescription](ctx, l.client, r, wire.UnregisteredSourcesChange{UnregisteredSources: policy})
 }
 
 // SetOTLPContent makes the ledger keep the content of generations that arrive by OTLP, or only its hashes: PUT
-// /otlp-content. The call is not repeated after a failure.
+// /otlp-content. content is keep or hashes. The call is not repeated after a failure.
 func (l *Ledger) SetOTLPContent(ctx context.Context, content string) (*wire.LedgerDescription, error) {
 	r := request{method: http.MethodPut, path: l.path + "/otlp-content"}
 	return exchange[wire.LedgerDescription](ctx, l.client, r, wire.OTLPContentChange{OTLPContent: content})
 }
 
 // ChangeKeys performs one step of a key rotation, rotate or retire: POST /keys. The call is not repeated after a
-// failure. After retire, receipts verify with the new key only.
+// failure. After the step retire, receipts verify with the new key only.
 func (l *Ledger) ChangeKeys(ctx context.Context, step string) (*wire.Receipt, error) {
 	return l.write(ctx, change{method: http.MethodPost, path: "/keys", body: wire.KeyStep{Step: step}, kind: wire.KindKeyRotated, unkeyed: true})
 }
@@ -155,13 +157,13 @@ func (s *LedgersService) Create(ctx context.Context, ledger wire.NewLedger) (*wi
 // ServerService provides the calls that do not concern a single ledger.
 type ServerService struct{ client *Client }
 
-// SignIn returns how callers sign in: GET /sign-in. It needs no credentials.
+// SignIn returns the methods by which callers can sign in: GET /sign-in. It needs no credentials.
 func (s *ServerService) SignIn(ctx context.Context) (*wire.SignIn, error) {
 	return answer[wire.SignIn](ctx, s.client, get("/sign-in", nil))
 }
 
-// Compute returns the hashes and checks that a ledger would record for a record, and records nothing: POST
-// /v1/compute/{kind}.
+// Compute returns the hashes and checks that a ledger would compute for a record: POST /v1/compute/{kind}. It
+// records nothing.
 func (s *ServerService) Compute(ctx context.Context, record wire.Record) (*wire.Computed, error) {
 	r := request{method: http.MethodPost, path: join("v1", "compute", string(record.RecordKind())), repeat: true}
 	return exchange[wire.Computed](ctx, s.client, r, record)
@@ -177,8 +179,8 @@ func (s *ServerService) QuestionHash(ctx context.Context, question wire.Question
 	return exchange[wire.QuestionHash](ctx, s.client, request{method: http.MethodPost, path: "/v1/compute/question-hash", repeat: true}, question)
 }
 
-// Snapshot copies the server's database within its data folder, for a backup: POST /v1/snapshots. The call is not
-// repeated after a failure, and only ctx limits its time.
+// Snapshot makes the server copy its database within its data folder, for a backup: POST /v1/snapshots. The call is
+// not repeated after a failure, and only ctx limits its time.
 func (s *ServerService) Snapshot(ctx context.Context) (*wire.Snapshot, error) {
 	return answer[wire.Snapshot](ctx, s.client, request{method: http.MethodPost, path: "/v1/snapshots", slow: true})
 }
@@ -188,13 +190,13 @@ func (s *ServerService) Version(ctx context.Context) (*wire.Version, error) {
 	return answer[wire.Version](ctx, s.client, get("/version", nil))
 }
 
-// Health returns a one-line status of the server: GET /healthz. If the error is nil, the server is running. The call
+// Health returns the server's status as one line: GET /healthz. If the error is nil, the server is running. The call
 // is not repeated.
 func (s *ServerService) Health(ctx context.Context) (string, error) {
 	return s.text(ctx, request{method: http.MethodGet, path: "/healthz"})
 }
 
-// Readiness returns a one-line status of the server: GET /readyz. If the error is nil, the server accepts requests;
+// Readiness returns the server's status as one line: GET /readyz. If the error is nil, the server accepts requests;
 // [ErrUnavailable] means that it is not ready. The call is not repeated.
 func (s *ServerService) Readiness(ctx context.Context) (string, error) {
 	return s.text(ctx, request{method: http.MethodGet, path: "/readyz"})

@@ -13,7 +13,7 @@ type LogService struct{ ledger *Ledger }
 
 // Checkpoint reads the signed note of the newest checkpoint: GET /log/checkpoint. If the client has keys, it verifies
 // the note; the error is then that of proofs.OpenCheckpoint. It cannot check that the checkpoint is the newest, or
-// that the server shows others the same one.
+// that the server shows the same checkpoint to others.
 func (s *LogService) Checkpoint(ctx context.Context) ([]byte, error) {
 	note, err := s.ledger.client.call(ctx, get(s.ledger.path+"/log/checkpoint", nil))
 	if err != nil || !s.ledger.verifies() {
@@ -25,10 +25,10 @@ func (s *LogService) Checkpoint(ctx context.Context) ([]byte, error) {
 	return note, nil
 }
 
-// Keys reads the verifier keys of the log: GET /log/key. It checks that each key was named by its predecessor. The
-// sizes up to which keys have signed are the server's statement; Keys does not check them. If you trust a key, you
-// can also trust the keys that follow it: VerifiersFrom returns these for [WithVerifiers]. Do not trust a key merely
-// because the answer contains it.
+// Keys reads the verifier keys of the log: GET /log/key. It checks that each key is named in a handover signed by its
+// predecessor. It does not check the tree sizes up to which the keys have signed, which are the server's statement.
+// If you trust one of the keys, you can also trust those that follow it: pass the result of VerifiersFrom to
+// [WithVerifiers]. Do not trust a key merely because the response contains it.
 func (s *LogService) Keys(ctx context.Context) (*proofs.KeyHistory, error) {
 	text, err := s.ledger.client.call(ctx, get(s.ledger.path+"/log/key", nil))
 	if err != nil {
@@ -41,7 +41,8 @@ func (s *LogService) Keys(ctx context.Context) (*proofs.KeyHistory, error) {
 	return history, nil
 }
 
-// Tile reads a hash tile or an entry bundle: GET /log/tile/{path}. A hash tile has 32 bytes for each hash.
+// Tile reads a hash tile or an entry bundle: GET /log/tile/{path}. A hash tile consists of 32-byte hashes. Tile
+// checks the length of a hash tile, but not the hashes.
 func (s *LogService) Tile(ctx context.Context, path proofs.TilePath) ([]byte, error) {
 	tile, err := s.ledger.client.call(ctx, get(s.ledger.path+"/log/"+path.String(), nil))
 	if err == nil && !path.Entries && len(tile) != path.Width*proofs.HashSize {
@@ -51,7 +52,7 @@ func (s *LogService) Tile(ctx context.Context, path proofs.TilePath) ([]byte, er
 }
 
 // Entries reads the entries of one bundle: GET /log/tile/entries/{index}. width is the number of entries: 256, or
-// less for the last bundle of the tree. The entries are not verified.
+// fewer for the last bundle of the tree. Entries does not verify them.
 func (s *LogService) Entries(ctx context.Context, index uint64, width int) ([][]byte, error) {
 	bundle, err := s.Tile(ctx, proofs.TilePath{Entries: true, Index: index, Width: width})
 	if err != nil {
@@ -67,16 +68,16 @@ func (s *LogService) Entries(ctx context.Context, index uint64, width int) ([][]
 	return entries, nil
 }
 
-// Inclusion reads the inclusion proof of an event in the tree of size treeSize, or of the head if treeSize is 0: GET
-// /proofs/inclusion. Verify it with proofs.VerifyInclusion.
+// Inclusion reads the inclusion proof of an event in the tree of size treeSize, or in the tree of the head if
+// treeSize is 0: GET /proofs/inclusion. Verify the proof with proofs.VerifyInclusion.
 func (s *LogService) Inclusion(ctx context.Context, seq, treeSize uint64) (*wire.HashList, error) {
 	q := size(treeSize)
 	q.Set("seq", decimal(seq))
 	return answer[wire.HashList](ctx, s.ledger.client, get(s.ledger.path+"/proofs/inclusion", q))
 }
 
-// Consistency reads the proof that the tree of size second, or of the head if second is 0, extends the tree of size
-// first: GET /proofs/consistency. Verify it with proofs.VerifyConsistency.
+// Consistency reads the proof that the tree of size second extends the tree of size first: GET /proofs/consistency.
+// If second is 0, it stands for the size of the head. Verify the proof with proofs.VerifyConsistency.
 func (s *LogService) Consistency(ctx context.Context, first, second uint64) (*wire.HashList, error) {
 	q := make(map[string][]string)
 	q["first"] = []string{decimal(first)}

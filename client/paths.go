@@ -39,7 +39,7 @@ func (s *PathsService) List(project string, f *PathFilter) *List[wire.Path] {
 	return list[wire.Path](s.ledger, join("paths", project), q)
 }
 
-// History lists the versions of a path: GET /paths/{project}/{path_id}.
+// History lists the versions of a path, each after a record or a validation: GET /paths/{project}/{path_id}.
 func (s *PathsService) History(project, pathID string, o *QueryOptions) *List[wire.PathVersion] {
 	return list[wire.PathVersion](s.ledger, join("paths", project, pathID), o.values())
 }
@@ -49,13 +49,13 @@ func (s *PathsService) Builds(project string, o *QueryOptions) *List[wire.Build]
 	return list[wire.Build](s.ledger, join("paths", project, "builds"), o.values())
 }
 
-// Gone lists the paths that a build lacks and its base has: GET /paths/{project}/builds/{build}/gone.
+// Gone lists the paths that the build's base has and the build lacks: GET /paths/{project}/builds/{build}/gone.
 func (s *PathsService) Gone(project, build string, o *QueryOptions) *List[wire.Path] {
 	return list[wire.Path](s.ledger, join("paths", project, "builds", build, "gone"), o.values())
 }
 
-// Compare lists the paths of two builds, with their differences in b: GET /paths/{project}/compare. status is new,
-// modified, unchanged, incomparable, gone, or "" for all.
+// Compare lists the paths of two builds, each with how b differs from a: GET /paths/{project}/compare. status is
+// new, modified, unchanged, incomparable, gone, or "" for all.
 func (s *PathsService) Compare(project, a, b, status string, o *QueryOptions) *List[wire.PathDifference] {
 	q := o.values()
 	setText(q, "a", a)
@@ -69,12 +69,13 @@ func (s *PathsService) Collisions(project string, o *QueryOptions) *List[wire.Co
 	return list[wire.Collision](s.ledger, join("paths", project, "collisions"), o.values())
 }
 
-// Validate records whether the content of a path is correct: PUT /paths/{project}/{path_id}/validation.
+// Validate records that the content of a path is correct or not: PUT /paths/{project}/{path_id}/validation.
 func (s *PathsService) Validate(ctx context.Context, project, pathID string, v wire.PathValidation, o *ChangeOptions) (*wire.Receipt, error) {
 	return s.ledger.write(ctx, change{method: http.MethodPut, path: join("paths", project, pathID, "validation"), body: v, kind: wire.KindPathValidated}.with(o))
 }
 
 // ValidateAll validates many paths of a build, or returns what this would do: POST /paths/{project}/validations.
+// The call is not repeated after a failure, and only ctx limits its duration.
 func (s *PathsService) ValidateAll(ctx context.Context, project string, r wire.PathValidationsRequest) (*wire.PathValidations, error) {
 	return exchange[wire.PathValidations](ctx, s.ledger.client, request{method: http.MethodPost, path: s.ledger.path + join("paths", project, "validations"), slow: true}, r)
 }
@@ -94,7 +95,7 @@ type Producer struct {
 	query  url.Values
 }
 
-// Producer returns the producer with this id.
+// Producer returns the producer with the given id.
 func (s *ProducersService) Producer(id string, o *QueryOptions) *Producer {
 	return &Producer{client: s.ledger.client, path: s.ledger.path + join("producers", id), query: o.values()}
 }
@@ -102,7 +103,7 @@ func (s *ProducersService) Producer(id string, o *QueryOptions) *Producer {
 // Get reads the producer with the first page of its gaps and duplicates: GET /producers/{id}.
 func (p *Producer) Get(ctx context.Context) (*wire.ProducerAnswer, error) { return p.page(ctx, "") }
 
-// Gaps reads all missing numbers, in ascending order.
+// Gaps reads all ranges of missing numbers, in ascending order.
 func (p *Producer) Gaps(ctx context.Context) iter.Seq2[*wire.ProducerGap, error] {
 	return rows(p.pages(ctx), func(page *wire.ProducerAnswer) []wire.ProducerGap { return page.Gaps })
 }

@@ -15,18 +15,20 @@ import (
 // RecordsService posts and reads records, and changes their states.
 type RecordsService struct{ ledger *Ledger }
 
-// WriteOptions are the options of posting a record. A nil pointer means the defaults.
+// WriteOptions are the options for posting a record. A nil pointer means the defaults.
 type WriteOptions struct {
 	// IdempotencyKey identifies the record for as long as the ledger exists. If the same record is posted again with
-	// the same key, the server returns the first receipt. If another record is posted with the key, Post returns
-	// [ErrConflict]. A key has at most 1,024 bytes. The default is the record's run_id or, without one, a random key.
+	// the same key, the server returns the first receipt. If a different record is posted with the key, Post returns
+	// an error that matches [ErrConflict]. A key has at most 1,024 bytes. The default is the record's run_id or,
+	// without one, a random key.
 	IdempotencyKey string
-	// OnMismatch determines whether the ledger accepts or rejects a record whose claims do not match its content:
-	// accept or reject. The default is the ledger's setting.
+	// OnMismatch determines what the ledger does with a record whose claims do not match its content: accept or
+	// reject. The default is the ledger's setting.
 	OnMismatch string
-	// Derive waits for the index, and adds facts that follow from earlier events to the receipt.
+	// Derive makes the server wait for the index, and add to the receipt what follows from earlier events.
 	Derive bool
-	// Minimal omits event, proof and checkpoint from the receipt. It has no effect if the client verifies receipts.
+	// Minimal omits the event, the proof and the checkpoint from the receipt. It has no effect if the client verifies
+	// receipts.
 	Minimal bool
 }
 
@@ -37,12 +39,13 @@ func (o *WriteOptions) values() url.Values {
 	return q
 }
 
-// ChangeOptions are the options of writes other than records. A nil pointer means the defaults.
+// ChangeOptions are the options for writes other than records. A nil pointer means the defaults.
 type ChangeOptions struct {
-	// IdempotencyKey identifies the request, as the key in [WriteOptions] identifies a record. The default is a
-	// random key.
+	// IdempotencyKey identifies the request in the same way as the key in [WriteOptions] identifies a record. The
+	// default is a random key.
 	IdempotencyKey string
-	// Minimal omits event, proof and checkpoint from the receipt. It has no effect if the client verifies receipts.
+	// Minimal omits the event, the proof and the checkpoint from the receipt. It has no effect if the client verifies
+	// receipts.
 	Minimal bool
 }
 
@@ -57,7 +60,7 @@ type change struct {
 	unkeyed      bool // the endpoint accepts no idempotency keys
 }
 
-// write performs a write and verifies its receipt.
+// write performs a write. It returns the receipt and, if the receipt does not verify, also a [ReceiptError].
 func (l *Ledger) write(ctx context.Context, w change) (*wire.Receipt, error) {
 	r, err := request{method: w.method, path: l.path + w.path, query: w.query, header: make(map[string]string)}.withBody(w.body)
 	if err != nil {
@@ -93,9 +96,9 @@ var routes = map[wire.Kind]string{
 }
 
 // Post posts a record: POST /ipc-records, /run-dags, /citation-sets or /path-fingerprints. When it returns a receipt,
-// the record is durable. If it also returns a [ReceiptError], the receipt does not verify. After [ErrUnreachable] or
-// [ErrAnswer], the record might have been recorded; to find out, post it again with the same idempotency key or
-// run_id.
+// the record is durable. If it returns a [ReceiptError] together with the receipt, the receipt does not verify. After
+// [ErrUnreachable] or [ErrAnswer], the record might have been recorded; to find out, post it again with the same
+// idempotency key or run_id.
 func (s *RecordsService) Post(ctx context.Context, record wire.Record, o *WriteOptions) (*wire.Receipt, error) {
 	if o == nil {
 		o = new(WriteOptions)
@@ -109,14 +112,14 @@ func (s *RecordsService) Post(ctx context.Context, record wire.Record, o *WriteO
 		kind: kind, run: record.Run(), key: o.IdempotencyKey, minimal: o.Minimal})
 }
 
-// SetState sets the state of an IPC record or a run-DAG: POST /records/{seq}/state. The log keeps the reason.
+// SetState sets the state of an IPC record or a run-DAG: POST /records/{seq}/state. The log contains the reason.
 func (s *RecordsService) SetState(ctx context.Context, seq uint64, c wire.StateChange, o *ChangeOptions) (*wire.Receipt, error) {
 	return s.ledger.write(ctx, change{method: http.MethodPost, path: join("records", decimal(seq), "state"), body: c, kind: wire.KindRecordStateChanged}.with(o))
 }
 
 // SetStates sets the state of many records, or returns what this would do: POST /state-changes. The call is not
-// repeated after a failure, and only ctx limits its duration. If the client has keys, it verifies the receipts; it
-// then returns a [ReceiptError] together with the answer.
+// repeated after a failure, and only ctx limits its duration. If the client has keys, it verifies the receipts. If
+// one does not verify, SetStates returns a [ReceiptError] together with the answer.
 func (s *RecordsService) SetStates(ctx context.Context, r wire.StateRequest) (*wire.StateChanges, error) {
 	l := s.ledger
 	done, err := exchange[wire.StateChanges](ctx, l.client, request{method: http.MethodPost, path: l.path + "/state-changes", slow: true}, r)
@@ -131,21 +134,21 @@ func (s *RecordsService) SetStates(ctx context.Context, r wire.StateRequest) (*w
 	return done, nil
 }
 
-// Note adds a note to a record: POST /records/{seq}/notes. The log keeps the text.
+// Note adds a note to a record: POST /records/{seq}/notes. The log contains the text.
 func (s *RecordsService) Note(ctx context.Context, seq uint64, note wire.Note, o *ChangeOptions) (*wire.Receipt, error) {
 	return s.ledger.write(ctx, change{method: http.MethodPost, path: join("records", decimal(seq), "notes"), body: note, kind: wire.KindNote}.with(o))
 }
 
-// Redact withdraws the content of one record: DELETE /records/{seq}/content. Content that other records need is kept
-// until they are redacted too. The event and all proofs stay valid.
+// Redact withdraws the content of one record: DELETE /records/{seq}/content. Content that other records share is kept
+// until they have been redacted too. The event and all proofs stay valid.
 func (s *RecordsService) Redact(ctx context.Context, seq uint64, reason string, o *ChangeOptions) (*wire.Receipt, error) {
 	return s.ledger.write(ctx, change{method: http.MethodDelete, path: join("records", decimal(seq), "content"),
 		body: wire.ContentRedaction{Reason: reason}, kind: wire.KindContentRedacted}.with(o))
 }
 
 // RedactAll withdraws the content of many records, or returns what this would do: POST /redactions. The call is not
-// repeated after a failure, and only ctx limits its duration. If the client has keys, it verifies the receipts; it
-// then returns a [ReceiptError] together with the answer.
+// repeated after a failure, and only ctx limits its duration. If the client has keys, it verifies the receipts. If
+// one does not verify, RedactAll returns a [ReceiptError] together with the answer.
 func (s *RecordsService) RedactAll(ctx context.Context, r wire.RedactionRequest) (*wire.Redaction, error) {
 	l := s.ledger
 	done, err := exchange[wire.Redaction](ctx, l.client, request{method: http.MethodPost, path: l.path + "/redactions", slow: true}, r)
@@ -165,14 +168,14 @@ type RecordFilter struct {
 	QueryOptions
 	Kind  wire.Kind
 	State wire.State // "" means any
-	// Clock selects the time to which Since, Until and the order refer: recorded (default), or occurred, which is the
+	// Clock selects the time that Since, Until and the order use: recorded (default), or occurred, which is the
 	// record's timestamp.
 	Clock        string
 	Since, Until time.Time // Since is included, Until is not; zero means no limit
 	Events       bool      // each row contains its whole event
 	// Where holds further filters of GET /records by name: run_id, subject, project, model, label:NAME, source_id,
 	// flag, mismatch, inconsistent, record_seq and topic of notes, chunk_hash, stage:NAME, producer, producer_seq,
-	// path_id, and every hash. A record must match all of them.
+	// path_id, and every hash. Only records that match all filters are selected.
 	Where map[string]string
 }
 
@@ -193,7 +196,7 @@ func (f *RecordFilter) values() url.Values {
 	return q
 }
 
-// List lists records: GET /records.
+// List lists records, newest first: GET /records.
 func (s *RecordsService) List(f *RecordFilter) *List[wire.ListedRecord] {
 	return list[wire.ListedRecord](s.ledger, "/records", f.values())
 }
@@ -204,7 +207,7 @@ type RunOptions struct {
 	State wire.State // "" means any
 }
 
-// Run lists all records of one run, of all kinds: GET /runs/{run_id}.
+// Run lists the records of all kinds that belong to one run: GET /runs/{run_id}.
 func (s *RecordsService) Run(runID string, o *RunOptions) *List[wire.ListedRecord] {
 	if o == nil {
 		o = new(RunOptions)
@@ -214,7 +217,7 @@ func (s *RecordsService) Run(runID string, o *RunOptions) *List[wire.ListedRecor
 	return list[wire.ListedRecord](s.ledger, "/runs/"+wire.RunElement(runID), q)
 }
 
-// CompareRuns compares the records of run b with those of run a: GET /runs/compare.
+// CompareRuns compares the records of run b with those of run a: GET /runs/compare. a and b are run_ids.
 func (s *RecordsService) CompareRuns(ctx context.Context, a, b string, o *StateOptions) (*wire.RunsComparison, error) {
 	return answer[wire.RunsComparison](ctx, s.ledger.client, get(s.ledger.path+"/runs/compare", between(o.values(), a, b)))
 }
@@ -222,10 +225,10 @@ func (s *RecordsService) CompareRuns(ctx context.Context, a, b string, o *StateO
 // GetOptions are the options of [RecordsService.Get].
 type GetOptions struct {
 	QueryOptions
-	Derive bool // add facts that follow from earlier events
+	Derive bool // add what follows from earlier events
 }
 
-// Get reads one record or other event: GET /records/{seq}.
+// Get reads a record or any other event: GET /records/{seq}.
 func (s *RecordsService) Get(ctx context.Context, seq uint64, o *GetOptions) (*wire.RecordRow, error) {
 	if o == nil {
 		o = new(GetOptions)
@@ -235,15 +238,15 @@ func (s *RecordsService) Get(ctx context.Context, seq uint64, o *GetOptions) (*w
 	return answer[wire.RecordRow](ctx, s.ledger.client, get(s.path(seq, ""), q))
 }
 
-// Content reads a piece of content of a record byte for byte: GET /records/{seq}/content/{name}. The event lists the
-// names of its content, such as payload or output. [ErrGone] means that the content is erased.
+// Content reads one piece of a record's content, byte for byte: GET /records/{seq}/content/{name}. The event lists
+// the names of its content, such as payload or output. [ErrGone] means that the content has been erased.
 func (s *RecordsService) Content(ctx context.Context, seq uint64, name string) ([]byte, error) {
 	return s.ledger.client.call(ctx, get(s.path(seq, "/content")+join(strings.Split(name, "/")...), nil))
 }
 
-// Receipt reads the receipt of an event, with a proof for the tree of size treeSize, or for the head if treeSize is
-// 0: GET /records/{seq}/receipt. If the client has keys, it verifies the receipt; it then returns a [ReceiptError]
-// together with the receipt.
+// Receipt reads the receipt of an event, with an inclusion proof in the tree of size treeSize, or in the tree of the
+// head if treeSize is 0: GET /records/{seq}/receipt. If the client has keys, it verifies the receipt. If the receipt
+// does not verify, Receipt returns it together with a [ReceiptError].
 func (s *RecordsService) Receipt(ctx context.Context, seq, treeSize uint64) (*wire.Receipt, error) {
 	receipt, err := answer[wire.Receipt](ctx, s.ledger.client, get(s.path(seq, "/receipt"), size(treeSize)))
 	if err != nil {
@@ -256,21 +259,22 @@ func (s *RecordsService) Receipt(ctx context.Context, seq, treeSize uint64) (*wi
 }
 
 // TlogProof reads the receipt in the format c2sp.org/tlog-proof@v1, which other tools can verify: GET
-// /records/{seq}/receipt. The client does not verify it.
+// /records/{seq}/receipt. The client does not verify this receipt.
 func (s *RecordsService) TlogProof(ctx context.Context, seq, treeSize uint64) ([]byte, error) {
 	r := get(s.path(seq, "/receipt"), size(treeSize))
 	r.header = map[string]string{"Accept": "text/plain"}
 	return s.ledger.client.call(ctx, r)
 }
 
-// ProveStage proves one stage of a run-DAG: GET /records/{seq}/proof?stage=. The second stage with the same name is
-// name#2. If the client has keys, it verifies the proof. The caller must check that the proof is for this stage.
+// ProveStage reads a proof of one stage of a run-DAG: GET /records/{seq}/proof?stage=. If several stages have the
+// same name, the second is called name#2. If the client has keys, it verifies the proof. The caller must check that
+// the proof is for this stage.
 func (s *RecordsService) ProveStage(ctx context.Context, seq uint64, stage string, treeSize uint64) (*wire.NestedProof, error) {
 	return s.prove(ctx, seq, treeSize, "stage", stage)
 }
 
-// ProveCitation proves one citation of a set, counted from 0: GET /records/{seq}/proof?citation=. If the client has
-// keys, it verifies the proof. The caller must check that the proof is for this citation.
+// ProveCitation reads a proof of one citation of a set: GET /records/{seq}/proof?citation=. citation is the index,
+// from 0. If the client has keys, it verifies the proof. The caller must check that the proof is for this citation.
 func (s *RecordsService) ProveCitation(ctx context.Context, seq, citation, treeSize uint64) (*wire.NestedProof, error) {
 	return s.prove(ctx, seq, treeSize, "citation", decimal(citation))
 }

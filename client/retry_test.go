@@ -15,7 +15,8 @@ import (
 	"colophon/client/wire"
 )
 
-// pausing returns a client that records the lengths of its pauses instead of waiting.
+// pausing returns a ledger whose client appends the lengths of its pauses to the slice instead of
+// waiting.
 func pausing(t *testing.T, url string, options ...client.Option) (*client.Ledger, *[]time.Duration) {
 	t.Helper()
 	c, err := client.New(url, options...)
@@ -95,7 +96,7 @@ func TestRepeatedRequests(t *testing.T) {
 	}
 }
 
-// A write without a key is not repeated, because it could be recorded twice.
+// A write without a key is not repeated, because the server could record it twice.
 func TestWritesWithoutKeysAreNotRepeated(t *testing.T) {
 	server, requests := answering(t, cutOff, ok)
 	l, _ := pausing(t, server.URL, client.WithoutIdempotencyKeys())
@@ -104,7 +105,7 @@ func TestWritesWithoutKeysAreNotRepeated(t *testing.T) {
 	require.Equal(t, int32(1), requests.Load())
 }
 
-// A write without a key of its own gets a random key, which is the same in all attempts.
+// If the caller gives no key, the client chooses a random one and sends it with every attempt.
 func TestKeysStayTheSame(t *testing.T) {
 	var seen collected[string]
 	server, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {
@@ -129,7 +130,7 @@ func TestKeysStayTheSame(t *testing.T) {
 	require.Equal(t, []string{"mine", "mine"}, keys[4:])
 }
 
-// Pauses double up to the longest one. Each is shortened at random by up to half.
+// The maximum pause doubles up to Longest. Each pause is shortened at random by up to half.
 func TestPausesGrow(t *testing.T) {
 	server, requests := answering(t, problem(503))
 	var noticed []time.Duration
@@ -176,10 +177,10 @@ func TestRetryAfter(t *testing.T) {
 	failed := (*client.Error)(nil)
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, 24*time.Hour, failed.RetryAfter)
-	require.Equal(t, int32(1), requests.Load(), "longer than Longest")
+	require.Equal(t, int32(1), requests.Load(), "a Retry-After longer than Longest must not be waited for")
 }
 
-// A call does not begin a pause during which its context would expire.
+// A call does not begin a pause that would outlast its context's deadline.
 func TestNoPauseBeyondTheDeadline(t *testing.T) {
 	server, requests := answering(t, problem(503, "Retry-After", "20"))
 	c, err := client.New(server.URL)

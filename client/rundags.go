@@ -15,7 +15,7 @@ type RunDAGsService struct{ ledger *Ledger }
 // RunDAGFilter selects run-DAGs. A nil pointer selects all live ones.
 type RunDAGFilter struct {
 	StateOptions
-	Since, Until time.Time // time of recording; zero means no limit
+	Since, Until time.Time // limits on the time of recording; zero means no limit
 	// Where holds the filters of GET /run-dags by name: failure_stage, audit_mode, shape, verifier_method,
 	// document_root, evidence_id, inconsistent, and more. A run-DAG must match all of them.
 	Where map[string]string
@@ -38,8 +38,8 @@ func (s *RunDAGsService) List(f *RunDAGFilter) *List[wire.ListedRun] {
 // RunGroupFilter selects groups of run-DAGs. A nil pointer selects all.
 type RunGroupFilter struct {
 	StateOptions
-	Since, Until time.Time // limits for the time of a group's last run-DAG; zero means no limit
-	MinRuns      uint64    // groups with fewer run-DAGs are left out
+	Since, Until time.Time // limits on the time of a group's last run-DAG; zero means no limit
+	MinRuns      uint64    // leaves out groups with fewer run-DAGs
 }
 
 func (f *RunGroupFilter) values() url.Values {
@@ -53,17 +53,17 @@ func (f *RunGroupFilter) values() url.Values {
 	return q
 }
 
-// Groups lists groups of run-DAGs that have a hash in common. by is question_hash, model_profile_hash,
-// governance_policy_hash, verifier_policy_hash or cache_key: GET /run-dags/groups. To list the run-DAGs of a group,
-// call List with the group's hash in Where.
+// Groups lists the groups of run-DAGs that have the same hash: GET /run-dags/groups. by names the hash:
+// question_hash, model_profile_hash, governance_policy_hash, verifier_policy_hash or cache_key. To list the
+// run-DAGs of a group, call List with the group's hash in Where.
 func (s *RunDAGsService) Groups(by string, f *RunGroupFilter) *List[wire.RunGroup] {
 	q := f.values()
 	q.Set("by", by)
 	return list[wire.RunGroup](s.ledger, "/run-dags/groups", q)
 }
 
-// LookUp finds the live run-DAG with this question and these cache dimensions, and returns it with its answer: POST
-// /run-dags/lookup. [ErrNotFound] means that there is none.
+// LookUp finds the live run-DAG with the given question and cache dimensions, and returns it with its answer: POST
+// /run-dags/lookup. An error that matches [ErrNotFound] means that no run-DAG has them.
 func (s *RunDAGsService) LookUp(ctx context.Context, r wire.LookupRequest, o *QueryOptions) (*wire.Lookup, error) {
 	q := request{method: http.MethodPost, path: s.ledger.path + "/run-dags/lookup", query: o.values(), repeat: true}
 	return exchange[wire.Lookup](ctx, s.ledger.client, q, r)
@@ -82,13 +82,13 @@ func (s *RunDAGsService) Divergence(questionHash string, o *StateOptions) *List[
 	return list[wire.DivergenceRow](s.ledger, "/run-dags/divergence", q)
 }
 
-// ByCacheKey reads the live run-DAG with a cache key: GET /run-dags/by-cache-key/{key}. [ErrNotFound] means that
-// there is none.
+// ByCacheKey reads the live run-DAG with the given cache key: GET /run-dags/by-cache-key/{key}. An error that
+// matches [ErrNotFound] means that no run-DAG has the key.
 func (s *RunDAGsService) ByCacheKey(ctx context.Context, key string, o *QueryOptions) (*wire.CachedRun, error) {
 	return answer[wire.CachedRun](ctx, s.ledger.client, get(s.ledger.path+join("run-dags", "by-cache-key", key), o.values()))
 }
 
-// StageProof reads the path from a stage to the root of its run-DAG, with the run-DAG's receipt: GET
+// StageProof reads the Merkle path from a stage to the root of its run-DAG, with the run-DAG's receipt: GET
 // /run-dags/{seq}/stage-proof/{stage}. The receipt is not verified; call [Ledger.Verify].
 func (s *RunDAGsService) StageProof(ctx context.Context, seq uint64, stage string, o *QueryOptions) (*wire.StageProof, error) {
 	return answer[wire.StageProof](ctx, s.ledger.client, get(s.ledger.path+join("run-dags", decimal(seq), "stage-proof", stage), o.values()))
@@ -98,12 +98,14 @@ func (s *RunDAGsService) StageProof(ctx context.Context, seq uint64, stage strin
 type FailureFilter struct {
 	StateOptions
 	Since, Until time.Time // zero means no limit
-	// Periods counts in consecutive periods too. A Step of 0 means a length that fits.
+	// Periods also counts run-DAGs in consecutive periods. A Step of 0 lets the server choose the length of the
+	// periods.
 	Periods bool
 	Step    time.Duration
 }
 
-// Failures counts run-DAGs by failure stage, audit mode and shape: GET /run-dags/failures.
+// Failures counts run-DAGs by failure stage, audit mode and shape: GET /run-dags/failures. A nil f selects all live
+// run-DAGs.
 func (s *RunDAGsService) Failures(ctx context.Context, f *FailureFilter) (*wire.FailureCounts, error) {
 	q := make(url.Values)
 	if f != nil {

@@ -25,13 +25,13 @@ import (
 	"colophon/storage/memory"
 )
 
-// testServer is a real server with the ledger default, whose storage is in memory.
+// testServer is a real server with the ledger default. The ledger is in memory.
 type testServer struct {
 	*httptest.Server
 	host *ledger.Host
 }
 
-// start starts a server. The returned function stops it.
+// start starts a server that stores keys and index in dir. The returned function stops the server.
 func start(dir string, change ...func(*api.Config)) (*testServer, func(), error) {
 	ctx := context.Background()
 	host, err := ledger.OpenHost(ctx, memory.New(), keystore.Files{Dir: dir}, func(string) ledger.Config { return ledger.Config{} })
@@ -81,7 +81,7 @@ func (s *testServer) key() string {
 	return l.VerifierKey()
 }
 
-// connect returns a client whose pauses take no time.
+// connect returns a client that does not wait during its pauses.
 func connect(t testing.TB, url string, options ...client.Option) *client.Client {
 	t.Helper()
 	c, err := client.New(url, options...)
@@ -103,7 +103,7 @@ func generation(output string) *wire.IPCRecord {
 type recorder struct {
 	body   []byte
 	header http.Header
-	query  map[string]bool // names of the query parameters of all requests since it was last cleared
+	query  map[string]bool // names of the query parameters of all requests since the test last cleared the map
 }
 
 func (r *recorder) RoundTrip(q *http.Request) (*http.Response, error) {
@@ -121,8 +121,8 @@ func (r *recorder) RoundTrip(q *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// lossless checks that encoding a value returns everything in the JSON from which the
-// value was decoded.
+// lossless checks that no JSON member was lost when value was decoded from raw: encoding it must
+// yield equal JSON.
 func lossless(t testing.TB, raw []byte, value any) {
 	t.Helper()
 	text, err := json.Marshal(value)
@@ -130,7 +130,7 @@ func lossless(t testing.TB, raw []byte, value any) {
 	require.JSONEq(t, string(raw), string(text))
 }
 
-// collected holds the values that handlers have received, in order.
+// collected holds the values that handlers have received, in the order of arrival.
 type collected[T any] struct {
 	mu   sync.Mutex
 	list []T

@@ -17,7 +17,7 @@ type expected struct {
 	digest string
 }
 
-// expect returns the values that must be in the receipt of a write with this key or, without a key, with this run_id.
+// expect returns the values that must be in the receipt of a write with the given key or, if key is empty, run_id.
 func expect(kind wire.Kind, key, run string) expected {
 	switch {
 	case key != "":
@@ -49,7 +49,7 @@ func digest(text string) string {
 }
 
 // Verify verifies a receipt of the ledger with the client's verifier keys: its signature, inclusion proof, chain link
-// and members. It sends nothing. The errors are those of proofs.Receipt.Verify, and [ErrNoKeys]. If Verify returns
+// and members. It sends nothing. It returns the errors of proofs.Receipt.Verify, or [ErrNoKeys]. If Verify returns
 // nil, the signed event confirms all fields of the receipt except Derived and Replayed, which no proof covers.
 func (l *Ledger) Verify(receipt *wire.Receipt) error {
 	verifiers := l.client.verifiers[l.name]
@@ -72,8 +72,8 @@ func (l *Ledger) Verify(receipt *wire.Receipt) error {
 
 func (l *Ledger) verifies() bool { return len(l.client.verifiers[l.name]) > 0 }
 
-// accept verifies the receipt of a write if there are keys. It also checks that the event has the kind and the
-// idempotency key that were sent, because a receipt for another record would verify too.
+// accept verifies the receipt of a write if the client has keys. It also checks that the event has the kind and the
+// idempotency key that were sent, because a receipt for a different record would verify too.
 func (l *Ledger) accept(receipt *wire.Receipt, want expected) error {
 	if !l.verifies() {
 		return nil
@@ -88,7 +88,7 @@ func (l *Ledger) accept(receipt *wire.Receipt, want expected) error {
 	return nil
 }
 
-// acceptNested checks that a proof is for the requested event, and verifies it if there are keys.
+// acceptNested checks that a proof is for the requested event, and verifies it if the client has keys.
 func (l *Ledger) acceptNested(proof *wire.NestedProof, seq uint64) (*wire.NestedProof, error) {
 	if proof.Receipt.Seq != seq || proof.Receipt.Ledger != l.name {
 		return nil, fmt.Errorf("%w: the proof is for event %d of ledger %.100q, not for event %d of %q", ErrAnswer, proof.Receipt.Seq, proof.Receipt.Ledger, seq, l.name)
@@ -120,7 +120,7 @@ func (want expected) match(receipt *wire.Receipt) error {
 		return fmt.Errorf("%w: event: %w", proofs.ErrMalformed, err)
 	}
 	if receipt.Kind != want.kind {
-		return fmt.Errorf("%w: the event is of kind %.60q, but the request was %q", proofs.ErrField, receipt.Kind, want.kind)
+		return fmt.Errorf("%w: the event is of kind %.60q, but the request was of kind %q", proofs.ErrField, receipt.Kind, want.kind)
 	}
 	if want.digest != "" && event.Record.IdempotencyKey != want.digest {
 		return fmt.Errorf("%w: the event's idempotency key is not that of the request", proofs.ErrField)

@@ -2,8 +2,8 @@ package wire
 
 import "encoding/json"
 
-// CitationDriftRow compares a citation set with the previous one. Against and Jaccard are nil
-// in the first row.
+// CitationDriftRow describes how a citation set differs from the previous one. Against and Jaccard
+// are nil in the first row.
 type CitationDriftRow struct {
 	Row
 	RunID   *string  `json:"run_id"`
@@ -12,10 +12,10 @@ type CitationDriftRow struct {
 	Added   []string `json:"added"` // chunk hashes, as in Removed and Kept
 	Removed []string `json:"removed"`
 	Kept    []string `json:"kept"`
-	Jaccard *float64 `json:"jaccard"` // a share, with six decimals
+	Jaccard *float64 `json:"jaccard"` // similarity of the two sets of chunks, 0 to 1, with six decimals
 }
 
-// Conflict is a chunk that citations name under several sources.
+// Conflict is a chunk that citations attribute to several sources.
 type Conflict struct {
 	Row
 	ChunkHash   string      `json:"chunk_hash"`
@@ -36,7 +36,7 @@ type StaleRow struct {
 	Subject      string  `json:"subject"`
 	SourceID     string  `json:"source_id"`
 	ChunkHash    string  `json:"chunk_hash"`
-	SupersededBy uint64  `json:"superseded_by"` // the seq of the event that superseded it
+	SupersededBy uint64  `json:"superseded_by"` // seq of the event that superseded the chunk
 	How          string  `json:"how"`           // recited, registered or not_listed
 }
 
@@ -53,11 +53,11 @@ type CitedRow struct {
 type CitationRow struct {
 	ChunkHash string      `json:"chunk_hash"`
 	SourceID  string      `json:"source_id"`
-	Weight    json.Number `json:"weight"` // as in the event
+	Weight    json.Number `json:"weight"` // written as in the event
 	Section   *string     `json:"section"`
 }
 
-// CitationsDocument holds the citations of a set, for the whole document and by section.
+// CitationsDocument holds the citations of a set, both all together and by section.
 type CitationsDocument struct {
 	BySection    map[string][]DocumentedCitation `json:"by_section"`
 	AllCitations []DocumentedCitation            `json:"all_citations"`
@@ -65,8 +65,8 @@ type CitationsDocument struct {
 	SourceIDs    []string                        `json:"source_ids"`
 }
 
-// DocumentedCitation is one citation with its text. The text is nil if the ledger does not
-// have it.
+// DocumentedCitation is one citation with its text. Text is nil if the ledger does not have the
+// text.
 type DocumentedCitation struct {
 	ChunkHash string  `json:"chunk_hash"`
 	SourceID  string  `json:"source_id"`
@@ -85,13 +85,13 @@ type RetrievalRequest struct {
 
 // RetrievalSource is a source from which a retrieval can take chunks.
 type RetrievalSource struct {
-	ID     *string          `json:"id,omitempty"` // nil is treated as "unknown"
+	ID     *string          `json:"id,omitempty"` // the server treats nil as "unknown"
 	Chunks []RetrievalChunk `json:"chunks,omitempty"`
 }
 
 // RetrievalChunk is a chunk of a source.
 type RetrievalChunk struct {
-	Text *string `json:"text,omitempty"` // nil is treated as ""
+	Text *string `json:"text,omitempty"` // the server treats nil as ""
 }
 
 // PinnedRetrieval holds the chunks that a retrieval must use to cite the same chunks as the set.
@@ -100,7 +100,7 @@ type PinnedRetrieval struct {
 	Row
 	Chunks  []PinnedChunk `json:"chunks"`
 	Missing []string      `json:"missing"` // chunk hashes that no source has
-	Cut     []string      `json:"cut"`     // chunk hashes that top_k cuts off
+	Cut     []string      `json:"cut"`     // chunk hashes that were left out because of top_k
 }
 
 // PinnedChunk is one chunk of a [PinnedRetrieval].
@@ -110,7 +110,8 @@ type PinnedChunk struct {
 	SourceID string `json:"source_id"`
 }
 
-// Source is a source as its last registration or revocation states it. Its Seq is that event.
+// Source is a source in the state of its last registration or revocation. Its Seq is that of this
+// event.
 type Source struct {
 	Row
 	SourceID   string  `json:"source_id"`

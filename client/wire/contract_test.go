@@ -16,8 +16,8 @@ import (
 	"colophon/client/wire"
 )
 
-// exchange holds the types of an operation's request and answer. A type is nil if there is no
-// body or if the body is not JSON.
+// exchange holds the types of an operation's request body and response body. A type is nil if there
+// is no body or the body is not JSON.
 type exchange struct{ request, answer any }
 
 var operations = map[string]exchange{
@@ -25,7 +25,7 @@ var operations = map[string]exchange{
 	"postRunDAG":           {wire.RunDAG{}, wire.Receipt{}},
 	"postCitationSet":      {wire.CitationSet{}, wire.Receipt{}},
 	"postPathFingerprint":  {wire.PathFingerprint{}, wire.Receipt{}},
-	"postBatch":            {}, // see lines
+	"postBatch":            {}, // its lines are in parts
 	"postState":            {wire.StateChange{}, wire.Receipt{}},
 	"postNote":             {wire.Note{}, wire.Receipt{}},
 	"postStateChanges":     {wire.StateRequest{}, wire.StateChanges{}},
@@ -77,15 +77,15 @@ var operations = map[string]exchange{
 	"listSources":          {nil, wire.Page[wire.Source]{}},
 	"listProducers":        {nil, wire.Page[wire.ProducerRow]{}},
 	"getProducer":          {nil, wire.ProducerAnswer{}},
-	"compute":              {nil, wire.Computed{}}, // takes any of the four records
+	"compute":              {nil, wire.Computed{}}, // the request body is a record of any of the four kinds
 	"listRecords":          {nil, wire.Page[wire.ListedRecord]{}},
 	"listRun":              {nil, wire.Page[wire.ListedRecord]{}},
 	"getRecord":            {nil, wire.RecordRow{}},
 	"getReceipt":           {nil, wire.Receipt{}},
 	"getNestedProof":       {nil, wire.NestedProof{}},
 	"getContent":           {},
-	"listEvents":           {}, // see lines
-	"exportQuestion":       {}, // see lines
+	"listEvents":           {}, // its lines are in parts
+	"exportQuestion":       {}, // its lines are in parts
 	"getEvent":             {nil, wire.EventLine{}},
 	"getInclusionProof":    {nil, wire.HashList{}},
 	"getConsistencyProof":  {nil, wire.HashList{}},
@@ -107,7 +107,7 @@ var operations = map[string]exchange{
 	"getVersion":           {nil, wire.Version{}},
 	"home":                 {},
 	"getDocs":              {},
-	"getDocsFile":          {}, // its files are not JSON, except for the contract itself
+	"getDocsFile":          {}, // serves files that are not JSON, apart from the contract itself
 	"getConsoleFile":       {},
 	"getContract":          {},
 	"getHealth":            {},
@@ -115,8 +115,8 @@ var operations = map[string]exchange{
 	"getMetrics":           {},
 }
 
-// parts holds the types of schemas that describe lines of NDJSON, or free JSON within other
-// types.
+// parts holds the types of schemas that no operation uses directly: lines of NDJSON, and free JSON
+// within other types.
 var parts = map[string]exchange{
 	"IPCRecordLine":           {request: wire.BatchLine{}},
 	"RunDAGLine":              {request: wire.BatchLine{}},
@@ -147,37 +147,37 @@ var parts = map[string]exchange{
 	"KeyRotatedEvent":         {answer: wire.KeyRotatedEvent{}},
 }
 
-// free lists members that are raw JSON here although the contract describes them, because
-// their bytes matter or another package parses them.
+// free lists members that are raw JSON in package wire although the contract describes them,
+// because their exact bytes matter or another package parses them.
 var free = []string{
 	"Receipt.event", "RecordRow.event", "ListedRecord.event", "EventLine.event", "Event.record", "Computed.record",
 	"BatchLine.record", "NestedProof.text", "Lookup.answer_text", "CacheDimensions.schema_version", "CacheDimensions.canonicalization_version", "CacheDimensions.chunking_version",
 }
 
-// required lists members that the contract requires although the type omits them if they are
-// empty. The first three are in full receipts only. The others will become optional.
+// required lists members that the contract requires although the Go type omits them if they are
+// empty. The first three are present only in full receipts. The others will become optional in the
+// contract.
 var required = []string{
 	"Receipt.event", "Receipt.inclusion", "Receipt.checkpoint",
 	"IPCRecord.temperature", "IPCRecord.max_tokens", "IPCRecordEvent.temperature", "IPCRecordEvent.max_tokens",
 }
 
-// neverNull lists components that are nullable only in requests. Answers omit the member
-// instead.
+// neverNull lists components that can be null only in requests. Responses omit the member instead.
 var neverNull = []string{"RunID", "Timestamp", "Labels", "Producer"}
 
-// foreign lists operations and schemas whose JSON is that of OTLP. Exporters of OpenTelemetry
-// call these operations, and have the types.
+// foreign lists operations and schemas whose JSON is defined by OTLP. OpenTelemetry exporters call
+// these operations and bring their own types.
 var foreign = []string{"postTraces", "postLogs", "OTLPRequest", "OTLPAnswer", "OTLPStatus"}
 
-// checker compares schemas with types.
+// checker compares schemas of the contract with Go types.
 type checker struct {
 	*testing.T
 	seen    map[string]bool // components with which a type was compared
 	request bool
 }
 
-// Every member of a schema is a field of its type, and every field is a member, with the same
-// name, optionality, and kind. Every operation and every object of the contract has a type,
+// Every member of a schema is a field of its Go type, and every field is a member, with the same
+// name, optionality, and kind. Every operation and every object of the contract has a Go type,
 // except those of OTLP.
 func TestTypesMatchTheContract(t *testing.T) {
 	contract, err := openapi3.NewLoader().LoadFromData(colophon.OpenAPI)
@@ -206,7 +206,7 @@ func TestTypesMatchTheContract(t *testing.T) {
 			}
 		}
 	}
-	assert.ElementsMatch(t, slices.Collect(maps.Keys(operations)), ids, "operations that the contract does not have")
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(operations)), ids, "the operations in the map and in the contract differ")
 	for name, part := range parts {
 		schema := contract.Components.Schemas[name]
 		require.NotNil(t, schema, name)
@@ -225,7 +225,7 @@ func TestTypesMatchTheContract(t *testing.T) {
 			assert.True(t, c.seen[name], "no type was compared with the schema %s", name)
 		}
 	}
-	assert.ElementsMatch(t, foreign, excepted, "foreign names that the contract does not have")
+	assert.ElementsMatch(t, foreign, excepted, "the names in foreign and in the contract differ")
 }
 
 var (
@@ -234,7 +234,8 @@ var (
 	ranges = reflect.TypeFor[wire.SeqRange]()
 )
 
-// compare compares a schema with a type that is not a pointer.
+// compare compares a schema with the type t, which must not be a pointer. at names the place in
+// messages.
 func (c checker) compare(at string, ref *openapi3.SchemaRef, t reflect.Type) {
 	c.Helper()
 	schema := c.resolve(ref)
@@ -260,7 +261,7 @@ func (c checker) compare(at string, ref *openapi3.SchemaRef, t reflect.Type) {
 	if schema.Format == "byte" {
 		kinds = []reflect.Kind{reflect.Slice}
 	}
-	assert.True(c, slices.Contains(kinds, t.Kind()) || (schema.Type.Is("integer") || schema.Type.Is("number")) && t == number, "%s is %s, the contract says %v", at, t, schema.Type)
+	assert.True(c, slices.Contains(kinds, t.Kind()) || (schema.Type.Is("integer") || schema.Type.Is("number")) && t == number, "%s is %s, but the contract says %v", at, t, schema.Type)
 	switch {
 	case schema.Type.Is("array"):
 		c.compare(at+"[]", schema.Items, c.value(at, schema.Items, t.Elem(), true))
@@ -295,7 +296,7 @@ func (c checker) members(schema *openapi3.Schema, t reflect.Type) {
 		}
 		require.NotNil(c, member, "%s is not in the contract", at)
 		given := slices.Contains(schema.Required, name) && !slices.Contains(required, at)
-		assert.Equal(c, given, option == "", "%s: the type and the contract disagree about whether it is optional", at)
+		assert.Equal(c, given, option == "", "%s is optional in only one of the type and the contract", at)
 		if slices.Contains(free, at) {
 			continue
 		}
@@ -310,8 +311,8 @@ func (c checker) members(schema *openapi3.Schema, t reflect.Type) {
 	}
 }
 
-// value returns the type of a member without the wrapper that makes it nullable. It requires
-// the wrapper on nullable members, and forbids it on all others.
+// value returns the type of a member without the pointer or Nullable that makes it nullable. It
+// requires such a wrapper on nullable members, and forbids it on all others.
 func (c checker) value(at string, ref *openapi3.SchemaRef, t reflect.Type, given bool) reflect.Type {
 	c.Helper()
 	schema := c.resolve(ref)
@@ -334,8 +335,7 @@ func (c checker) value(at string, ref *openapi3.SchemaRef, t reflect.Type, given
 	return t
 }
 
-// leavesOut checks that the zero value for which a member is omitted has no meaning in the
-// contract.
+// leavesOut checks that the contract does not allow the zero value that the type omits.
 func (c checker) leavesOut(at string, ref *openapi3.SchemaRef, t reflect.Type) {
 	c.Helper()
 	zero, has := map[reflect.Kind]any{reflect.String: "", reflect.Bool: false, reflect.Uint64: 0.0, reflect.Int64: 0.0}[t.Kind()]
@@ -347,7 +347,7 @@ func (c checker) leavesOut(at string, ref *openapi3.SchemaRef, t reflect.Type) {
 	assert.Error(c, schema.VisitJSON(zero, openapi3.EnableFormatValidation()), "%s is omitted if it is %#v, but the contract allows this value", at, zero)
 }
 
-// zeroes lists members that are never "", although the contract allows the empty text.
+// zeroes lists members that are never "", although the contract allows the empty string.
 var zeroes = []string{
 	"Receipt.path_id", "RecordRow.path_id", "RecordLinks.receipt", "NewLedger.origin", "KeyRotatedEvent.handover",
 	"IPCRecordEvent.run_id", "IPCRecordEvent.payload_schema", "RunDAGEvent.run_id", "CitationSetEvent.run_id",
@@ -355,7 +355,8 @@ var zeroes = []string{
 	"ProblemPlace.field", "ProblemPlace.claimed", "ProblemPlace.computed",
 }
 
-// resolve follows references and single allOfs, and marks the components on the way as seen.
+// resolve follows references and allOfs with a single element, and marks each component that it
+// passes as seen.
 func (c checker) resolve(ref *openapi3.SchemaRef) *openapi3.Schema {
 	for {
 		if name, found := strings.CutPrefix(ref.Ref, "#/components/schemas/"); found {

@@ -2,15 +2,15 @@ package wire
 
 import "encoding/json"
 
-// Cause is the reason why the outputs of two runs differ, or that they do not differ. It is one of these
-// constants or, if only one variable differs, the name of that variable, such as "model".
+// Cause is the reason why the outputs of two runs differ, or the finding that they do not differ. It is
+// one of these constants or, if only one variable differs, the name of that variable, such as "model".
 type Cause string
 
-// The causes that are not names of variables.
+// Causes that are not names of variables.
 const (
 	CauseIdentical                 Cause = "identical"
 	CauseConfounded                Cause = "confounded" // several variables differ
-	CauseNoEffect                  Cause = "no_effect"  // variables differ, outputs do not
+	CauseNoEffect                  Cause = "no_effect"  // variables differ, but the outputs do not
 	CauseModelInternal             Cause = "model_internal"
 	CauseStochastic                Cause = "stochastic"
 	CauseStochasticOrModelInternal Cause = "stochastic_or_model_internal"
@@ -22,10 +22,10 @@ const (
 // RunPage is one page of a list of rows about runs.
 type RunPage[T any] struct {
 	Page[T]
-	Incomplete []string `json:"incomplete,omitempty"` // the parts that the ledger's IPC records lack; only if there are no rows
+	Incomplete []string `json:"incomplete,omitempty"` // the parts that the ledger's IPC records lack; set only if there are no rows
 }
 
-// Generation is an IPC record in answers about drift.
+// Generation describes an IPC record in responses about drift.
 type Generation struct {
 	Row
 	RunID      *string   `json:"run_id"`
@@ -47,19 +47,20 @@ type Difference struct {
 	Variable string          `json:"variable"`
 	A        json.RawMessage `json:"a"`
 	B        json.RawMessage `json:"b"`
-	// Members holds the payload members that differ. It is set if Variable is input and the ledger has the
-	// digests of the members of both payloads.
+	// Members holds the payload members that differ. It is set only if Variable is input and the ledger
+	// has the digests of the members of both payloads.
 	Members []MemberDifference `json:"members,omitempty"`
 }
 
 // MemberDifference is a member of the payload that differs between two runs.
 type MemberDifference struct {
 	Pointer string `json:"pointer"`
-	// A and B are the digests of the member's values. A digest is nil if its payload lacks the member.
+	// A and B are the digests of the member's values. A digest is nil if that payload lacks the member.
 	A *string `json:"a"`
 	B *string `json:"b"`
-	// AValue and BValue are the values as they were posted. They are present if text=true, the caller is
-	// allowed to read content, the payload has the member, and neither payload is erased or too long.
+	// AValue and BValue are the values as they were posted. A value is present only if text=true, the
+	// caller is allowed to read content, the payload has the member, and neither payload is erased or too
+	// long.
 	AValue json.RawMessage `json:"a_value,omitempty"`
 	BValue json.RawMessage `json:"b_value,omitempty"`
 }
@@ -68,8 +69,8 @@ type MemberDifference struct {
 type Attribution struct {
 	View
 	IPCChange
-	// Text describes how much the texts changed. It is present if text=true and the caller is allowed to
-	// read content.
+	// Text describes how much the texts changed. It is present only if text=true and the caller is allowed
+	// to read content.
 	Text *AttributionTexts `json:"text,omitempty"`
 }
 
@@ -80,7 +81,7 @@ type IPCChange struct {
 	Cause         Cause            `json:"cause"`
 	OutputChanged bool             `json:"output_changed"`
 	Differences   []Difference     `json:"differences"`
-	Says          string           `json:"says"` // the same facts in a sentence
+	Says          string           `json:"says"` // the change in one sentence
 }
 
 // Group describes the runs that have a value in common. Its Seq is that of the last of these
@@ -92,7 +93,7 @@ type Group struct {
 	Name            *Name   `json:"name,omitempty"` // only with names=true
 	Runs            uint64  `json:"runs"`
 	DistinctOutputs uint64  `json:"distinct_outputs"`
-	Stability       Decimal `json:"stability"`    // share of runs that have the most common output
+	Stability       Decimal `json:"stability"`    // share of the runs that have the most common output
 	EntropyBits     Decimal `json:"entropy_bits"` // entropy of the outputs in bits
 	Flips           uint64  `json:"flips"`        // number of runs whose output differs from that of the previous run
 	FirstSeq        uint64  `json:"first_seq"`
@@ -124,8 +125,8 @@ type GroupMember struct {
 	State State `json:"state"`
 }
 
-// TimelineRow describes a run and what caused the change since the previous run. The pointers are nil in
-// the first row.
+// TimelineRow describes a run and what caused the change since the previous run. Against, Cause and
+// OutputChanged are nil in the first row.
 type TimelineRow struct {
 	Generation
 	State         State        `json:"state"`
@@ -133,7 +134,7 @@ type TimelineRow struct {
 	Cause         *Cause       `json:"cause"`
 	OutputChanged *bool        `json:"output_changed"`
 	Differences   []Difference `json:"differences"`
-	Text          *TextChange  `json:"text,omitempty"` // how much the output changed since the previous run, as in [Attribution]
+	Text          *TextChange  `json:"text,omitempty"` // how much the output changed since the previous run; present under the same conditions as in [Attribution]
 }
 
 // EffectsAnswer has one page of the pairs of runs that differ in one variable only, and the
@@ -154,11 +155,11 @@ type EffectPair struct {
 	A             Generation  `json:"a"`
 	B             Generation  `json:"b"`
 	OutputChanged bool        `json:"output_changed"`
-	Text          *TextChange `json:"text,omitempty"` // how much the output differs, as in [Attribution]
+	Text          *TextChange `json:"text,omitempty"` // how much the output differs; present under the same conditions as in [Attribution]
 }
 
-// Rerun is a generation that was run again. Output or OutputHash is required. If a member other than
-// Environment is omitted, the record's value is used.
+// Rerun describes a repeated generation, to be compared with a record. Output or OutputHash is required.
+// If any other member except Environment is omitted, the server uses the record's value.
 type Rerun struct {
 	Seq              uint64          `json:"seq"`               // seq of the IPC record
 	Payload          json.RawMessage `json:"payload,omitempty"` // a JSON object
@@ -184,7 +185,7 @@ type Reproduction struct {
 	Cause         Cause        `json:"cause"`
 	OutputChanged bool         `json:"output_changed"`
 	Differences   []Difference `json:"differences"`
-	Says          string       `json:"says"` // the same facts in a sentence
+	Says          string       `json:"says"` // the result in one sentence
 }
 
 // HashPair holds a hash of the record and the same hash of the re-run. Match is false if either is nil.
@@ -204,7 +205,7 @@ type RunValue struct {
 type Rates struct {
 	View
 	Step uint64 `json:"step"` // length of a period, in seconds
-	Rows []Rate `json:"rows"` // the oldest first, without gaps
+	Rows []Rate `json:"rows"` // oldest first, without gaps
 }
 
 // Rate counts what was recorded from Since up to but not including Until.

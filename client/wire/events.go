@@ -11,21 +11,21 @@ import (
 type EventLine struct {
 	Seq       uint64          `json:"seq"`
 	EventHash string          `json:"event_hash"`
-	Entry     []byte          `json:"entry"` // prev_event_hash (32 bytes), then the event in the form that is hashed
+	Entry     []byte          `json:"entry"` // prev_event_hash (32 bytes), then the event exactly as it is hashed
 	Event     json.RawMessage `json:"event"` // an [Event]
 }
 
-// LiveSummary describes a ledger at one size: the answer of GET /live. The counters are totals over
-// the events that the index covers.
+// LiveSummary describes a ledger at one size: the response to GET /live. The counters are totals
+// over the events that the index covers.
 type LiveSummary struct {
 	TreeSize   uint64            `json:"tree_size"`
-	Time       Time              `json:"time"` // time of the last event; the commit of that event signed the checkpoint
+	Time       Time              `json:"time"` // time of the last event; the same commit signed the checkpoint
 	IndexSize  uint64            `json:"index_size"`
 	Records    map[Kind]uint64   `json:"records"`
 	Mismatches uint64            `json:"mismatches"` // number of failed checks
 	Incomplete map[string]uint64 `json:"incomplete"` // numbers of IPC records by the part that they lack
 	Drift      map[Cause]uint64  `json:"drift"`      // numbers of runs by cause; a cause without runs is omitted
-	Newest     []LiveEvent       `json:"newest"`     // at most 10 events, the newest first
+	Newest     []LiveEvent       `json:"newest"`     // at most 10 events, newest first
 }
 
 // LiveEvent describes one of the newest events.
@@ -37,9 +37,9 @@ type LiveEvent struct {
 	Mismatches int    `json:"mismatches,omitempty"` // number of failed checks
 }
 
-// Event is the body of an event.
+// Event is the body of an event: what the log entry contains after prev_event_hash.
 type Event struct {
-	Actor  string          `json:"actor"` // name of the token, or anonymous
+	Actor  string          `json:"actor"` // name of the caller's token, or anonymous
 	Checks Checks          `json:"checks"`
 	Kind   Kind            `json:"kind"`
 	Ledger string          `json:"ledger"`
@@ -59,8 +59,8 @@ func ParseEvent(text []byte) (*Event, error) {
 	return e, nil
 }
 
-// Decode parses the event's record. It returns a pointer to the type of this package for the
-// kind, such as *[IPCRecordEvent].
+// Decode parses the event's record. It returns a pointer to the type that matches the kind, such as
+// *[IPCRecordEvent].
 func (e *Event) Decode() (any, error) {
 	record, known := map[Kind]any{
 		KindIPCRecord:          new(IPCRecordEvent),
@@ -86,9 +86,9 @@ func (e *Event) Decode() (any, error) {
 	return record, nil
 }
 
-// Recorded holds the members that the events of all records share.
+// Recorded holds the members that are common to the events of all four kinds of records.
 type Recorded struct {
-	Content        map[string]ContentDigest `json:"content,omitempty"` // by the name under which the content can be fetched
+	Content        map[string]ContentDigest `json:"content,omitempty"` // keys are the names under which the content can be fetched
 	Digest         string                   `json:"digest"`            // SHA-256 of the record in canonical JSON
 	IdempotencyKey string                   `json:"idempotency_key,omitempty"`
 	Labels         map[string]string        `json:"labels,omitempty"`
@@ -103,7 +103,7 @@ type ContentDigest struct {
 	Size   uint64 `json:"size"`
 }
 
-// Requested holds the members that the events of all other requests share.
+// Requested holds the members that are common to the events of all other requests.
 type Requested struct {
 	Digest         string `json:"digest"`                    // SHA-256 of the request in canonical JSON
 	IdempotencyKey string `json:"idempotency_key,omitempty"` // digest of the key
@@ -116,7 +116,7 @@ type IPCRecordEvent struct {
 	Hashes      Hashes            `json:"hashes"`
 	MaxTokens   json.Number       `json:"max_tokens,omitempty"`
 	Model       string            `json:"model"`
-	// PayloadMembers holds the digests of the payload's members by JSON pointer. It is null if the
+	// PayloadMembers maps JSON pointers to the digests of the payload's members. It is null if the
 	// payload has too many members.
 	PayloadMembers Nullable[map[string]string] `json:"payload_members,omitzero"`
 	PayloadSchema  string                      `json:"payload_schema,omitempty"`
@@ -141,8 +141,8 @@ type RunDAGEvent struct {
 	NVerified       json.Number        `json:"n_verified,omitempty"`
 	Nodes           []Node             `json:"nodes"`
 	Preflight       string             `json:"preflight"` // available or unavailable_legacy_run
-	// PreflightGeneration is set if the payload does not have the current form: it is the payload's
-	// node_version, or legacy.
+	// PreflightGeneration is set if the preflight payload does not have the current form. It is the
+	// payload's node_version, or legacy.
 	PreflightGeneration string  `json:"preflight_generation,omitempty"`
 	QuestionMode        string  `json:"question_mode,omitempty"`
 	Shape               string  `json:"shape"`
@@ -209,7 +209,7 @@ type SourceEvent struct {
 	Title       *string  `json:"title,omitempty"`
 }
 
-// ContentRedactedEvent withdraws the content of records.
+// ContentRedactedEvent records that the content of records was withdrawn.
 type ContentRedactedEvent struct {
 	Requested
 	Reason string     `json:"reason"`
@@ -241,7 +241,7 @@ func (r *SeqRange) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	if len(ends) != 2 {
-		return fmt.Errorf("wire: a range of events has %d ends", len(ends))
+		return fmt.Errorf("wire: a range of events has %d numbers; it must have two", len(ends))
 	}
 	r.First, r.Last = ends[0], ends[1]
 	return nil
@@ -254,10 +254,10 @@ type LedgerCreatedEvent struct {
 	VerifierKey      string `json:"verifier_key"`
 }
 
-// KeyRotatedEvent is one step of a key rotation. proofs.KeyHistory checks it.
+// KeyRotatedEvent is one step of a key rotation. To verify it, use proofs.KeyHistory.
 type KeyRotatedEvent struct {
 	Digest         string `json:"digest"`
-	Handover       string `json:"handover,omitempty"` // a signed note; only in the step introduced
+	Handover       string `json:"handover,omitempty"` // a signed note; set only in the step introduced
 	IdempotencyKey string `json:"idempotency_key"`
 	PreviousKey    string `json:"previous_key"`
 	Step           string `json:"step"` // introduced or retired
@@ -270,7 +270,7 @@ type RecordRefusedEvent struct {
 	FirstSeq       *uint64 `json:"first_seq,omitempty"` // seq of the event that holds the idempotency key
 	IdempotencyKey string  `json:"idempotency_key,omitempty"`
 	Kind           Kind    `json:"kind"`
-	Mismatches     uint64  `json:"mismatches"` // number of failed checks; the event's checks have at most the first 64
+	Mismatches     uint64  `json:"mismatches"` // number of failed checks; the event lists at most the first 64
 	Reason         string  `json:"reason"`     // mismatch or idempotency_key_conflict
 	RunID          string  `json:"run_id,omitempty"`
 }

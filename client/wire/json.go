@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Nullable is a member of an answer that can be absent, null or a value. The zero value means
+// Nullable is a member of a response that can be absent, null or a value. The zero value means
 // absent.
 type Nullable[T any] struct {
 	// Given is false if the member is absent.
@@ -33,7 +33,7 @@ func (n *Nullable[T]) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &n.Value)
 }
 
-// Decimal is a number that answers state with six decimals.
+// Decimal is a number that responses contain with six decimals.
 type Decimal float64
 
 // MarshalJSON implements [json.Marshaler].
@@ -41,8 +41,8 @@ func (d Decimal) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(d), 'f', 6, 64), nil
 }
 
-// Int returns an integer as a [json.Number], the type of members that accept integers of any
-// size. For an integer that does not fit into n, write a json.Number of its decimal digits.
+// Int returns an integer as a [json.Number], the type of members that accept integers of any size.
+// For an integer that T cannot hold, write a json.Number of its decimal digits.
 func Int[T ~int | ~int32 | ~int64 | ~uint32 | ~uint64](n T) json.Number {
 	if n < 0 {
 		return json.Number(strconv.FormatInt(int64(n), 10))
@@ -51,7 +51,7 @@ func Int[T ~int | ~int32 | ~int64 | ~uint32 | ~uint64](n T) json.Number {
 }
 
 // ErrText means that a string is neither UTF-8 nor WTF-8.
-var ErrText = errors.New("wire: text is not valid UTF-8")
+var ErrText = errors.New("wire: text is neither valid UTF-8 nor WTF-8")
 
 // Marshal encodes a request. It differs from [json.Marshal] in three ways: it copies every
 // [json.RawMessage] byte for byte, including white space; it sends lone surrogates as escapes;
@@ -111,7 +111,8 @@ func appendPlain(dst []byte, v reflect.Value) ([]byte, error) {
 	return append(dst, text...), err
 }
 
-// appendStruct handles the tags that this package uses: a name, and omitempty or omitzero.
+// appendStruct encodes a struct. It supports only the struct tags that this package uses: a name,
+// and omitempty or omitzero.
 func appendStruct(dst []byte, v reflect.Value) ([]byte, error) {
 	dst = append(dst, '{')
 	empty := true
@@ -160,7 +161,7 @@ func appendMap(dst []byte, v reflect.Value) ([]byte, error) {
 func appendText(dst []byte, text string) ([]byte, error) {
 	dst = append(dst, '"')
 	for len(text) > 0 {
-		end := 0 // end of the valid part
+		end := 0 // end of the valid UTF-8
 		for end < len(text) {
 			r, size := utf8.DecodeRuneInString(text[end:])
 			if r == utf8.RuneError && size == 1 {

@@ -16,7 +16,7 @@ type Ledgers struct {
 type LedgerDescription struct {
 	Name        string `json:"name"`
 	Origin      string `json:"origin"`
-	VerifierKey string `json:"verifier_key"` // the newest key; do not trust it unless you also have it from a source that you trust
+	VerifierKey string `json:"verifier_key"` // the newest key; do not trust it unless you also have it from another source that you trust
 	Created     Time   `json:"created"`
 	Frozen      bool   `json:"frozen"`      // the ledger accepts no more writes
 	OnMismatch  string `json:"on_mismatch"` // accept or reject
@@ -31,8 +31,8 @@ type LedgerDescription struct {
 	RootHash    string `json:"root_hash"`
 	Tip         string `json:"tip"` // event_hash of the last event
 	LastEvent   Time   `json:"last_event"`
-	// Scopes are those of the caller on the ledger, such as read. They do not say whether the
-	// server or the ledger accepts writes at all.
+	// Scopes are those that the caller has on the ledger, such as read. A write scope does not mean
+	// that the server and the ledger currently accept writes.
 	Scopes []string `json:"scopes"`
 }
 
@@ -58,24 +58,24 @@ type KeyStep struct {
 	Step string `json:"step"` // rotate or retire
 }
 
-// MemberSecret holds the secret with which a ledger computes the digests of payload members.
+// MemberSecret is the secret with which a ledger computes the digests of payload members.
 type MemberSecret struct {
 	MemberSecret string `json:"member_secret"` // 64 hexadecimal digits
 }
 
-// LogKey lists the verifier keys of a log as stated by the server. proofs.ParseLogKey checks the
+// LogKey lists the verifier keys of a log as the server states them. proofs.ParseLogKey checks the
 // handovers.
 type LogKey struct {
 	Origin      string        `json:"origin"`
 	VerifierKey string        `json:"verifier_key"` // the newest key
-	Retired     []ReplacedKey `json:"retired"`      // the key that was replaced last comes first
+	Retired     []ReplacedKey `json:"retired"`      // most recently replaced first
 }
 
 // ReplacedKey is a key that has a successor.
 type ReplacedKey struct {
 	VerifierKey string  `json:"verifier_key"`
 	ReplacedAt  uint64  `json:"replaced_at"`  // seq of the event that introduces the next key, which signs from this event on
-	SignedUpTo  *uint64 `json:"signed_up_to"` // largest tree size for which its signatures count; nil while the key signs beside the newest one
+	SignedUpTo  *uint64 `json:"signed_up_to"` // largest tree size for which its signatures are valid; nil while the key and the newest one both sign
 	Handover    string  `json:"handover"`     // signed note that names the next key
 }
 
@@ -85,7 +85,7 @@ type Stats struct {
 	TreeSize   uint64            `json:"tree_size"`
 	Records    map[Kind]uint64   `json:"records"`
 	Refusals   map[string]uint64 `json:"refusals"`   // by reason
-	Incomplete map[string]uint64 `json:"incomplete"` // numbers of IPC records by the part that they lack
+	Incomplete map[string]uint64 `json:"incomplete"` // number of IPC records that lack each part
 	Checks     []CheckCount      `json:"checks"`
 }
 
@@ -103,7 +103,7 @@ type Snapshot struct {
 	Erasing uint64 `json:"erasing"` // number of erased pieces of content that the copy might still contain
 }
 
-// Version is the server's version and that of Go.
+// Version holds the versions of the server and of the Go toolchain that built it.
 type Version struct {
 	Version string `json:"version"`
 	Go      string `json:"go"`
@@ -127,9 +127,9 @@ type SignInIssuer struct {
 
 // HashList is an inclusion or consistency proof (RFC 6962).
 type HashList struct {
-	AsOf       uint64   `json:"as_of"` // size of the tree to which the proof leads
+	AsOf       uint64   `json:"as_of"` // size of the tree whose root the proof yields
 	Hashes     []string `json:"hashes"`
-	Checkpoint string   `json:"checkpoint,omitempty"` // checkpoint of that tree; present only if the tree is the head's and the server sends it
+	Checkpoint string   `json:"checkpoint,omitempty"` // checkpoint of that tree; present only if the tree is that of the head and the server sends it
 }
 
 // ProducerRow describes what a producer has delivered. Its Seq is that of the latest record.
@@ -137,7 +137,7 @@ type ProducerRow struct {
 	Row
 	ID         string `json:"id"`
 	Records    uint64 `json:"records"`
-	CompleteTo uint64 `json:"complete_to"` // no number up to this one is missing
+	CompleteTo uint64 `json:"complete_to"` // highest number up to which none is missing
 	Highest    uint64 `json:"highest"`
 	Missing    uint64 `json:"missing"`
 	Repeated   uint64 `json:"repeated"`
@@ -149,7 +149,7 @@ type ProducerAnswer struct {
 	ProducerRow
 	Gaps       []ProducerGap       `json:"gaps"`
 	Duplicates []ProducerDuplicate `json:"duplicates"`
-	Next       string              `json:"next,omitempty"` // cursor of the next page of both
+	Next       string              `json:"next,omitempty"` // cursor of the next page of both gaps and duplicates
 }
 
 // ProducerGap is a range of missing numbers.
@@ -165,12 +165,12 @@ type ProducerDuplicate struct {
 	FirstSeq    uint64 `json:"first_seq"` // seq of the first record with the number
 }
 
-// IndexPart is a part of a server's index of a ledger. The rows are in the order of their keys.
+// IndexPart is a part of a server's index of a ledger. The rows are sorted by key.
 type IndexPart struct {
 	AsOf     uint64 `json:"as_of"`     // the number of events that the index covers
 	RootHash string `json:"root_hash"` // root of the tree of that size
 	Layout   string `json:"layout"`    // layout of the index; only servers with the same layout have the same rows
-	Digest   string `json:"digest"`    // SHA-256 of the rows
+	Digest   string `json:"digest"`    // SHA-256 of the rows, also if Rows is absent
 	Rows     []byte `json:"rows,omitempty"`
 	Next     string `json:"next,omitempty"` // where the next part begins; absent after the last one
 }

@@ -1,6 +1,6 @@
 package wire
 
-// Project is a story. Its Seq is that of its latest record.
+// Project describes a project, which is a story with its paths. Its Seq is that of its latest record.
 type Project struct {
 	Row
 	Project    string `json:"project"`
@@ -9,8 +9,8 @@ type Project struct {
 	Collisions uint64 `json:"collisions"`
 }
 
-// Path is a path as its latest record states it. If a build was given, it is the latest record
-// in that build.
+// Path describes a path by its latest record or, if the query names a build, by its latest record in that
+// build.
 type Path struct {
 	Row
 	PathID   string   `json:"path_id"`
@@ -21,13 +21,12 @@ type Path struct {
 	Time  Time    `json:"time"`
 }
 
-// PathStatus has the fingerprints of a path and the facts that follow from them. A fingerprint
-// is 8 hexadecimal digits, or up to 64 if its hash version is not adr-004. It is nil without
-// content.
+// PathStatus holds the fingerprints of a path and what follows from them. A fingerprint is 8 hexadecimal
+// digits, or up to 64 if HashVersion is not adr-004. It is nil if the record has no content.
 type PathStatus struct {
 	Validated bool `json:"validated"`
 	// ValidatedBefore is the seq of the event that validated the same content in an earlier build of the
-	// line, if that validation no longer counts. It is 0 if there is none.
+	// line, if that validation no longer applies. It is 0 if no earlier validation exists.
 	ValidatedBefore       uint64  `json:"validated_before,omitempty"`
 	LinksChanged          bool    `json:"links_changed"`
 	ContentFingerprint    *string `json:"content_fingerprint"`
@@ -35,8 +34,8 @@ type PathStatus struct {
 	HashVersion           string  `json:"hash_version,omitempty"` // "" means adr-004
 }
 
-// PathVersion is the status of a path after one event, in the build of the record. The event
-// is a record or a validation.
+// PathVersion is the status of a path after one event, in the build of the record. The event is either a
+// record or a validation.
 type PathVersion struct {
 	Row
 	Kind      Kind   `json:"kind"`
@@ -49,19 +48,19 @@ type PathVersion struct {
 	Reason *string  `json:"reason,omitempty"` // set only if the event is a validation
 }
 
-// Build has the numbers of the paths of a build. Its Seq is that of the build's first record.
+// Build counts the paths of a build by category. Its Seq is that of the build's first record.
 type Build struct {
 	Row
 	Build       string  `json:"build"`
 	Branch      *string `json:"branch"`
-	Base        *string `json:"base"`                   // the build with which it is compared
-	UnknownBase *string `json:"unknown_base,omitempty"` // a base that the build's first record names but that the project did not have then
+	Base        *string `json:"base"`                   // the build with which this one is compared
+	UnknownBase *string `json:"unknown_base,omitempty"` // a base that the build's first record names but that did not exist then
 	Time        Time    `json:"time"`
 	New         uint64  `json:"new"`
 	Modified    uint64  `json:"modified"`
 	Unchanged   uint64  `json:"unchanged"`
 	// Incomparable is the number of records whose hash version differs from that of the record with which
-	// they are compared. A pair counts only if one of its two records has no digest of its content.
+	// they are compared. A record is counted only if it or the other record has no digest of its content.
 	Incomparable uint64 `json:"incomparable,omitempty"`
 	HashVersion  string `json:"hash_version,omitempty"` // hash_version of the build's first record; "" means adr-004
 	Gone         uint64 `json:"gone"`                   // number of paths of the base that this build lacks
@@ -69,17 +68,18 @@ type Build struct {
 	OtherBases   uint64 `json:"other_bases"` // number of records that name another base or branch
 }
 
-// PathDifference is a path in two builds, A and B. Its Seq is that of its record in B, or in A if it is gone.
+// PathDifference describes a path in two builds, A and B. Its Seq is that of the path's record in B, or in A
+// if the path is gone.
 type PathDifference struct {
 	Row
 	PathID       string    `json:"path_id"`
 	Route        []string  `json:"route"`
 	Status       string    `json:"status"` // status of B compared with A: new, modified, unchanged, incomparable, or gone
 	LinksChanged bool      `json:"links_changed"`
-	A            *PathSide `json:"a"` // A or B is nil if its build lacks the path
+	A            *PathSide `json:"a"` // A or B is nil if that build lacks the path
 	B            *PathSide `json:"b"`
-	// Renamed lists at most 5 paths that might be the same path under another route: for a new path, gone
-	// paths with the same content; for a gone path, new paths with the same content.
+	// Renamed lists at most 5 paths that might be the same path under another route: for a new path, paths
+	// that are gone and had the same content; for a path that is gone, new paths with the same content.
 	Renamed []PathRename `json:"renamed"`
 }
 
@@ -108,15 +108,15 @@ type Collision struct {
 	Holder CollisionHolder `json:"holder"`
 }
 
-// CollisionHolder is the path that already had the path_id.
+// CollisionHolder is the path to which the path_id already belonged.
 type CollisionHolder struct {
 	Seq    uint64   `json:"seq"`
 	PathID string   `json:"path_id"`
 	Route  []string `json:"route"`
 }
 
-// PathValidationsRequest validates many paths of a build: those in Paths, those with Status,
-// or all. It records something only if DryRun is false and AsOf is that of the dry run.
+// PathValidationsRequest validates many paths of a build: those in Paths, those with Status, or all. It
+// records events only if DryRun is false and AsOf is the value that the dry run returned.
 type PathValidationsRequest struct {
 	Validated bool    `json:"validated"`
 	Build     string  `json:"build"`
@@ -128,7 +128,7 @@ type PathValidationsRequest struct {
 	AsOf   *uint64      `json:"as_of,omitempty"`
 }
 
-// ListedPath is a path, and the fingerprint that it must have; nil means any fingerprint.
+// ListedPath names a path and the fingerprint that it must have. A nil fingerprint means any.
 type ListedPath struct {
 	PathID             string  `json:"path_id"`
 	ContentFingerprint *string `json:"content_fingerprint,omitempty"`
@@ -145,7 +145,7 @@ type PathValidations struct {
 	Refused   []RefusedPath   `json:"refused"`
 }
 
-// ValidatedPath is a path that was validated, or that would be without DryRun.
+// ValidatedPath is a path that was validated or, in a dry run, would be validated.
 type ValidatedPath struct {
 	PathID             string  `json:"path_id"`
 	RecordSeq          uint64  `json:"record_seq"`
@@ -162,5 +162,5 @@ type RefusedPath struct {
 // The values of RefusedPath.Reason.
 const (
 	PathUnknown = "unknown" // the build lacks the path
-	PathChanged = "changed" // its fingerprint is not the one that was to be validated
+	PathChanged = "changed" // the path's fingerprint differs from the one in the request
 )

@@ -3,23 +3,23 @@ package wire
 import "encoding/json"
 
 // Record is something that a service posts: an [IPCRecord], a [RunDAG], a [CitationSet], a
-// [PathFingerprint] or a [RawRecord]. In a batch, it can also be a [StateChangeLine], a
-// [ValidationLine], or a [NoteLine].
+// [PathFingerprint] or a [RawRecord]. In a batch, it can also be a [StateChangeLine], a [ValidationLine],
+// or a [NoteLine].
 type Record interface {
-	// RecordKind returns one of the four kinds of records or, for another line of a batch, the kind of its
-	// event.
+	// RecordKind returns one of the four kinds of records or, for any other line of a batch, the kind of
+	// its event.
 	RecordKind() Kind
 	// Run returns the run_id, or "" if the record has none.
 	Run() string
 }
 
-// Common holds the members that records of all kinds share.
+// Common holds the members that are common to records of all kinds.
 type Common struct {
-	// RunID names the run to which the record belongs: at most 1,024 bytes, "" for none.
-	// Within one kind it is also the record's idempotency key, unless the request has a key.
+	// RunID names the run to which the record belongs, in at most 1,024 bytes; "" means no run. Among
+	// records of one kind, it is also the idempotency key, unless the request has its own key.
 	RunID string `json:"run_id,omitempty"`
-	// Timestamp is the time at which the service made the record, in RFC 3339 with any offset.
-	// The ledger adds the time of recording.
+	// Timestamp is the time at which the service made the record, in RFC 3339 with any offset. The ledger
+	// records its own time in addition.
 	Timestamp string `json:"timestamp,omitempty"`
 	// Labels are chosen by the caller: at most 32, with names and values of at most 128 bytes each. The
 	// event contains them, so readers of the log see them.
@@ -29,15 +29,15 @@ type Common struct {
 
 func (c Common) Run() string { return c.RunID }
 
-// Producer names the producer of a record, and the producer's own number for the record,
-// counted from 1 without gaps. A gap then reveals a record that was never posted.
+// Producer names the producer of a record and contains the producer's own number for the record. If a
+// producer numbers its records from 1 without gaps, a gap reveals a record that was never posted.
 type Producer struct {
 	ID  string `json:"id"` // 1 to 128 bytes
 	Seq int64  `json:"seq"`
 }
 
-// IPCRecord is one generation. Payload or InputHash is required. Hashes are claims, which the
-// ledger checks if it has the content.
+// IPCRecord is one generation. Payload or InputHash is required. Hashes are claims, which the ledger
+// checks if the record has the content.
 type IPCRecord struct {
 	Common
 	Payload          json.RawMessage `json:"payload,omitempty"` // a JSON object
@@ -89,7 +89,7 @@ type RunDAG struct {
 // RecordKind implements [Record].
 func (RunDAG) RecordKind() Kind { return KindRunDAG }
 
-// DAG holds the stages of a run as the service built them.
+// DAG holds the stages of a run as the service computed them.
 type DAG struct {
 	Root             string            `json:"root"`
 	Nodes            []Node            `json:"nodes"`
@@ -102,8 +102,8 @@ type Node struct {
 	Hash  string `json:"hash"`
 }
 
-// RunInputs holds the inputs from which the ledger builds a run of the shape quote or pointer.
-// With EvidenceMapRoot, the shape is pointer.
+// RunInputs holds the inputs from which the ledger builds a run-DAG. Its shape is pointer if
+// EvidenceMapRoot is set, and quote otherwise.
 type RunInputs struct {
 	QuestionHash      string            `json:"question_hash,omitempty"`
 	PreflightHash     string            `json:"preflight_hash,omitempty"`
@@ -136,7 +136,7 @@ type RunSource struct {
 	ChunkIdx     json.RawMessage `json:"chunk_idx,omitempty"`
 }
 
-// RejectInputs holds the inputs from which the ledger builds a run that preflight rejected.
+// RejectInputs holds the inputs from which the ledger builds the run-DAG of a run that preflight rejected.
 type RejectInputs struct {
 	QuestionHash     string            `json:"question_hash,omitempty"`
 	PreflightHash    string            `json:"preflight_hash,omitempty"`
@@ -168,7 +168,7 @@ type Evidence struct {
 	Start      json.Number `json:"start"`
 	End        json.Number `json:"end"`
 	EvidenceID *string     `json:"evidence_id,omitempty"` // a claimed hash
-	TextHash   string      `json:"text_hash,omitempty"`   // the claimed hash of Span
+	TextHash   string      `json:"text_hash,omitempty"`   // a claimed hash of Span
 	Span       *string     `json:"span,omitempty"`
 }
 
@@ -204,26 +204,26 @@ type Citation struct {
 	Section   *string `json:"section,omitempty"`
 }
 
-// PathFingerprint is a route through a branching story.
+// PathFingerprint describes a route through a branching story, and its content.
 type PathFingerprint struct {
 	Common
 	Project               string   `json:"project"`
 	Build                 *string  `json:"build,omitempty"`
-	Branch                *string  `json:"branch,omitempty"` // branch of the build
+	Branch                *string  `json:"branch,omitempty"` // the branch to which the build belongs
 	Base                  *string  `json:"base,omitempty"`   // the build with which Build is compared; nil means the last build of the branch
 	Route                 []string `json:"route"`
 	Content               *string  `json:"content,omitempty"`
 	PathID                string   `json:"path_id,omitempty"`                 // claimed; 8 or more hexadecimal digits
 	ContentFingerprint    string   `json:"content_fingerprint,omitempty"`     // claimed; 8 hexadecimal digits, or up to 64 with another HashVersion
-	RawContentFingerprint string   `json:"raw_content_fingerprint,omitempty"` // claimed, in the form of ContentFingerprint
-	HashVersion           string   `json:"hash_version,omitempty"`            // "" means adr-004; any other requires ContentFingerprint, which stays an unchecked claim
+	RawContentFingerprint string   `json:"raw_content_fingerprint,omitempty"` // claimed; digits as in ContentFingerprint
+	HashVersion           string   `json:"hash_version,omitempty"`            // "" means adr-004; any other value requires ContentFingerprint, which the ledger then does not check
 }
 
 // RecordKind implements [Record].
 func (PathFingerprint) RecordKind() Kind { return KindPathFingerprint }
 
-// RawRecord is a record that is already JSON. It is sent byte for byte, with one exception: a batch has
-// one line per record, so Batch replaces line ends between tokens by spaces.
+// RawRecord is a record that is already JSON. It is sent byte for byte, except that Batch replaces line
+// ends between tokens by spaces, because each record must be one line.
 type RawRecord struct {
 	Kind Kind
 	JSON json.RawMessage
@@ -232,7 +232,7 @@ type RawRecord struct {
 // RecordKind implements [Record].
 func (r RawRecord) RecordKind() Kind { return r.Kind }
 
-// Run implements [Record]. It returns "" if the JSON is not an object.
+// Run implements [Record]. It returns the member run_id, or "" if JSON is not an object.
 func (r RawRecord) Run() string {
 	var run struct {
 		RunID string `json:"run_id"`
@@ -264,27 +264,28 @@ type NativeLine struct {
 	RunID          string          `json:"run_id,omitempty"`          // run_id of the citations
 }
 
-// Imported describes what became of the members of a [NativeLine].
+// Imported describes where each member of a [NativeLine] was recorded.
 type Imported struct {
-	Change  *ImportedChange  `json:"change,omitempty"` // the change that was recorded after the record
+	Change  *ImportedChange  `json:"change,omitempty"` // the change that the server recorded after the record
 	Members []ImportedMember `json:"members"`
 }
 
-// ImportedChange is a change of state or a validation. It has either Seq or Problem.
+// ImportedChange is a change of state or a validation that followed from a [NativeLine]. It has either Seq
+// or Problem.
 type ImportedChange struct {
 	Kind    Kind   `json:"kind"`
 	Seq     uint64 `json:"seq,omitempty"`
 	Problem string `json:"problem,omitempty"`
 }
 
-// ImportedMember describes what became of one member.
+// ImportedMember describes where one member was recorded.
 type ImportedMember struct {
 	Pointer string `json:"pointer"`
 	Fate    string `json:"fate"` // taken as, kept as label, kept as content, or left
-	As      string `json:"as"`   // where the member is in the record or, if it was left out, the reason
+	As      string `json:"as"`   // where the member is in the record or, if it was left out, why
 }
 
-// Origin names the person or service that acted in another system, and the time. The event also has the
+// Origin names who acted in another system, a person or a service, and when. The event also has the
 // ledger's own actor and time.
 type Origin struct {
 	OriginalActor string `json:"original_actor,omitempty"` // at most 1,024 bytes
@@ -336,10 +337,11 @@ func (NoteLine) RecordKind() Kind { return KindNote }
 func (NoteLine) Run() string { return "" }
 
 // StateRequest sets the state of the records that either Filter or Seqs selects. It changes records only
-// if DryRun is false and AsOf is that of the dry run.
+// if DryRun is false and AsOf is the value that the dry run returned.
 type StateRequest struct {
 	StateChange
-	// Filter has parameters of GET /records by name. Values are strings or integers; nil means null.
+	// Filter holds parameters of GET /records by name. Values are strings or integers. A nil map means no
+	// filter.
 	Filter map[string]any `json:"filter,omitempty"`
 	Seqs   []uint64       `json:"seqs,omitempty"`
 	DryRun *bool          `json:"dry_run,omitempty"` // the default is true
@@ -352,12 +354,12 @@ type StateChanges struct {
 	DryRun       bool       `json:"dry_run"`
 	Records      uint64     `json:"records"`       // number of records that change; one event changes each
 	Already      uint64     `json:"already"`       // number of records that already had the state
-	WithoutState uint64     `json:"without_state"` // number of selected events whose kinds have no state
+	WithoutState uint64     `json:"without_state"` // number of selected events of kinds that have no state
 	FirstSeqs    []uint64   `json:"first_seqs"`
 	Receipts     []*Receipt `json:"receipts,omitempty"` // receipts of the first changes
 }
 
-// Note states something about a record, for example a review or a step of a workflow.
+// Note is a remark about a record, for example from a review or a step of a workflow.
 type Note struct {
 	Topic string  `json:"topic"`          // what the note is about, such as review: 1 to 128 bytes
 	Text  *string `json:"text,omitempty"` // at most 4,096 bytes; the event contains it
@@ -392,10 +394,11 @@ type ContentRedaction struct {
 }
 
 // RedactionRequest withdraws the content of the records that either Filter or Seqs selects. It erases
-// content only if DryRun is false and AsOf is that of the dry run.
+// content only if DryRun is false and AsOf is the value that the dry run returned.
 type RedactionRequest struct {
 	Reason string `json:"reason"`
-	// Filter has parameters of GET /records by name. Values are strings or integers; nil means null.
+	// Filter holds parameters of GET /records by name. Values are strings or integers. A nil map means no
+	// filter.
 	Filter map[string]any `json:"filter,omitempty"`
 	Seqs   []uint64       `json:"seqs,omitempty"`
 	DryRun *bool          `json:"dry_run,omitempty"` // the default is true
@@ -418,7 +421,7 @@ type Redaction struct {
 	Receipts             []*Receipt      `json:"receipts,omitempty"` // receipts of the first events only; to get all, list the content_redacted events
 }
 
-// ContentPieces is the number and size of pieces of content.
+// ContentPieces counts pieces of content and their bytes.
 type ContentPieces struct {
 	Pieces uint64 `json:"pieces"`
 	Bytes  uint64 `json:"bytes"`
@@ -430,8 +433,8 @@ type RedactedEvent struct {
 	RedactedBy uint64 `json:"redacted_by"`
 }
 
-// Receipt is the ledger's acknowledgement of an event. A minimal receipt has no Event,
-// Inclusion and Checkpoint, and proves nothing.
+// Receipt is the ledger's acknowledgement of an event. A minimal receipt lacks Event, Inclusion and
+// Checkpoint, and proves nothing.
 type Receipt struct {
 	Ledger        string           `json:"ledger"`
 	Seq           uint64           `json:"seq"`
@@ -447,18 +450,18 @@ type Receipt struct {
 	Replayed      bool             `json:"replayed,omitempty"`     // the record was already posted with this idempotency key, and this is its first receipt
 	Derived
 	Imported   *Imported       `json:"imported,omitempty"` // only for a NativeLine
-	Event      json.RawMessage `json:"event,omitempty"`    // an [Event] in the form that is hashed
+	Event      json.RawMessage `json:"event,omitempty"`    // an [Event], exactly as it is hashed
 	Inclusion  *Inclusion      `json:"inclusion,omitempty"`
 	Checkpoint string          `json:"checkpoint,omitempty"` // signed note
 }
 
-// Derived has facts that follow from other events. No proof covers them. Without derive=true,
-// only Incomplete can be set.
+// Derived holds what follows from other events. No proof covers it. Without derive=true, only Incomplete
+// can be set.
 type Derived struct {
 	Drift               *DerivedDrift      `json:"drift,omitempty"`
 	Incomplete          []string           `json:"incomplete,omitempty"` // parts that an IPC record lacks; set even without derive=true
 	Divergence          *DerivedDivergence `json:"divergence,omitempty"`
-	PathID              string             `json:"path_id,omitempty"`  // ID of the record as the ledger assigned it
+	PathID              string             `json:"path_id,omitempty"`  // the path_id that the ledger assigned
 	Category            string             `json:"category,omitempty"` // new, modified, unchanged, or incomparable
 	Validated           *bool              `json:"validated,omitempty"`
 	ValidatedBefore     uint64             `json:"validated_before,omitempty"` // seq of the event that validated the same content in an earlier build of the line
@@ -467,8 +470,7 @@ type Derived struct {
 	UnregisteredSources []string           `json:"unregistered_sources,omitzero"`
 }
 
-// DerivedDrift compares a run with the previous run that had the same input, and names the
-// cause.
+// DerivedDrift describes what caused the change from the previous run with the same input to this one.
 type DerivedDrift struct {
 	Against       uint64   `json:"against"`
 	Cause         Cause    `json:"cause"`
@@ -476,7 +478,8 @@ type DerivedDrift struct {
 	OutputChanged bool     `json:"output_changed"`
 }
 
-// DerivedDivergence names the first stage in which a run-DAG differs from the previous one, and the cause.
+// DerivedDivergence names the first stage in which a run-DAG differs from the previous one, and what
+// caused the difference.
 type DerivedDivergence struct {
 	Against             uint64   `json:"against"`
 	FirstDivergingStage *string  `json:"first_diverging_stage"` // nil if no stage differs
@@ -491,7 +494,7 @@ type DerivedConflict struct {
 	Sources     []SourceUse `json:"sources"`
 }
 
-// Computed holds what the ledger would record for a record.
+// Computed holds what a ledger would record for a given record.
 type Computed struct {
 	Checks Checks          `json:"checks"`
 	Hashes Hashes          `json:"hashes"`
@@ -499,7 +502,7 @@ type Computed struct {
 	Record json.RawMessage `json:"record"` // as in [Event]
 }
 
-// RecordRow is one event, with facts that follow from later events.
+// RecordRow is one event together with what follows from later events.
 type RecordRow struct {
 	View
 	Row
@@ -513,7 +516,7 @@ type RecordRow struct {
 	State         State   `json:"state,omitempty"`
 	RedactedBy    *uint64 `json:"redacted_by,omitempty"`
 	Derived
-	Event json.RawMessage `json:"event"` // an [Event] in the form that is hashed
+	Event json.RawMessage `json:"event"` // an [Event], exactly as it is hashed
 }
 
 // ListedRecord is one record of a list.
@@ -533,26 +536,27 @@ type ListedRecord struct {
 	Labels       map[string]string `json:"labels"`
 	Name         *Name             `json:"name,omitempty"` // only with names=true
 	Links        RecordLinks       `json:"links"`
-	Event        json.RawMessage   `json:"event,omitempty"` // an [Event] in the form that is hashed
+	Event        json.RawMessage   `json:"event,omitempty"` // an [Event], exactly as it is hashed
 }
 
-// SearchAnswer lists what a text can refer to.
+// SearchAnswer lists everything that a text can refer to.
 type SearchAnswer struct {
 	View
 	Rows     []SearchHit `json:"rows"`     // at most 50; values that match exactly come first
-	Complete bool        `json:"complete"` // false if the search left something out
+	Complete bool        `json:"complete"` // false if the search did not cover the whole ledger
 }
 
-// SearchHit is a value that records have. Its Seq is that of a record with the value.
+// SearchHit is a value that was found. Its Seq is that of a record with the value.
 type SearchHit struct {
 	Row
-	// Type is event, event_hash, label (the name of a label), or the name of the value as in GET /records.
+	// Type is event, event_hash, label (Value is then the name of a label), or the parameter of GET
+	// /records that filters by the value.
 	Type  string `json:"type"`
 	Value string `json:"value"`
 	Name  *Name  `json:"name,omitempty"`
 }
 
-// RecordLinks has paths of related resources on the server.
+// RecordLinks holds paths of related resources on the server.
 type RecordLinks struct {
 	Record  string            `json:"record"`
 	Receipt string            `json:"receipt,omitempty"`
@@ -560,8 +564,7 @@ type RecordLinks struct {
 	Queries map[string]string `json:"queries,omitempty"`
 }
 
-// NestedProof proves one stage of a run-DAG or one citation of a set. Its encoding by
-// [json.Marshal] can be parsed with proofs.ParseNested.
+// NestedProof proves one stage of a run-DAG or one citation of a set. proofs.ParseNested parses its JSON.
 type NestedProof struct {
 	Format   string          `json:"format"` // colophon-nested-proof@1
 	Stage    *NestedStage    `json:"stage,omitempty"`
@@ -570,7 +573,7 @@ type NestedProof struct {
 	Receipt  Receipt         `json:"receipt"`
 }
 
-// NestedStage is a stage and its path to the root of the run.
+// NestedStage is a stage and the Merkle path from it to the root of its run-DAG.
 type NestedStage struct {
 	Name  string     `json:"name"`
 	Index uint64     `json:"index"`
@@ -579,13 +582,13 @@ type NestedStage struct {
 	Path  []PathStep `json:"path"` // from the leaf upwards
 }
 
-// NestedCitation is a citation with its index in the set, from 0.
+// NestedCitation is one citation of a set. Index counts from 0.
 type NestedCitation struct {
 	Index     uint64 `json:"index"`
 	ChunkHash string `json:"chunk_hash"`
 }
 
-// PathStep is one sibling on the path from a stage to the root of its run.
+// PathStep is one sibling hash on the Merkle path from a stage to the root of its run-DAG.
 type PathStep struct {
 	Sibling string `json:"sibling"`
 	IsLeft  bool   `json:"is_left"`

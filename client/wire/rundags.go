@@ -2,7 +2,7 @@ package wire
 
 import "encoding/json"
 
-// RunRow describes a run-DAG in answers.
+// RunRow describes a run-DAG in a response.
 type RunRow struct {
 	Row
 	RunID *string `json:"run_id"`
@@ -11,7 +11,7 @@ type RunRow struct {
 	Shape string  `json:"shape"`
 }
 
-// RunComparison compares run-DAG B with run-DAG A.
+// RunComparison is the response to GET /run-dags/compare.
 type RunComparison struct {
 	View
 	RunDAGChange
@@ -21,13 +21,13 @@ type RunComparison struct {
 type RunDAGChange struct {
 	A                   RunRow   `json:"a"`
 	B                   RunRow   `json:"b"`
-	FirstDivergingStage *string  `json:"first_diverging_stage"` // nil if no stage differs; outcome if one run was rejected and the other answered
+	FirstDivergingStage *string  `json:"first_diverging_stage"` // nil if no stage differs; "outcome" if one run was rejected and the other was answered
 	DifferingStages     []string `json:"differing_stages"`
 	OnlyInA             []string `json:"only_in_a"`
 	OnlyInB             []string `json:"only_in_b"`
 	DifferingDimensions []string `json:"differing_dimensions"` // dimensions of the cache key that differ; nil if one of the runs has no dimensions
 	Cause               RunCause `json:"cause"`
-	Says                string   `json:"says"` // the same facts in a sentence
+	Says                string   `json:"says"` // the difference in one sentence
 }
 
 // DivergenceRow compares a run-DAG with the previous live one. Against is nil in the first
@@ -42,15 +42,15 @@ type DivergenceRow struct {
 	DifferingDimensions []string  `json:"differing_dimensions"` // also nil if one run has no dimensions
 }
 
-// RunCause is the reason why two run-DAGs diverge: the one dimension of the cache key that
-// differs, or one of the causes below.
+// RunCause is the reason why two run-DAGs diverge: the only dimension of the cache key that differs, or one
+// of the causes below.
 type RunCause string
 
-// The causes that are not dimensions.
+// Causes that are not names of dimensions.
 const (
 	RunIdentical   RunCause = "identical"    // no stage differs
 	RunConfounded  RunCause = "confounded"   // several dimensions differ
-	RunNoDimension RunCause = "no_dimension" // stages differ, and all dimensions agree
+	RunNoDimension RunCause = "no_dimension" // stages differ, but all dimensions agree
 	RunUnknown     RunCause = "unknown"      // stages differ, and at least one run has no dimensions
 )
 
@@ -63,46 +63,46 @@ type CachedRun struct {
 	QuestionHash    *string            `json:"question_hash"`
 	FailureStage    *string            `json:"failure_stage"`
 	AuditMode       *string            `json:"audit_mode"`
-	Others          uint64             `json:"others"` // number of further live runs with the same key and dimensions
+	Others          uint64             `json:"others"` // number of other live run-DAGs with the same key and dimensions
 }
 
-// CacheKey is a computed cache key.
+// CacheKey is the response to POST /v1/compute/cache-key.
 type CacheKey struct {
 	CacheKey string `json:"cache_key"`
 }
 
-// QuestionHash is the computed hash of a question.
+// QuestionHash is the response to POST /v1/compute/question-hash.
 type QuestionHash struct {
 	QuestionHash string `json:"question_hash"`
 	QuestionMode string `json:"question_mode"` // strict or equivalence_class
 }
 
-// QuestionRequest is a question to hash.
+// QuestionRequest is a question whose hash the server must compute.
 type QuestionRequest struct {
 	Question     string `json:"question"`
 	QuestionMode string `json:"question_mode,omitempty"` // equivalence_class (default) or strict
 }
 
-// LookupRequest asks for the live run-DAG with a question and cache dimensions. The server
-// ignores QuestionHash in the dimensions.
+// LookupRequest selects the live run-DAG with the given question and cache dimensions. The server ignores
+// question_hash in the dimensions.
 type LookupRequest struct {
 	Question        string          `json:"question"`
 	CacheDimensions json.RawMessage `json:"cache_dimensions"`
 }
 
-// Lookup is the live run-DAG with a question and cache dimensions, and its answer.
+// Lookup is the run-DAG that a [LookupRequest] selects, with its answer.
 type Lookup struct {
 	CachedRun
 	QuestionMode string          `json:"question_mode"`         // the mode that found the run: strict or equivalence_class
 	AnswerText   json.RawMessage `json:"answer_text"`           // null, or a JSON string, which can contain lone surrogates
-	RedactedBy   *uint64         `json:"redacted_by,omitempty"` // the current value, regardless of AsOf
+	RedactedBy   *uint64         `json:"redacted_by,omitempty"` // seq of the event that erased the content; always the current value, regardless of AsOf
 }
 
 // ListedRun is a run-DAG in a list.
 type ListedRun struct {
 	RunRow
 	State                State    `json:"state"`
-	FailureStage         *string  `json:"failure_stage"` // nil if it did not fail; unknown if it was posted as stages without inputs
+	FailureStage         *string  `json:"failure_stage"` // nil if the run did not fail; "unknown" if it was posted as stages without inputs
 	AuditMode            *string  `json:"audit_mode"`
 	VerifierMethod       *string  `json:"verifier_method"`
 	QuestionHash         *string  `json:"question_hash"`
@@ -112,15 +112,14 @@ type ListedRun struct {
 	Name                 *Name    `json:"name,omitempty"` // names of the question; only with names=true
 }
 
-// RunGroup describes the run-DAGs that have a hash in common. Its Seq is that of the last of
-// these run-DAGs.
+// RunGroup describes the run-DAGs that have a hash in common. Its Seq is that of the last of them.
 type RunGroup struct {
 	Row
 	By              string    `json:"by"`
 	Value           string    `json:"value"`
 	Name            *Name     `json:"name,omitempty"` // only with names=true
 	Runs            uint64    `json:"runs"`
-	DistinctAnswers uint64    `json:"distinct_answers"` // runs without an answer do not count
+	DistinctAnswers uint64    `json:"distinct_answers"` // runs without an answer are not counted
 	Verdicts        []Verdict `json:"verdicts"`
 	FirstSeq        uint64    `json:"first_seq"`
 	FirstTime       Time      `json:"first_time"`
@@ -128,16 +127,16 @@ type RunGroup struct {
 	LastTime        Time      `json:"last_time"`
 }
 
-// Verdict is the number of run-DAGs of a group that ended in one way.
+// Verdict is the number of run-DAGs of a group that have the same outcome.
 type Verdict struct {
-	FailureStage *string `json:"failure_stage"` // nil if they did not fail; unknown if they were posted as stages without inputs
+	FailureStage *string `json:"failure_stage"` // nil if the runs did not fail; "unknown" if they were posted as stages without inputs
 	AuditMode    *string `json:"audit_mode"`
 	Shape        *string `json:"shape"`
 	Runs         uint64  `json:"runs"`
 	Share        Decimal `json:"share"` // share of the group's runs
 }
 
-// StageProof proves a stage of a run-DAG.
+// StageProof proves one stage of a run-DAG.
 type StageProof struct {
 	View
 	Seq     uint64     `json:"seq"`
@@ -154,7 +153,8 @@ type FailureCounts struct {
 	View
 	Total uint64         `json:"total"`
 	Rows  []FailureCount `json:"rows"`
-	// Step is the length of a period in seconds. Step and Periods are absent unless periods were asked for.
+	// Step is the length of a period in seconds. Step and Periods are absent unless the request has
+	// periods=true.
 	Step    uint64          `json:"step,omitempty"`
 	Periods []FailurePeriod `json:"periods,omitempty"`
 }
@@ -167,9 +167,9 @@ type FailurePeriod struct {
 	Rows  []FailureCount `json:"rows"`
 }
 
-// FailureCount is the number of run-DAGs with one outcome.
+// FailureCount is the number of run-DAGs that have the same outcome.
 type FailureCount struct {
-	FailureStage *string `json:"failure_stage"` // nil if they did not fail; unknown if they were posted as stages without inputs
+	FailureStage *string `json:"failure_stage"` // nil if the runs did not fail; "unknown" if they were posted as stages without inputs
 	AuditMode    *string `json:"audit_mode"`
 	Shape        *string `json:"shape"`
 	Count        uint64  `json:"count"`

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// RunElement returns the path element for a run_id. It also escapes the run_id "compare",
-// because /runs/compare is another route, and run_ids that consist of dots, because proxies
-// remove those.
+// RunElement escapes a run_id for use as a path element. It also escapes the run_id "compare",
+// because /runs/compare is another route, and run_ids that consist of dots, because proxies remove
+// those.
 func RunElement(runID string) string {
 	switch runID {
 	case "compare":
@@ -18,7 +18,7 @@ func RunElement(runID string) string {
 	return url.PathEscape(runID)
 }
 
-// RunsComparison compares run B with run A: their IPC records, their run-DAGs, and their
+// RunsComparison describes how run B differs from run A in their IPC records, run-DAGs, and
 // citation sets. Each part is nil unless both runs have such a record.
 type RunsComparison struct {
 	View
@@ -32,11 +32,11 @@ type RunsComparison struct {
 	SourcesChanged bool             `json:"sources_changed"`
 	LostChunks     []LostChunk      `json:"lost_chunks"`
 	Reregistered   []Reregistration `json:"reregistered"`
-	Says           string           `json:"says"` // the same facts in a sentence
+	Says           string           `json:"says"` // the comparison in one sentence
 }
 
-// RunRecords holds the seqs of the records that are compared: the latest of each kind in a run.
-// A seq is nil if the run has no record of the kind.
+// RunRecords names the records that are compared: the latest of each kind in a run. A seq is nil if
+// the run has no record of that kind.
 type RunRecords struct {
 	RunID       string  `json:"run_id"`
 	IPCRecord   *uint64 `json:"ipc_record"`
@@ -51,12 +51,12 @@ type RunRecords struct {
 type CitationSetChange struct {
 	A            ComparedSet    `json:"a"`
 	B            ComparedSet    `json:"b"`
-	Added        []string       `json:"added"` // chunk hashes, as in Removed and Kept
+	Added        []string       `json:"added"` // chunk hashes, as are Removed and Kept
 	Removed      []string       `json:"removed"`
 	Kept         []string       `json:"kept"`
 	OtherSources []ChunkSources `json:"other_sources"` // kept chunks that the two sets cite from different sources
-	Jaccard      float64        `json:"jaccard"`       // a share, with six decimals
-	Says         string         `json:"says"`          // the same facts in a sentence
+	Jaccard      float64        `json:"jaccard"`       // similarity of the two sets of chunks, 0 to 1, with six decimals
+	Says         string         `json:"says"`          // the change in one sentence
 }
 
 // ComparedSet is a citation set in a comparison.
@@ -66,16 +66,16 @@ type ComparedSet struct {
 	Time    Time   `json:"time"`
 }
 
-// ChunkSources holds a chunk and, for each of two sets, the sources from which the set cites
-// the chunk.
+// ChunkSources holds a chunk and, for each of the two sets, the sources from which it cites the
+// chunk.
 type ChunkSources struct {
 	ChunkHash string   `json:"chunk_hash"`
 	A         []string `json:"a"`
 	B         []string `json:"b"`
 }
 
-// LostChunk is a chunk that a set cites and that its source no longer lists. Seq is that of
-// the set.
+// LostChunk is a chunk that a set cites but that its source no longer lists. Seq is that of the
+// set.
 type LostChunk struct {
 	Row
 	SourceID     string `json:"source_id"`

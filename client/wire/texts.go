@@ -2,16 +2,16 @@ package wire
 
 import "encoding/json"
 
-// TextLength is the length of a text. Words are separated by white space. In a script without
-// spaces, each character counts as a word.
+// TextLength is the length of a text. Words are separated by white space. In a script without spaces, each
+// character is counted as a word.
 type TextLength struct {
 	Bytes      uint64 `json:"bytes"`
 	Characters uint64 `json:"characters"`
 	Words      uint64 `json:"words"`
 }
 
-// TextChange describes how much a text changed from A to B. It covers only content that is not erased. A is nil
-// if there is no text with which to compare B.
+// TextChange describes how much a text changed from A to B. It covers only content that has not been erased. A
+// is nil if there is no text with which to compare B.
 type TextChange struct {
 	Unavailable  Unavailable `json:"unavailable,omitempty"` // why there are no figures
 	A            *TextLength `json:"a,omitempty"`
@@ -21,17 +21,17 @@ type TextChange struct {
 	Bounded      bool        `json:"bounded,omitempty"`       // the texts are long, so Similarity is only a lower bound
 }
 
-// Unavailable is the reason why there are no figures about a text.
+// Unavailable states why there are no figures about a text.
 type Unavailable string
 
-// The reasons.
+// Reasons why there are no figures.
 const (
 	TextRedacted  Unavailable = "redacted"   // the content of a record has been withdrawn
 	TextNotPosted Unavailable = "not_posted" // a record was posted without the text
-	TextLimit     Unavailable = "limit"      // earlier rows of the answer used up the work allowed for one answer
+	TextLimit     Unavailable = "limit"      // earlier rows of the response used up the work allowed for one response
 )
 
-// AttributionTexts describes how much three texts of a run changed.
+// AttributionTexts describes how much each of three texts changed between two runs.
 type AttributionTexts struct {
 	Output  TextChange `json:"output"`
 	Prompt  TextChange `json:"prompt"` // the system prompt
@@ -40,10 +40,10 @@ type AttributionTexts struct {
 
 // EffectTexts summarises how much the outputs of pairs of runs differ.
 type EffectTexts struct {
-	Pairs       uint64 `json:"pairs"`       // number of pairs that the figures cover
+	Pairs       uint64 `json:"pairs"`       // number of pairs that the figures below cover
 	Sample      bool   `json:"sample"`      // the pairs are a sample of all pairs
 	Unavailable uint64 `json:"unavailable"` // number of further pairs in the sample whose texts cannot be read
-	// Similarity and LengthChange are nil if no pair has the figure.
+	// A field below is nil if no pair has the figure.
 	Similarity   *Quartiles `json:"similarity"`
 	LengthChange *Quartiles `json:"length_change"`
 	WordsA       *Quartiles `json:"words_a"`
@@ -105,23 +105,23 @@ type TextEdit struct {
 	Text string `json:"text"`
 }
 
-// EditOp states which of the two texts contain a part.
+// EditOp states which of the two texts contain a part of a diff.
 type EditOp string
 
-// The operations.
+// Operations of a [TextEdit].
 const (
 	EditEqual  EditOp = "equal"
 	EditDelete EditOp = "delete" // only A contains the part
 	EditInsert EditOp = "insert" // only B contains the part
 )
 
-// Name is a readable name for a value that is a hash. At least one of its members is present.
+// Name is a readable name for a hash. At least one of Label and Words is present.
 type Name struct {
-	// Label is the value of the label prompt, system_prompt or config, if the first and the last run with a
+	// Label is the value of the label prompt, system_prompt or config, if the first and the last run with the
 	// system prompt both have it.
 	Label string `json:"label,omitempty"`
 	// Words holds the first words of the text on one line, at most 100 characters. Words from content are
-	// present only if the caller is allowed to read content and the record is not redacted.
+	// present only if the caller is allowed to read content and the record has not been redacted.
 	Words string `json:"words,omitempty"`
 	Cut   bool   `json:"cut,omitempty"` // the text continues after Words
 }

@@ -8,7 +8,7 @@ import (
 // Kind is a kind of event.
 type Kind string
 
-// The kinds. The first four are those of records.
+// Kinds of events. The first four are those of records.
 const (
 	KindIPCRecord          Kind = "ipc_record"
 	KindRunDAG             Kind = "run_dag"
@@ -25,11 +25,11 @@ const (
 	KindKeyRotated         Kind = "key_rotated"
 )
 
-// State is the state of an IPC record or a run-DAG. Other events have none.
+// State is the state of an IPC record or a run-DAG. Other events have no state.
 type State string
 
-// The states. Queries about drift leave out all records that are not live, unless the parameter
-// state is any.
+// States. Queries about drift leave out all records that are not live, unless the parameter state
+// is any.
 const (
 	Live        State = "live"
 	Failed      State = "failed"
@@ -37,18 +37,18 @@ const (
 	Quarantined State = "quarantined"
 )
 
-// Time is a time in an answer, in RFC 3339 and UTC, as the ledger wrote it. It is kept as text
-// because the event hash covers the text.
+// Time is a time in RFC 3339 and UTC, exactly as the ledger wrote it. It is kept as text because
+// the event hash covers the text.
 type Time string
 
 func (t Time) Parse() (time.Time, error) { return time.Parse(time.RFC3339Nano, string(t)) }
 
-// Hashes holds the effective hashes of a record by name, such as input_hash. The value is nil if
-// the record lacks what the hash covers. path_id and the two content fingerprints are shorter
-// than other hashes.
+// Hashes maps names such as input_hash to the effective hashes of a record. A value is nil if the
+// record lacks what the hash covers. path_id and the two content fingerprints are shorter than
+// other hashes.
 type Hashes map[string]*string
 
-// Get returns the hash with this name, and "" if there is none.
+// Get returns the hash with the given name, or "" if the record has none.
 func (h Hashes) Get(name string) string {
 	if value := h[name]; value != nil {
 		return *value
@@ -56,8 +56,8 @@ func (h Hashes) Get(name string) string {
 	return ""
 }
 
-// Checks holds the ledger's checks of a record, by the name of the hash. Checks of a run-DAG's
-// stages have names such as "stage:answer".
+// Checks maps the name of each hash to the ledger's check of it. Checks of a run-DAG's stages have
+// names such as "stage:answer".
 type Checks map[string]Check
 
 // Mismatches reports whether any claim of the record disagrees with its content.
@@ -70,7 +70,7 @@ func (c Checks) Mismatches() bool {
 	return false
 }
 
-// Check compares a claimed hash with the one that the ledger computed.
+// Check is the result of comparing a claimed hash with the one that the ledger computed.
 type Check struct {
 	Result   Result           `json:"result"`
 	Claimed  Nullable[string] `json:"claimed,omitzero"`  // set for a mismatch, and for a claim that is not in Hashes
@@ -80,13 +80,13 @@ type Check struct {
 // Result is the outcome of a check.
 type Result string
 
-// The outcomes.
+// Outcomes of a check.
 const (
 	Match         Result = "match"        // content and claim agree
 	Mismatch      Result = "mismatch"     // content and claim differ
 	ComputedAlone Result = "computed"     // content without a claim
 	ClaimedAlone  Result = "claimed"      // a claim without content, so nothing was recomputed
-	Inconsistent  Result = "inconsistent" // a verdict breaks the rule after which the check is named
+	Inconsistent  Result = "inconsistent" // a verdict that breaks the rule after which the check is named
 )
 
 // Inclusion is the inclusion proof of a leaf (RFC 6962).
@@ -96,13 +96,13 @@ type Inclusion struct {
 	Hashes    []string `json:"hashes"`
 }
 
-// View states the size for which an answer of the index is valid.
+// View states the tree size at which an answer of the index is valid.
 type View struct {
 	AsOf       uint64 `json:"as_of"`
 	Checkpoint string `json:"checkpoint,omitempty"` // signed note for the size as_of; only with proofs=true
 }
 
-// Row holds the members that all rows of answers share.
+// Row holds the members that all rows of responses share.
 type Row struct {
 	Seq       uint64     `json:"seq"`                 // seq of the event that the row describes
 	Inclusion *Inclusion `json:"inclusion,omitempty"` // inclusion proof of that event; only with proofs=true
@@ -115,7 +115,7 @@ type Page[T any] struct {
 	Next string `json:"next,omitempty"` // cursor of the next page; "" at the end
 }
 
-// Problem is the server's answer to a failed request (RFC 9457).
+// Problem is the body of a response with an error status (RFC 9457).
 type Problem struct {
 	Type       string         `json:"type"` // always about:blank
 	Title      string         `json:"title"`
@@ -125,11 +125,11 @@ type Problem struct {
 	Line       uint64         `json:"line,omitempty"`        // number of the line in the batch, from 1; 0 outside batches
 	FirstSeq   *uint64        `json:"first_seq,omitempty"`   // seq of the event that holds the idempotency key
 	RedactedBy *uint64        `json:"redacted_by,omitempty"` // seq of the event that erased the content
-	ReadOnly   bool           `json:"read_only,omitempty"`   // another server accepts the request; this one is read-only
+	ReadOnly   bool           `json:"read_only,omitempty"`   // this server is read-only; send the request to another one
 	Receipt    *Receipt       `json:"receipt,omitempty"`     // receipt of the event that records the refusal
 }
 
-// ProblemPlace describes what is wrong at one place of the request. The last three members
+// ProblemPlace describes what is wrong at one place in the request. Field, Claimed and Computed
 // describe a failed check.
 type ProblemPlace struct {
 	Pointer  string `json:"pointer"` // JSON pointer into the body, or a slash and the name of a parameter
