@@ -124,8 +124,8 @@ func TestEventsAreChecked(t *testing.T) {
 	}{
 		"missing":       {[]string{lines[0], lines[2]}, "event 2 instead of event 1"},
 		"repeated":      {[]string{lines[0], lines[0]}, "event 0 instead of event 1"},
-		"another event": {changed(1, func(l *wire.EventLine) { l.Event = json.RawMessage(`{}`) }), "does not match its event_hash or its event"},
-		"another entry": {changed(1, func(l *wire.EventLine) { l.Entry[40]++ }), "does not match its event_hash or its event"},
+		"another event": {changed(1, func(l *wire.EventLine) { l.Event = json.RawMessage(`{}`) }), "does not match the event_hash or the event"},
+		"another entry": {changed(1, func(l *wire.EventLine) { l.Entry[40]++ }), "does not match the event_hash or the event"},
 		"short entry":   {changed(1, func(l *wire.EventLine) { l.Entry = l.Entry[:4] }), "event 1"},
 		"another log":   {[]string{lines[0], strings.Replace(lines[2], `"seq":2,`, `"seq":1,`, 1)}, "does not link"},
 		"not JSON":      {[]string{lines[0], "x"}, "not a JSON object"},
