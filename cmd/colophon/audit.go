@@ -21,10 +21,10 @@ import (
 	"colophon/proofs/replay"
 )
 
-// auditFlags holds the flags of audit, and the server and ledger that its URL names.
+// auditFlags holds the flags of audit, and the server and ledger that the argument URL names.
 type auditFlags struct {
 	server remote.Options
-	bucket string // URL of the bucket with the copy to audit; empty for a copy on a web server
+	bucket string // URL of the bucket that contains the copy to audit; empty if the URL names a server
 	monitor.Options
 	key         string
 	against     []string
@@ -146,7 +146,7 @@ func (o *auditFlags) run(ctx context.Context, c *cli.Console) (err error) {
 	return explainAudit(ctx, o.Options, err)
 }
 
-// source returns the source from which the audit reads the log.
+// source returns the server or bucket from which the audit reads the log.
 func (o *auditFlags) source(c *cli.Console) (fetch.Server, error) {
 	if o.bucket != "" {
 		return logurl.FetchFromBucket(o.bucket)
@@ -158,14 +158,15 @@ func (o *auditFlags) source(c *cli.Console) (fetch.Server, error) {
 	return fetchFrom(server), nil
 }
 
-// fetchFrom converts a connection to the server into the form that package fetch needs.
+// fetchFrom returns the server of a connection as package fetch describes it. It compresses
+// responses unless the server is on this machine.
 func fetchFrom(s *remote.Server) fetch.Server {
 	u, err := url.Parse(s.URL)
 	return fetch.Server{URL: s.URL, Token: s.Token, Transport: s.Transport, Compress: err == nil && !cli.Loopback(u.Hostname()), Explain: s.Explain}
 }
 
-// auditMemory is the memory limit of the Go runtime during an audit, in bytes. It makes the garbage
-// collector run more often near the limit. An audit's live memory stays below it. GOMEMLIMIT
+// auditMemory is the memory limit of the Go runtime during an audit, in bytes. Near the limit, the
+// garbage collector runs more often; the live memory of an audit stays below it. GOMEMLIMIT
 // overrides it.
 const auditMemory = 352 << 20
 
@@ -203,8 +204,8 @@ func (p *auditProgress) finish() {
 	}
 }
 
-// sayHandler is a slog.Handler that prints warnings and errors to the console. It appends the values
-// of a message's attributes.
+// sayHandler is a slog.Handler that prints warnings and errors to the console, followed by the
+// values of their attributes.
 type sayHandler struct{ *cli.Console }
 
 // Enabled implements slog.Handler.
@@ -220,13 +221,13 @@ func (h sayHandler) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// WithAttrs implements slog.Handler. An audit logs without further attributes.
+// WithAttrs implements slog.Handler. It ignores the attributes, because an audit sets none.
 func (h sayHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
 
-// WithGroup implements slog.Handler.
+// WithGroup implements slog.Handler. It ignores the group, because an audit opens none.
 func (h sayHandler) WithGroup(string) slog.Handler { return h }
 
-// parse splits the URL of a ledger into the URL of its server and its name.
+// parse reads the argument URL of audit: it sets the ledger, and the server or the bucket.
 func (o *auditFlags) parse(text string) error {
 	at, err := logurl.Parse(text)
 	o.Ledger, o.server.URL, o.bucket = at.Ledger, at.Server, at.Bucket

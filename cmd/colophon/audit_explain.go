@@ -12,8 +12,8 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// explainAudit returns the error with which the command ends. It says what happened, and
-// what to do.
+// explainAudit returns the error with which the command stops. Its message states what happened,
+// and what to do.
 func explainAudit(ctx context.Context, o monitor.Options, err error) error {
 	var state *monitor.StateError
 	var note *monitor.NoteError
@@ -44,7 +44,7 @@ func explainAudit(ctx context.Context, o monitor.Options, err error) error {
 	return cli.Exitf(cli.ExitFailed, "the audit could not be finished: %w", err)
 }
 
-// explainState returns the error for a state that cannot be used.
+// explainState returns the error for a state file that cannot be used.
 func explainState(e *monitor.StateError) error {
 	switch e.Reason {
 	case monitor.ErrStateInUse:
@@ -62,10 +62,10 @@ func explainState(e *monitor.StateError) error {
 	return cli.Refused("--state: %w", e.Err)
 }
 
-// nextAudit returns a sentence that says where the next audit begins.
+// nextAudit returns a clause that states where the next audit will begin.
 func nextAudit(state string) string {
 	if state == "" {
 		return "the next audit begins at the start of the log; with --state, it would continue from here"
 	}
-	return "the next audit continues from the state in " + state
+	return "the next audit continues from the state that is saved in " + state
 }

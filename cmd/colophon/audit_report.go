@@ -10,15 +10,15 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// auditExit is the exit code of audit for one kind of finding. These codes begin above those of
-// verify.
+// auditExit is the exit code of audit for one kind of finding. The codes begin above the exit codes
+// of verify.
 type auditExit struct {
 	code    int
 	kind    audit.Kind
 	meaning string
 }
 
-// auditExits lists all kinds of findings in the order of their codes.
+// auditExits lists all kinds of findings, sorted by exit code.
 var auditExits = [...]auditExit{
 	{30, audit.KindSignature, "the checkpoint is not signed by the log's key"},
 	{31, audit.KindCheckpoint, "the checkpoint is malformed, or belongs to another log"},
@@ -48,14 +48,14 @@ func auditExitsHelp() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// auditReport is a report with the exit code, in the form of --json.
+// auditReport is a report together with the exit code. Its JSON is the output of --json.
 type auditReport struct {
 	Clean bool `json:"clean"`
 	Code  int  `json:"code"`
 	*monitor.Report
 }
 
-// newAuditReport adds the exit code to a report. The first finding determines it.
+// newAuditReport adds the exit code to a report. The first finding determines the code.
 func newAuditReport(r *monitor.Report) auditReport {
 	a := auditReport{Clean: r.Clean, Report: r}
 	switch {
@@ -76,7 +76,8 @@ func newAuditReport(r *monitor.Report) auditReport {
 	return a
 }
 
-// print writes the report: as text, as JSON, or as JSON on one line.
+// print writes the report: as JSON if asJSON is set, on a single line if lines is set too, and
+// otherwise as text.
 func (r auditReport) print(c *cli.Console, asJSON, lines bool) error {
 	switch {
 	case asJSON && lines:
@@ -92,8 +93,7 @@ func (r auditReport) print(c *cli.Console, asJSON, lines bool) error {
 	return err
 }
 
-// exit returns the error with which the command ends after the report, and nil if the report is
-// clean.
+// exit returns the error that sets the exit code, or nil if the report is clean.
 func (r auditReport) exit() error {
 	if r.Clean {
 		return nil
@@ -101,7 +101,7 @@ func (r auditReport) exit() error {
 	return &cli.ExitError{Code: r.Code}
 }
 
-// auditFlagOf maps each check that an audit can skip to the flag that requests it.
+// auditFlagOf maps each check that an audit may skip to the flag that requests it.
 var auditFlagOf = map[string]string{monitor.CheckContent: "--content", monitor.CheckAnswers: "--replay-index", monitor.CheckReceipts: "--receipts N"}
 
 func (r auditReport) String() string {
@@ -158,7 +158,7 @@ func (r auditReport) String() string {
 	return b.String()
 }
 
-// auditAdvice returns advice for the reader of a finding.
+// auditAdvice returns what the reader of a finding of this kind should do.
 func auditAdvice(kind audit.Kind) string {
 	switch kind {
 	case audit.KindSignature, audit.KindCheckpoint:

@@ -17,8 +17,8 @@ type recordChoice struct {
 	labels, where []string // each is "NAME=VALUE"
 }
 
-// filterFlags are the flags that choose records. The server's parameter has the same name with
-// underscores.
+// filterFlags are the flags that choose records. The server's parameter has the same name, with
+// underscores instead of hyphens.
 var filterFlags = []struct{ flag, usage string }{
 	{"run-id", "records of this `run`"},
 	{"subject", "citation sets about this `subject`"},
@@ -26,7 +26,7 @@ var filterFlags = []struct{ flag, usage string }{
 	{"kind", "records of this `kind`: ipc_record, run_dag, citation_set or path_fingerprint"},
 }
 
-// isFilter reports whether a flag chooses records by a parameter of the same name.
+// isFilter reports whether a flag stands for a filter parameter of the server.
 func isFilter(flag string) bool {
 	return flag == "since" || flag == "until" || slices.ContainsFunc(filterFlags, func(f struct{ flag, usage string }) bool { return f.flag == flag })
 }
@@ -38,11 +38,11 @@ func (r *recordChoice) bind(flags *pflag.FlagSet) {
 	cli.MomentVar(flags, "since", "records written at this `time` or later")
 	cli.MomentVar(flags, "until", "records written before this `time`")
 	flags.StringArrayVar(&r.labels, "label", nil, "records with this label, `NAME=VALUE`; may be repeated")
-	flags.StringArrayVar(&r.where, "where", nil, "records that pass another filter of GET /records, `NAME=VALUE`; may be repeated")
+	flags.StringArrayVar(&r.where, "where", nil, "records that pass any other filter of GET /records, `NAME=VALUE`; may be repeated")
 }
 
-// read returns the record numbers in args, or the filters as parameters of GET /records. The
-// other result is nil. It is an error if the command line has both or neither.
+// read returns either the record numbers in args, or the filters as parameters of GET /records; the
+// other result is nil. It returns an error if the command line has both or neither.
 func (r *recordChoice) read(flags *pflag.FlagSet, args []string) (seqs []uint64, filters map[string]string, err error) {
 	for _, arg := range args {
 		seq, err := strconv.ParseUint(arg, 10, 64)

@@ -11,7 +11,8 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// openCopy reads the head of a published copy whose URL a flag gives.
+// openCopy opens the published copy of a log at a URL, and reads its keys and its head. trusted are
+// the keys from which the copy's keys must follow.
 func openCopy(ctx context.Context, text string, trusted []*proofs.Verifier) (*verify.Copy, error) {
 	at, err := logurl.Parse(text)
 	if err != nil {
@@ -28,11 +29,11 @@ func openCopy(ctx context.Context, text string, trusted []*proofs.Verifier) (*ve
 	}
 	history, err := source.Object(ctx, "/log/key", fetch.MaxNote)
 	if err != nil {
-		return nil, fmt.Errorf("fetching the keys: %w", err)
+		return nil, fmt.Errorf("fetching the keys of the copy: %w", err)
 	}
 	keys, err := proofs.ParseLogKey(history)
 	if err != nil {
-		return nil, fmt.Errorf("the keys of %s: %w", text, err)
+		return nil, fmt.Errorf("parsing the keys of %s: %w", text, err)
 	}
 	log, err := fetch.OpenLog(ctx, source, keys.VerifiersFrom(trusted...), parallel)
 	if err != nil {

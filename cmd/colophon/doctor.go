@@ -73,8 +73,8 @@ func newDoctor(c *cli.Console) *cobra.Command {
 	return command
 }
 
-// doctorOutcome returns the error that ends the command: nil unless something is wrong or, if
-// strict, was not checked.
+// doctorOutcome returns the error with which the command stops: nil unless something is wrong or,
+// if strict is set, something was not checked.
 func doctorOutcome(report doctor.Report, strict bool) error {
 	switch {
 	case report.Verdict == doctor.Wrong:
@@ -85,7 +85,7 @@ func doctorOutcome(report doctor.Report, strict bool) error {
 	return nil
 }
 
-// printReport prints JSON, or a table that fits the terminal.
+// printReport prints the report as JSON, or as a table that fits the width of the terminal.
 func printReport(c *cli.Console, report doctor.Report, asJSON bool) error {
 	if asJSON {
 		return cli.WriteJSON(c, report)

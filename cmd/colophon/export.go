@@ -96,7 +96,7 @@ func (e *exportCommand) run(command *cobra.Command, args []string) error {
 	return e.conclude(p, report)
 }
 
-// runTable writes the rows of a question.
+// runTable writes the rows of a query and their manifest to files.
 func (e *exportCommand) runTable(command *cobra.Command, args []string) error {
 	if err := e.checkTable(args); err != nil {
 		return cli.Exitf(cli.ExitUsage, "%w", err)
@@ -117,13 +117,13 @@ func (e *exportCommand) runTable(command *cobra.Command, args []string) error {
 	return err
 }
 
-// checkTable checks the flags of an export of rows.
+// checkTable checks the flags for an export of rows.
 func (e *exportCommand) checkTable(args []string) error {
 	switch {
 	case e.file != "":
 		return errors.New("give either --pack or --format")
 	case e.table.Format == "":
-		return errors.New("--format is missing: parquet, csv or ndjson")
+		return errors.New("--format is missing: give parquet, csv or ndjson")
 	case !slices.Contains(table.Formats, e.table.Format):
 		return fmt.Errorf("--format %q is not known: use parquet, csv or ndjson", e.table.Format)
 	case e.table.File == "":
@@ -136,19 +136,19 @@ func (e *exportCommand) checkTable(args []string) error {
 	return nil
 }
 
-// choice returns the record numbers or filters that the command line names, and checks the
-// other flags.
+// choice returns either the record numbers or the filters that the command line names. It also
+// checks the other flags of an audit pack.
 func (e *exportCommand) choice(flags *pflag.FlagSet, args []string) ([]uint64, map[string]string, error) {
 	switch {
 	case e.file == "":
-		return nil, nil, errors.New("give --pack and the file of an audit pack to write, or --format, --out and --question")
+		return nil, nil, errors.New("give --pack and the audit pack to write, or --format, --out and --question")
 	case e.options.MaxRecords < 1:
 		return nil, nil, errors.New("--max-records must be at least 1")
 	}
 	return e.chosen.read(flags, args)
 }
 
-// write writes the page. It refuses a page that is too large for colophon verify.
+// write writes the audit pack. It refuses one that is too large for colophon verify.
 func (e *exportCommand) write(html []byte) error {
 	if len(html) > cli.MaxPack {
 		return cli.Exitf(cli.ExitFailed, "the audit pack has %d bytes, but colophon verify reads at most %d: choose fewer records, or leave out content with --without-content", len(html), cli.MaxPack)
@@ -156,14 +156,14 @@ func (e *exportCommand) write(html []byte) error {
 	return safefile.Replace(e.file, html)
 }
 
-// conclude prints what the file contains and how to verify it.
+// conclude prints what the audit pack contains and how to verify it.
 func (e *exportCommand) conclude(p *pack.Pack, r pack.Report) error {
 	content := fmt.Sprintf("%s of content, %s with erased content", cli.Counted(uint64(len(p.Contents)), "piece"), cli.Counted(uint64(r.Redacted), "record"))
 	switch p.Content {
 	case pack.ContentLeftOut:
 		content = "no content"
 	case pack.ContentNoRight:
-		content = "no content, which the token may not read"
+		content = "no content, because the token may not read it"
 	}
 	_, err := fmt.Fprintf(e.Out, "%s: %s of ledger %s at tree size %d, %s\nOpen it in a browser, or: colophon verify %s --key %s\n",
 		e.file, cli.Counted(uint64(r.Records), "event"), p.Ledger, r.Checkpoint.Size, content, e.file, p.Keys[0])

@@ -85,8 +85,8 @@ func fsck(ctx context.Context, c *cli.Console, o fsckOptions) error {
 	return reportFindings(c, o, findings, nil)
 }
 
-// checkData checks the ledgers of a data folder. An error that wraps
-// storage.ErrDamaged is about the folder as a whole.
+// checkData checks the ledgers of a data folder. An error that wraps storage.ErrDamaged concerns
+// the folder as a whole.
 func checkData(ctx context.Context, c *cli.Console, o fsckOptions) ([]finding, error) {
 	if o.store != "" {
 		return checkStore(ctx, c, o)
@@ -102,7 +102,7 @@ func checkData(ctx context.Context, c *cli.Console, o fsckOptions) ([]finding, e
 	return findings, errors.Join(err, database.Close())
 }
 
-// checkStore checks the ledgers of a database outside the data folder.
+// checkStore checks the ledgers of a PostgreSQL database, with the keys from the data folder.
 func checkStore(ctx context.Context, c *cli.Console, o fsckOptions) ([]finding, error) {
 	if err := datadir.Check(o.data); err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func checkStore(ctx context.Context, c *cli.Console, o fsckOptions) ([]finding, 
 	return findings, errors.Join(err, database.Close())
 }
 
-// notePending warns that files might still contain erased content.
+// notePending warns if files of the database might still contain erased content.
 func notePending(ctx context.Context, c *cli.Console, database *pebble.Database) error {
 	pending, err := database.Erasing(ctx)
 	if err == nil && pending.Pieces > 0 {
@@ -125,7 +125,7 @@ func notePending(ctx context.Context, c *cli.Console, database *pebble.Database)
 	return err
 }
 
-// finding is the result for one ledger.
+// finding is what fsck found in one ledger.
 type finding struct {
 	Ledger   string  `json:"ledger"`
 	Events   uint64  `json:"events"`
@@ -135,21 +135,21 @@ type finding struct {
 	Damage   *damage `json:"damage"`
 }
 
-// kindStorage is the kind of damage to files that prevents reading a ledger or the list of
-// ledgers. Damage that audit.Log finds has one of its own kinds.
+// kindStorage is the kind of damage that prevents reading a ledger or the list of ledgers. Damage
+// that audit.Log finds has one of its own kinds.
 const kindStorage = "storage"
 
-// damage is the first damage of a ledger or of the folder.
+// damage is the first damage of a ledger, or of the folder as a whole.
 type damage struct {
 	Kind    string `json:"kind"`
 	Seq     uint64 `json:"seq"`
 	Tile    string `json:"tile,omitempty"`
 	Content string `json:"content,omitempty"`
 	Message string `json:"message"`
-	text    string // the kind and the position in words
+	text    string // kind, position and message as text
 }
 
-// unreadable returns the damage that an error of the storage reports.
+// unreadable converts an error of the storage to damage.
 func unreadable(err error) *damage {
 	if stray := (*storage.Stray)(nil); errors.As(err, &stray) {
 		return strayDamage(stray)
@@ -197,9 +197,10 @@ func checkLedgers(ctx context.Context, c *cli.Console, o fsckOptions, database s
 	return checkEveryKey(ctx, c, database, findings, walked)
 }
 
-// checkEveryKey reads every key of the database. If a ledger has a key that does not follow from
-// its log, this key becomes the damage in the ledger's finding, unless the finding already has
-// damage. The error wraps storage.ErrDamaged if a key belongs to no ledger.
+// checkEveryKey reads every key of the database. A key that does not follow from the log of its
+// ledger becomes the damage in the ledger's finding, unless the finding already has damage. The
+// error wraps storage.ErrDamaged if a key belongs to no ledger. walked maps each ledger's name to
+// the report about its log.
 func checkEveryKey(ctx context.Context, c *cli.Console, database storage.Database, findings []finding, walked map[string]*audit.Report) ([]finding, error) {
 	var expected uint64
 	for _, report := range walked {
@@ -234,13 +235,13 @@ func strayDamage(s *storage.Stray) *damage {
 	switch {
 	case s.Ledger == "":
 		position = ""
-	case s.Kind == storage.StrayDatabase || s.Kind == storage.StrayTile: // these keys do not concern an event
+	case s.Kind == storage.StrayDatabase || s.Kind == storage.StrayTile: // these keys belong to no event
 		position = fmt.Sprintf("at size %d: ", s.Seq)
 	}
 	return &damage{Kind: string(s.Kind), Seq: s.Seq, Message: message, text: string(s.Kind) + ": " + position + message}
 }
 
-// keysWithoutLedger returns an error if a signing key has no ledger.
+// keysWithoutLedger returns an error if a signing key exists whose ledger does not.
 func keysWithoutLedger(data string, infos []storage.Info) error {
 	const suffix = ".key"
 	files, err := filepath.Glob(filepath.Join(datadir.Keys(data).Dir, "*"+suffix))
@@ -256,7 +257,7 @@ func keysWithoutLedger(data string, infos []storage.Info) error {
 	return nil
 }
 
-// checkLedger checks one ledger. The report is nil if the log is damaged.
+// checkLedger checks one ledger. It returns no report if the log is damaged.
 func checkLedger(
 	ctx context.Context, c *cli.Console, o fsckOptions, database storage.Database, infos []storage.Info, info storage.Info,
 ) (finding, *audit.Report, error) {
@@ -310,9 +311,9 @@ func checkLedger(
 	return found, report, nil
 }
 
-// keysOf returns the keys with which to check a stored ledger: the trusted keys and their
-// successors. The damage is nil unless the key in the folder is newer than the database. In that
-// case the keys in the log replace the trusted ones.
+// keysOf returns the keys with which to check a stored ledger: the trusted keys, and their
+// successors. older is nil unless the key in the folder is newer than the database. In that case,
+// trusted holds the keys of the log instead of the given ones.
 func keysOf(
 	ctx context.Context, o fsckOptions, store storage.Reader, info storage.Info, given []*proofs.Verifier,
 ) (trusted, successors []*proofs.Verifier, older *audit.Damage, err error) {
@@ -344,9 +345,9 @@ func keysOf(
 		datadir.Keys(o.data).Path(info.Name), signed, history.Current())}, nil
 }
 
-// ledgerKeys returns the trusted keys of a ledger: those of --key for its origin, or else the
-// key in the folder. A key of --key whose name is no ledger's origin is returned for every
-// ledger.
+// ledgerKeys returns the trusted keys of a ledger: those of --key that are named for its origin or,
+// without --key, the key in the folder. If no key of --key is named for the origin of any ledger,
+// the keys apply to every ledger.
 func ledgerKeys(c *cli.Console, o fsckOptions, infos []storage.Info, info storage.Info) ([]*proofs.Verifier, error) {
 	if o.key != "" {
 		given, err := c.ReadKeys(o.key)
@@ -371,15 +372,15 @@ func ledgerKeys(c *cli.Console, o fsckOptions, infos []storage.Info, info storag
 	return []*proofs.Verifier{signer.Verifier()}, nil
 }
 
-// reportFindings prints the findings of each ledger and the damage of the folder, which is nil
-// if the folder can be read.
+// reportFindings prints the finding of each ledger, and the damage of the folder, which is nil if
+// the folder can be read. It returns the error that sets the exit code.
 func reportFindings(c *cli.Console, o fsckOptions, findings []finding, folder *damage) error {
 	clean := folder == nil && !slices.ContainsFunc(findings, func(f finding) bool { return f.Damage != nil })
 	if o.json {
 		report := struct {
 			Clean   bool      `json:"clean"`
 			Ledgers []finding `json:"ledgers"`
-			Damage  *damage   `json:"damage,omitempty"` // damage of the folder
+			Damage  *damage   `json:"damage,omitempty"` // damage of the folder as a whole
 		}{clean, append([]finding{}, findings...), folder}
 		if err := cli.WriteJSON(c, report); err != nil {
 			return err
@@ -402,7 +403,7 @@ func reportFindings(c *cli.Console, o fsckOptions, findings []finding, folder *d
 	return nil
 }
 
-// String returns the finding as text for the terminal.
+// String returns the finding as text for a terminal.
 func (f finding) String() string {
 	if f.Damage != nil {
 		return fmt.Sprintf("%s: DAMAGED: %s\n  what now  %s", f.Ledger, f.Damage.text, fsckWhatNow(f.Damage.Kind))
@@ -412,7 +413,8 @@ func (f finding) String() string {
 }
 
 // checkSignatureCount returns damage if the checkpoint of a stored head has more or fewer
-// signatures than there are keys in force. The caller has verified the signatures of these keys.
+// signatures than there are keys that sign at its size. The caller has verified the signatures of
+// these keys.
 func checkSignatureCount(ctx context.Context, store storage.Reader, head storage.Head) (*audit.Damage, error) {
 	history, err := ledger.StoredKeys(ctx, store)
 	if err != nil {
@@ -420,7 +422,7 @@ func checkSignatureCount(ctx context.Context, store storage.Reader, head storage
 	}
 	_, signatures, _ := bytes.Cut(head.Checkpoint, []byte("\n\n"))
 	if got, want := bytes.Count(signatures, []byte("\n")), len(history.InForce(head.Size)); got != want {
-		return &audit.Damage{Kind: audit.KindSignature, Seq: head.Size, Message: fmt.Sprintf("the stored checkpoint has %d signatures, but %d keys sign at this size", got, want)}, nil
+		return &audit.Damage{Kind: audit.KindSignature, Seq: head.Size, Message: fmt.Sprintf("the stored checkpoint has %d signatures, but it must have %d at this size", got, want)}, nil
 	}
 	return nil, nil
 }

@@ -2,7 +2,7 @@ package main
 
 import "colophon/proofs/audit"
 
-// fsckWhatNow returns advice for a kind of damage. It treats unknown kinds as damage of the
+// fsckWhatNow returns what to do about a kind of damage. It treats an unknown kind as damage of the
 // folder.
 func fsckWhatNow(kind string) string {
 	switch audit.Kind(kind) {

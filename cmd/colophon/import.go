@@ -30,14 +30,15 @@ import (
 type importOptions struct {
 	server     remote.Options
 	ledger     string
-	onMismatch string // "" means the ledger's setting
-	retries    int    // number of consecutive failures, without an answered line in between, before import gives up
+	onMismatch string // accept or reject; "" means the ledger's setting
+	retries    int    // number of consecutive failures, without an answered line between them, after which import gives up
 	maxLine    size.Bytes
 
-	// These describe files of other systems. They are empty for files with lines of a batch.
+	// The fields below describe files of other systems. They are empty for files whose lines are
+	// those of a batch.
 	format, zone, project, subject, report string
 	dryRun                                 bool
-	kind                                   string // kind of the records, in files whose lines do not name it
+	kind                                   string // kind of the records if the lines of the files do not name it
 }
 
 func newImport(c *cli.Console) *cobra.Command {
@@ -106,7 +107,7 @@ arguments or no such file, 3 the server cannot be reached.`,
 	flags.StringVar(&o.subject, "subject", "", "`subject` of the citation sets; the default is the name of the folder of citations.json")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "with --format: report what import would post, and send nothing")
 	flags.StringVar(&o.report, "report", "", "with --format: write what became of each member of each entry to this `file`, as NDJSON")
-	command.Flags().IntVar(&o.retries, "retries", 8, "`number` of failed attempts in a row before import gives up")
+	command.Flags().IntVar(&o.retries, "retries", 8, "`number` of consecutive failed attempts after which import gives up")
 	o.maxLine = 8 << 20
 	command.Flags().TextVar(&o.maxLine, "max-line", o.maxLine, "maximum `size` of a line; the server has its own limit")
 	return command
@@ -174,7 +175,8 @@ func runImport(ctx context.Context, c *cli.Console, o importOptions, files []str
 	return report(c, tally, err)
 }
 
-// report prints the tally, and returns the error that ends the command.
+// report prints the tally and returns the error with which the command stops. err is the error of
+// the import.
 func report(c *cli.Console, tally *importer.Tally, err error) error {
 	if printErr := printTally(c, tally); printErr != nil {
 		return errors.Join(err, printErr)
@@ -185,8 +187,8 @@ func report(c *cli.Console, tally *importer.Tally, err error) error {
 	return err
 }
 
-// native reads the flags that describe files of other systems. Without --format the files have lines
-// of a batch, and it returns nil.
+// native reads the flags that describe files of other systems. Without --format, the lines of the
+// files are those of a batch, and it returns nil.
 func (o *importOptions) native() (*importer.Native, error) {
 	if o.format == "" {
 		if o.zone != "" || o.project != "" || o.subject != "" || o.report != "" || o.dryRun {
@@ -210,7 +212,7 @@ func (o *importOptions) native() (*importer.Native, error) {
 	return n, nil
 }
 
-// explainImport adds advice to the error that ends an import.
+// explainImport adds advice to the error that stopped an import.
 func explainImport(ctx context.Context, server *remote.Server, err error, attempts int) error {
 	problem := (*client.Error)(nil)
 	switch {
@@ -246,7 +248,7 @@ func printTally(c *cli.Console, t *importer.Tally) error {
 	for _, m := range t.Members {
 		colon := ""
 		if m.Fate == formats.Left {
-			colon = ":" // a reason follows the colon
+			colon = ":" // the reason follows the colon
 		}
 		fmt.Fprintf(&table, "%10d  %s: %s%s %s\n", m.Count, m.Pattern, m.Fate, colon, m.As)
 	}
@@ -277,8 +279,8 @@ func printTally(c *cli.Console, t *importer.Tally) error {
 	return nil
 }
 
-// checkFiles returns an error if a file is missing, before import sends anything. size is the
-// number of bytes to read, and -1 if it is not known.
+// checkFiles returns an error if a file is missing, so that import sends nothing then. Folders are
+// allowed if folders is set. size is the total number of bytes to read, or -1 if it is not known.
 func checkFiles(files []string, folders bool) (size int64, err error) {
 	stdin, known := 0, true
 	for _, name := range files {
@@ -298,7 +300,7 @@ func checkFiles(files []string, folders bool) (size int64, err error) {
 			continue
 		}
 		if info.IsDir() {
-			return 0, fmt.Errorf("%s is a folder; name the files in it", name)
+			return 0, fmt.Errorf("%s is a folder; give the names of the files in it", name)
 		}
 		size += info.Size()
 		known = known && info.Mode().IsRegular()
@@ -312,8 +314,8 @@ func checkFiles(files []string, folders bool) (size int64, err error) {
 	return size, nil
 }
 
-// checkWritable returns an error if the ledger does not exist or is frozen, before import sends
-// anything.
+// checkWritable returns an error if the ledger does not exist or is frozen, so that import sends
+// nothing then.
 func checkWritable(ctx context.Context, server *remote.Server, name string) error {
 	description, err := server.Ledger(name).Describe(ctx)
 	switch {

@@ -56,12 +56,12 @@ keys/NAME.key.new in the data folder before you create the ledger.`,
 	return command
 }
 
-// writeSecret writes a new file that only its owner can read. The file is durable when
+// writeSecret writes a secret to a new file that only its owner can read. The file is durable when
 // writeSecret returns.
 func writeSecret(path, secret string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return cli.Exitf(cli.ExitUsage, "%s exists, and keygen does not overwrite it; choose another file", path)
+		return cli.Exitf(cli.ExitUsage, "%s already exists, and keygen does not overwrite it; choose another file", path)
 	}
 	if err != nil {
 		return err

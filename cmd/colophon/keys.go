@@ -83,15 +83,15 @@ there are no other changes.`,
 	return command
 }
 
-// newChange returns the command for one step of a rotation. offline performs the step without a
-// server.
+// newChange returns the command for one step of a rotation: rotate or retire. offline performs the
+// step without a server.
 func (k *keysCommand) newChange(step string, offline func(*ledger.Host, context.Context, string, string) (ledger.Ack, error)) *cobra.Command {
 	short, long := "Add a signing key that signs beside the current one", `Add a signing key that signs beside the current one. rotate takes it from
 keys/NAME.key.next in the data folder, or creates it. To make this file, use colophon
 keygen with the ledger's origin. Keep a copy of the new key before you retire the old
 one.`
 	if step == "retire" {
-		short, long = "Retire the previous key; the newest signs alone", `Retire the previous signing key, which ends the overlap of a rotation. From then on,
+		short, long = "Retire the previous key, so that the newest key signs alone", `Retire the previous signing key, which ends the overlap of a rotation. From then on,
 only the newest key signs, and a larger checkpoint that only the old key signed is not
 valid. retire removes the file of the old key, keys/NAME.key.previous. Readers that know
 only the old key then need the new one.`
@@ -121,8 +121,8 @@ only the old key then need the new one.`
 	}
 }
 
-// explainKeys returns the error with which the command ends if a key change fails for an expected
-// reason. It returns other errors unchanged.
+// explainKeys returns the error with which the command stops if a key change fails for an expected
+// reason. It returns any other error unchanged.
 func explainKeys(err error) error {
 	if errors.Is(err, ledger.ErrUnknown) || errors.Is(err, ledger.ErrOverlap) || errors.Is(err, ledger.ErrNoOverlap) {
 		return cli.Exitf(cli.ExitFailed, "%w", err)
@@ -130,7 +130,7 @@ func explainKeys(err error) error {
 	return err
 }
 
-// change asks the server to perform a step of a rotation, and prints the keys after it.
+// change makes the server perform one step of a rotation, and prints the keys that result.
 func (k *keysCommand) change(command *cobra.Command, name, step string) error {
 	ctx := command.Context()
 	server, err := k.server.Connect(k.Console)
@@ -194,7 +194,8 @@ func (k *keysCommand) listStored(ctx context.Context, name, url string) (err err
 	return k.show(keys)
 }
 
-// show prints the keys of a ledger in a data folder. It fails if --key is not one of them.
+// show prints the keys of a ledger in a data folder. It returns an error if --key contains none of
+// them.
 func (k *keysCommand) show(keys *proofs.KeyHistory) error {
 	if _, err := k.trustedOf(keys); err != nil {
 		return err
@@ -202,7 +203,7 @@ func (k *keysCommand) show(keys *proofs.KeyHistory) error {
 	return k.print(keys)
 }
 
-// checkedKeys returns the keys of a stored log. It checks that one of them signed the stored
+// checkedKeys returns the keys of a stored log. It checks that one of them has signed the stored
 // checkpoint.
 func checkedKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, error) {
 	keys, err := ledger.StoredKeys(ctx, log)
@@ -210,7 +211,7 @@ func checkedKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, e
 		return nil, err
 	}
 	if keys == nil {
-		return nil, errors.New("the ledger has no event yet; start the server, which writes the first")
+		return nil, errors.New("the ledger has no event yet; start the server, which writes the first event")
 	}
 	head, err := log.Head(ctx)
 	if err != nil {
@@ -222,7 +223,7 @@ func checkedKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, e
 	return keys, nil
 }
 
-// withHost opens the ledgers of a data folder, calls f, and closes them.
+// withHost opens the ledgers of a data folder for writing, calls f, and closes them.
 func (k *keysCommand) withHost(command *cobra.Command, f func(*ledger.Host) error) error {
 	ctx := command.Context()
 	database, err := openDatabase(ctx, k.Console, k.data, k.url.value(k.Console, command), false)
@@ -236,7 +237,7 @@ func (k *keysCommand) withHost(command *cobra.Command, f func(*ledger.Host) erro
 	return errors.Join(f(host), host.Close(), database.Close())
 }
 
-// trustedOf returns the keys of --key, and nil without --key. It is an error if none of them is
+// trustedOf returns the keys of --key, or nil without --key. It returns an error if none of them is
 // in the history.
 func (k *keysCommand) trustedOf(keys *proofs.KeyHistory) ([]*proofs.Verifier, error) {
 	if k.key == "" {
@@ -247,7 +248,7 @@ func (k *keysCommand) trustedOf(keys *proofs.KeyHistory) ([]*proofs.Verifier, er
 		return nil, err
 	}
 	if !slices.ContainsFunc(trusted, keys.Contains) {
-		return nil, cli.Exitf(cli.ExitFailed, "none of the keys of --key is a key of this ledger; do not trust the listed keys")
+		return nil, cli.Exitf(cli.ExitFailed, "none of the keys given with --key is a key of this ledger; do not trust the listed keys")
 	}
 	return trusted, nil
 }

@@ -10,9 +10,9 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// checkServedKeys checks the keys that a server lists against its log. All keys in force must
-// have signed the current checkpoint, one of them must be a trusted key or a successor of one,
-// and each change of keys must be an event in the checkpoint's tree.
+// checkServedKeys checks the keys that a server lists against its log. All keys that sign at the
+// current size must have signed the checkpoint, one of them must be a trusted key or a successor of
+// one, and each key change must be an event in the checkpoint's tree.
 func checkServedKeys(ctx context.Context, from *fetch.Client, listed *proofs.KeyHistory, trusted []*proofs.Verifier) error {
 	log, err := fetch.OpenLog(ctx, from, listed.VerifiersFrom(trusted...), 1)
 	if err != nil {
@@ -40,8 +40,9 @@ func checkServedKeys(ctx context.Context, from *fetch.Client, listed *proofs.Key
 	return nil
 }
 
-// keysInTree returns the history of a log's keys, read from the events at which listed has
-// changes. It checks that each of these events is in the tree of the checkpoint.
+// keysInTree returns the history of a log's keys. It reads the history from the events at which
+// listed contains key changes, and checks that each of these events is in the tree of the
+// checkpoint.
 func keysInTree(ctx context.Context, log *fetch.Log, checkpoint proofs.Checkpoint, listed *proofs.KeyHistory) (*proofs.KeyHistory, error) {
 	read := func(level uint8, index uint64) ([]byte, error) { return log.Tile(ctx, level, index) }
 	tree, err := proofs.OpenTree(checkpoint.Size, read, nil)
@@ -49,7 +50,7 @@ func keysInTree(ctx context.Context, log *fetch.Log, checkpoint proofs.Checkpoin
 		return nil, err
 	}
 	if root := tree.Root(); root != checkpoint.Root {
-		return nil, fmt.Errorf("the tiles have the root %x, but the checkpoint signs %x", root, checkpoint.Root)
+		return nil, fmt.Errorf("the tiles have the root %x, but the signed root is %x", root, checkpoint.Root)
 	}
 	prover := proofs.NewProver(tree.Snapshot(), nil, read)
 	entryAt := func(seq uint64) ([]byte, error) {

@@ -102,8 +102,8 @@ func (l *ledgerCommand) newList() *cobra.Command {
 	}
 }
 
-// change sends a request whose answer describes a ledger, and prints the answer. A nil body
-// means no body.
+// change sends a request whose response describes a ledger, and prints the description. If body is
+// nil, the request has no body.
 func (l *ledgerCommand) change(command *cobra.Command, r client.Request, body any) (err error) {
 	if body != nil {
 		if r.Body, err = wire.Marshal(body); err != nil {
@@ -117,7 +117,7 @@ func (l *ledgerCommand) change(command *cobra.Command, r client.Request, body an
 	return printLedgers(l.Out, []wire.LedgerDescription{*description})
 }
 
-// fetchLedgers sends a request and parses the answer. With --json it prints the answer.
+// fetchLedgers sends a request and parses the response. With --json, it also prints the response.
 func fetchLedgers[T any](command *cobra.Command, l *ledgerCommand, r client.Request) (*T, error) {
 	server, err := l.server.Connect(l.Console)
 	if err != nil {
@@ -130,8 +130,8 @@ func fetchLedgers[T any](command *cobra.Command, l *ledgerCommand, r client.Requ
 	return value, err
 }
 
-// printLedgers prints a block of lines for each ledger, because keys are too long for the
-// columns of a table.
+// printLedgers prints a block of lines for each ledger, because keys are too long for table
+// columns.
 func printLedgers(out io.Writer, ledgers []wire.LedgerDescription) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for i, l := range ledgers {
@@ -144,10 +144,10 @@ func printLedgers(out io.Writer, ledgers []wire.LedgerDescription) error {
 		}
 		fmt.Fprintf(table, "%s\t%s, %s, mismatches: %s, log: %s\n", l.Name, cli.Counted(l.TreeSize, "event"), state, l.OnMismatch, l.Log)
 		if l.UnregisteredSources == "reject" {
-			fmt.Fprintf(table, "  sources\tcitations of sources that are not registered are refused\n")
+			fmt.Fprintf(table, "  sources\tcitations of unregistered sources are refused\n")
 		}
 		if l.OTLPContent == "hashes" {
-			fmt.Fprintf(table, "  OTLP\tonly hashes of what arrives are kept\n")
+			fmt.Fprintf(table, "  OTLP\tonly the hashes of what arrives are kept\n")
 		}
 		fmt.Fprintf(table, "  created\t%s\n", createdAt(l))
 		fmt.Fprintf(table, "  origin\t%s\n", l.Origin)
@@ -157,8 +157,8 @@ func printLedgers(out io.Writer, ledgers []wire.LedgerDescription) error {
 	return table.Flush()
 }
 
-// createdAt returns a ledger's creation time to the second, or the server's text if it is
-// not a time.
+// createdAt returns a ledger's creation time to the second. If the server's text is not a time, it
+// returns the text.
 func createdAt(l wire.LedgerDescription) string {
 	created, err := l.Created.Parse()
 	if err != nil {

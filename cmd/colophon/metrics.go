@@ -56,7 +56,7 @@ no such folder, 4 another process uses the folder.`,
 	return command
 }
 
-// printMetrics prints the metrics at a size, or at the head if size is nil.
+// printMetrics prints the metrics at the given size, or at the head if size is nil.
 func printMetrics(ctx context.Context, c *cli.Console, o offlineOptions, size *uint64) error {
 	database, err := openDatabase(ctx, c, o.data, o.store, o.store != "")
 	if err != nil {
@@ -86,7 +86,7 @@ func printLedgerMetrics(ctx context.Context, c *cli.Console, o offlineOptions, d
 	return errors.Join(foldMetrics(ctx, c, o.ledger, log, *size, dir), os.RemoveAll(dir))
 }
 
-// foldMetrics prints the metrics of a log's first size events, with an index in dir.
+// foldMetrics prints the metrics of a log's first size events. It builds an index of them in dir.
 func foldMetrics(ctx context.Context, c *cli.Console, name string, log storage.Reader, size uint64, dir string) error {
 	folded, err := query.Open(index.Config{Dir: filepath.Join(dir, "index"), Log: c.Warnings()})
 	if err != nil {
@@ -103,8 +103,8 @@ func foldMetrics(ctx context.Context, c *cli.Console, name string, log storage.R
 	return errors.Join(err, folded.Close())
 }
 
-// writeMetrics writes the metrics that a server exports when the log and the index have the same
-// size, in Prometheus's text format.
+// writeMetrics writes the metrics that a server whose index is as large as the log would export, in
+// Prometheus's text format.
 func writeMetrics(w io.Writer, f *index.Follower) error {
 	treeSize := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "colophon_ledger_tree_size", Help: "Events in the ledger.",
@@ -114,7 +114,7 @@ func writeMetrics(w io.Writer, f *index.Follower) error {
 	registry.MustRegister(treeSize, counters.NewCollector(func() []*index.Follower { return []*index.Follower{f} }))
 	families, err := registry.Gather()
 	if err != nil {
-		return fmt.Errorf("gathering the metrics: %w", err)
+		return fmt.Errorf("collecting the metrics: %w", err)
 	}
 	for _, family := range families {
 		if _, err := expfmt.MetricFamilyToText(w, family); err != nil {

@@ -26,7 +26,7 @@ type pathsCommand struct {
 	server          *remote.Server // set by connect
 	ledger, project string
 	build           string
-	branch, base    string // flags of check
+	branch, base    string // flags of check only
 }
 
 func newPaths(c *cli.Console) *cobra.Command {
@@ -123,7 +123,8 @@ func (p *pathsCommand) check(ctx context.Context, dir string) error {
 	return nil
 }
 
-// post records the paths. It returns their texts by the seq of their records, and the last seq.
+// post records the paths. It returns their texts by the seq of their records, and the highest of
+// these seqs.
 func (p *pathsCommand) post(ctx context.Context, found []story.Path) (texts map[uint64]string, last uint64, err error) {
 	lines := func(yield func(client.Line) bool) {
 		for _, path := range found {
@@ -146,19 +147,19 @@ func (p *pathsCommand) post(ctx context.Context, found []story.Path) (texts map[
 	return texts, last, nil
 }
 
-// line returns the record of a path as a line of a batch. The line's key is derived from the
-// record, so posting a build again adds nothing.
+// line returns the batch line for a path. Its idempotency key is derived from the record, so
+// posting a build again adds nothing.
 func (p *pathsCommand) line(path story.Path) client.Line {
 	r := &wire.PathFingerprint{Project: p.project, Build: &p.build, Branch: given(p.branch), Base: given(p.base), Route: path.Route, Content: &path.Content}
 	text, err := json.Marshal(r)
-	if err != nil { // cannot happen: all members are texts
+	if err != nil { // cannot happen: all members are strings
 		panic(err)
 	}
 	digest := sha256.Sum256(text)
 	return client.Line{Record: r, IdempotencyKey: "paths check " + hex.EncodeToString(digest[:])}
 }
 
-// given returns a pointer to the text of a flag, or nil if it is empty.
+// given returns a pointer to the value of a flag, or nil if the value is empty.
 func given(text string) *string {
 	if text == "" {
 		return nil
@@ -166,7 +167,8 @@ func given(text string) *string {
 	return &text
 }
 
-// report fetches how each path of the build compares with the base, and whether it is validated.
+// report fetches how each path of the build compares with the base, and whether the path is
+// validated.
 func (p *pathsCommand) report(ctx context.Context, texts map[uint64]string, last uint64) (*story.Report, error) {
 	r := &story.Report{Project: p.project, Build: p.build}
 	options := client.QueryOptions{After: last, Limit: 1000}
@@ -202,14 +204,14 @@ func (p *pathsCommand) report(ctx context.Context, texts map[uint64]string, last
 	return r, nil
 }
 
-// baseOf returns the server's row for the build, which names the base.
+// baseOf returns the server's row for the build. The row names the build's base.
 func (p *pathsCommand) baseOf(ctx context.Context, o *client.QueryOptions) (*wire.Build, error) {
 	for build, err := range p.paths().Builds(p.project, o).All(ctx) {
 		if err != nil || build.Build == p.build {
 			return build, err
 		}
 	}
-	return nil, cli.Exitf(cli.ExitFailed, "the server does not list build %q, which was just posted; check that the URL always leads to the same server", p.build)
+	return nil, cli.Exitf(cli.ExitFailed, "the server does not list build %q, which was just posted; check that the URL always reaches the same server", p.build)
 }
 
 func (p *pathsCommand) checked(ctx context.Context, row *wire.PathDifference, texts map[uint64]string) (*story.Checked, error) {
@@ -238,14 +240,14 @@ func (p *pathsCommand) checked(ctx context.Context, row *wire.PathDifference, te
 	return c, nil
 }
 
-// ofFolder reports whether the latest record of a path in the build is from the folder. If not,
-// its validation says nothing about the text in the folder, and ofFolder removes that validation
-// from c.
+// ofFolder reports whether the record seq, the latest one of a path in the build, came from the
+// folder. If not, its validation does not apply to the text in the folder, so ofFolder removes the
+// validation from c.
 func ofFolder(c *story.Checked, seq uint64, texts map[uint64]string) bool {
 	_, posted := texts[seq]
 	if !posted {
 		c.Validated = false
-		c.NoDiff = "The latest record of this path in the build is not from this folder. Give each build a name of its own."
+		c.NoDiff = "The latest record of this path in the build is not from this folder. Give each build its own name."
 	}
 	return posted
 }

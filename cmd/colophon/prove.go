@@ -102,7 +102,7 @@ func (p *proveCommand) proof(ctx context.Context, server *remote.Server, seq uin
 	return n, nil
 }
 
-// checkAnswer checks that the server returned a valid proof of the requested part.
+// checkAnswer checks that the server's proof is for the requested part.
 func (p *proveCommand) checkAnswer(n *proofs.Nested, seq uint64) error {
 	r := n.Receipt
 	switch {
@@ -117,8 +117,8 @@ func (p *proveCommand) checkAnswer(n *proofs.Nested, seq uint64) error {
 	return nil
 }
 
-// isStage reports whether a proof is for the stage with this name. It reads the stages from the
-// event in the proof.
+// isStage reports whether a proof is for the stage with the given name, which can be NAME#2. It
+// reads the stages from the event in the proof.
 func isStage(n *proofs.Nested, name string) bool {
 	var event pyjson.Document
 	if n.Stage == nil || event.Parse(n.Receipt.Proof.Event) != nil {
@@ -132,11 +132,11 @@ func isStage(n *proofs.Nested, name string) bool {
 	return ok && err == nil && uint64(found.Index) == n.Stage.Index
 }
 
-// textPlace says where the text of a part can be: in the piece of content with this name or, if
-// member is not empty, in this member of the JSON object in that piece.
+// textPlace states where the text of a part can be: in the piece of content with the name content
+// or, if member is not empty, in this member of the JSON object in that piece.
 type textPlace struct{ content, member string }
 
-// stageTexts lists where the text of a stage can be (spec: Stage hashes), the most likely place
+// stageTexts lists the places where the text of a stage can be (spec: Stage hashes), most likely
 // first.
 var stageTexts = map[string][]textPlace{
 	"question":             {{"question", ""}},
@@ -150,7 +150,8 @@ var stageTexts = map[string][]textPlace{
 	"render":               {{"inputs", "rendered_text"}, {"inputs", "answer_text"}, {"answer_text", ""}},
 }
 
-// textOf fetches the text of a part from the ledger's content.
+// textOf fetches the text that a proof covers from the record's content. It tries the possible
+// places in order.
 func textOf(ctx context.Context, server *remote.Server, n *proofs.Nested) ([]byte, error) {
 	var event pyjson.Document
 	if err := event.Parse(n.Receipt.Proof.Event); err != nil {
@@ -177,8 +178,8 @@ func textOf(ctx context.Context, server *remote.Server, n *proofs.Nested) ([]byt
 	return nil, cli.Exitf(cli.ExitFailed, "the ledger has no text of this part: the record has only the part's hash, or the hash covers several texts; leave out --embed")
 }
 
-// in returns the text of the place from the piece of content that the place names. It returns
-// false if the piece has no such text.
+// in returns the text at this place within a piece of content. It returns false if the piece has no
+// such text.
 func (p textPlace) in(content []byte) ([]byte, bool) {
 	if p.member == "" {
 		return content, true

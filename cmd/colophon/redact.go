@@ -70,7 +70,7 @@ func (r *redactCommand) run(command *cobra.Command, args []string) error {
 	if err := r.choose(command.Flags(), args); err != nil {
 		return cli.Exitf(cli.ExitUsage, "%w", err)
 	}
-	server, err := r.server.Connect(r.Console, client.WithTimeout(0)) // the duration of a redaction depends on the number of records
+	server, err := r.server.Connect(r.Console, client.WithTimeout(0)) // no timeout, because the duration of a redaction depends on the number of records
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (r *redactCommand) run(command *cobra.Command, args []string) error {
 	return r.printDone(done)
 }
 
-// choose sets the records and checks the reason of the request.
+// choose sets the reason and the records of the request from the command line.
 func (r *redactCommand) choose(flags *pflag.FlagSet, args []string) error {
 	if r.request.Reason == "" {
 		return errors.New("--reason is missing: give the reason, which stays in the log")
@@ -123,7 +123,7 @@ func (r *redactCommand) choose(flags *pflag.FlagSet, args []string) error {
 	return nil
 }
 
-// filterText formats the filter, sorted by name.
+// filterText formats the filters, sorted by name, for an error message.
 func (r *redactCommand) filterText() string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(r.request.Filter)) {
@@ -132,7 +132,7 @@ func (r *redactCommand) filterText() string {
 	return strings.Join(parts, ", ")
 }
 
-// send sends a request and parses the answer. With --json it prints the answer.
+// send sends a request and parses the response. With --json, it also prints the response.
 func (r *redactCommand) send(command *cobra.Command, server *remote.Server, request wire.RedactionRequest) (*wire.Redaction, error) {
 	body, err := wire.Marshal(request)
 	if err != nil {
@@ -175,12 +175,13 @@ func (r *redactCommand) printDone(done *wire.Redaction) error {
 	return err
 }
 
-// counted formats the number of pieces and their size.
+// counted formats a number of pieces and their total size.
 func counted(p wire.ContentPieces) string {
 	return cli.Counted(p.Pieces, "piece") + ", " + cli.Counted(p.Bytes, "byte")
 }
 
-// listed formats the first event numbers of a list, with "…" if there are more.
+// listed formats the first event numbers of a list of of events, and adds an ellipsis if there are
+// more.
 func listed(seqs []uint64, of uint64) string {
 	const most = 10
 	if len(seqs) == 0 {

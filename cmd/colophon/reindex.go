@@ -25,7 +25,7 @@ import (
 // offlineOptions holds the flags of commands that open a data folder without a server.
 type offlineOptions struct {
 	data   string
-	store  string // URL of the PostgreSQL database that holds the log; empty if the data folder holds it
+	store  string // URL of the PostgreSQL database that contains the log; empty if the data folder contains it
 	ledger string
 }
 
@@ -37,7 +37,7 @@ func (o *offlineOptions) bind(c *cli.Console, command *cobra.Command, ledger, us
 // reindexOptions holds the flags of reindex.
 type reindexOptions struct {
 	offlineOptions
-	from  remote.Options // its URL is empty if no rows are fetched
+	from  remote.Options // server from which rows are fetched; the URL is empty without --from
 	check bool
 }
 
@@ -104,18 +104,18 @@ func reindex(ctx context.Context, c *cli.Console, o reindexOptions) error {
 	return errors.Join(err, r.close(), database.Close())
 }
 
-// reindexer rebuilds an index.
+// reindexer rebuilds the indexes of ledgers, or checks them.
 type reindexer struct {
 	c        *cli.Console
 	o        reindexOptions
-	from     *remote.Server // nil if no rows are fetched
+	from     *remote.Server // nil without --from
 	database storage.Database
 	folded   *index.Store
 	stored   *index.Store // the index that is compared with folded; nil without --check
 }
 
-// checkDir returns the folder for an index that is compared with the stored one. The next start
-// of the server removes what an interrupted command leaves there.
+// checkDir returns the folder for the index that --check builds. The next start of the server
+// removes what an interrupted command leaves there.
 func (r *reindexer) checkDir() string { return filepath.Join(datadir.Spool(r.o.data), "index") }
 
 func (r *reindexer) open() (err error) {
@@ -164,7 +164,7 @@ func (r *reindexer) all(ctx context.Context) error {
 	return nil
 }
 
-// minRated is the smallest ledger, in events, for which reindex prints a rate.
+// minRated is the smallest ledger, in events, for which reindex prints how fast it was.
 const minRated = 1000
 
 func (r *reindexer) ledger(ctx context.Context, name string) error {
@@ -192,7 +192,8 @@ func (r *reindexer) ledger(ctx context.Context, name string) error {
 	return err
 }
 
-// refold folds events into a new index. how is a phrase about the speed, for the output.
+// refold folds the first size events of a log into a new index. how is a phrase about the speed,
+// for the output.
 func (r *reindexer) refold(ctx context.Context, name string, log storage.Reader, size uint64) (f *index.Follower, how string, err error) {
 	bar := cli.NewProgress(r.c, int64(size), "indexing "+name)
 	begin := time.Now()
@@ -205,12 +206,12 @@ func (r *reindexer) refold(ctx context.Context, name string, log storage.Reader,
 	return f, how, err
 }
 
-// check folds the events that the stored index covers, and compares the rows of both indexes.
-// It returns the size of the stored index.
+// check folds the events that the stored index covers, and compares the rows of both indexes. It
+// returns the size of the stored index, and a phrase about the result for the output.
 func (r *reindexer) check(ctx context.Context, name string, log storage.Reader) (size uint64, how string, err error) {
 	stored, err := r.stored.FollowStopped(ctx, name, log)
 	if err != nil {
-		// %v, not %w: a folder without an index is not reported as a full disk.
+		// %v and not %w: otherwise a folder without an index would be reported as a full disk.
 		return 0, "", cli.Exitf(cli.ExitFailed, "reading the index of ledger %q: %v\nThe next start of the server rebuilds it", name, err)
 	}
 	defer stored.Close()
@@ -233,7 +234,8 @@ func (r *reindexer) check(ctx context.Context, name string, log storage.Reader) 
 	return size, ", which is right, digest " + have, err
 }
 
-// fetch installs another server's rows, and then folds the events that these rows do not cover.
+// fetch installs another server's rows, and then folds the events that these rows do not cover. how
+// is a phrase about the rows, for the output.
 func (r *reindexer) fetch(ctx context.Context, name string, log storage.Reader, head storage.Head) (how string, err error) {
 	source := indexfetch.Fetcher{
 		Servers: []indexfetch.Server{{URL: r.from.URL, Client: r.from.Client}},
@@ -261,7 +263,7 @@ func (r *reindexer) fetch(ctx context.Context, name string, log storage.Reader, 
 	return fmt.Sprintf(", %d of them fetched, digest %s", fetched, digest), f.Wait(ctx, head.Size)
 }
 
-// digestOf returns the digest of all rows of a ledger.
+// digestOf returns the digest of all rows of a ledger's index, in hexadecimal.
 func digestOf(ctx context.Context, f *index.Follower) (string, error) {
 	v, err := f.Latest()
 	if err != nil {

@@ -17,10 +17,10 @@ import (
 	"colophon/ledger"
 )
 
-// maxReruns bounds -n.
+// maxReruns is the largest accepted value of -n.
 const maxReruns = 10_000
 
-// rerunCommand generates the output of a record again.
+// rerunCommand holds the flags of rerun, which generates the output of a record again.
 type rerunCommand struct {
 	*cli.Console
 	server      remote.Options
@@ -109,8 +109,8 @@ func (r *rerunCommand) run(ctx context.Context, arg string) error {
 		}
 		return request.WriteText(r.Out, endpoint)
 	}
-	// The request is repeated while the ledger's server is busy, so that the new output
-	// is not lost.
+	// The client repeats a request while the ledger's server is busy, so that a new output is not
+	// lost.
 	patient, err := server.NewClient(client.WithRetries(client.Retries{Attempts: 5}))
 	if err != nil {
 		return err
@@ -138,14 +138,14 @@ func (r *rerunCommand) run(ctx context.Context, arg string) error {
 	return errors.Join(err, report.WriteText(r.Out))
 }
 
-// arguments checks the command line without sending a request.
+// arguments checks the command line. It sends no request.
 func (r *rerunCommand) arguments(arg string) (seq uint64, endpoint *rerun.Endpoint, err error) {
 	if seq, err = strconv.ParseUint(arg, 10, 64); err != nil {
 		return 0, nil, cli.NotASeq(arg)
 	}
 	switch {
 	case r.endpoint == "":
-		return 0, nil, cli.Exitf(cli.ExitUsage, "--endpoint is missing: give the URL of the endpoint that generates, such as http://127.0.0.1:11434")
+		return 0, nil, cli.Exitf(cli.ExitUsage, "--endpoint is missing: give the URL of the endpoint that generates the output, such as http://127.0.0.1:11434")
 	case r.runs < 1 || r.runs > maxReruns:
 		return 0, nil, cli.Exitf(cli.ExitUsage, "-n: must be a number from 1 to %d", maxReruns)
 	case r.timeout <= 0:
@@ -164,13 +164,14 @@ func (r *rerunCommand) arguments(arg string) (seq uint64, endpoint *rerun.Endpoi
 	return seq, endpoint, nil
 }
 
-// caution warns about everything that can make the comparison misleading.
+// caution warns about everything that can make the comparison misleading: the record's state, its
+// wrong claims, and members that rerun does not send.
 func (r *rerunCommand) caution(recorded *rerun.Record, request *rerun.Request) {
 	if recorded.State != wire.Live {
 		r.Say("event %d is %s, not live", recorded.Seq, recorded.State)
 	}
 	if len(recorded.Mismatches) > 0 {
-		r.Say("claims of event %d that do not hold: %s", recorded.Seq, strings.Join(recorded.Mismatches, ", "))
+		r.Say("event %d has wrong claims: %s", recorded.Seq, strings.Join(recorded.Mismatches, ", "))
 	}
 	if len(request.Unsent) > 0 {
 		r.Say("members of the payload that rerun does not send: %s", strings.Join(request.Unsent, ", "))

@@ -17,7 +17,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// stateCommand changes the state of records.
+// stateCommand holds the flags of state, which changes the state of records.
 type stateCommand struct {
 	*cli.Console
 	server  remote.Options
@@ -80,7 +80,7 @@ func (s *stateCommand) run(command *cobra.Command, args []string) error {
 		}
 		request.Filter[name] = value
 	}
-	server, err := s.server.Connect(s.Console, client.WithTimeout(0)) // the duration of a change depends on the number of records
+	server, err := s.server.Connect(s.Console, client.WithTimeout(0)) // no timeout, because the duration of a change depends on the number of records
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (s *stateCommand) run(command *cobra.Command, args []string) error {
 	return err
 }
 
-// send sends the request and parses the answer. With --json it prints the answer.
+// send sends the request and parses the response. With --json, it also prints the response.
 func (s *stateCommand) send(command *cobra.Command, server *remote.Server) (*wire.StateChanges, error) {
 	body, err := wire.Marshal(s.request)
 	if err != nil {

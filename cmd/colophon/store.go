@@ -17,16 +17,16 @@ import (
 	"colophon/storage/postgres"
 )
 
-// storeFlag is the flag --store of commands that work on the database of a server.
+// storeFlag is the flag --store of commands that use the database of a server.
 type storeFlag struct{ url string }
 
 func (s *storeFlag) bind(flags *pflag.FlagSet, what string) {
 	flags.StringVar(&s.url, "store", "", "`URL` of the PostgreSQL database of the "+what+", as for serve, or COLOPHON_STORE; default the data folder")
 }
 
-// value returns the URL, or "" if the log is in the data folder. The environment variable is
-// not the default of the flag, because help prints defaults and the variable can contain a
-// password.
+// value returns the URL from the flag or the environment, or "" if the log is in the data folder.
+// The environment variable is not the default of the flag, because help prints defaults, and the
+// variable can contain a password.
 func (s *storeFlag) value(c *cli.Console, command *cobra.Command) string {
 	if !command.Flags().Changed("store") {
 		return c.Environment("COLOPHON_STORE", "")
@@ -34,10 +34,10 @@ func (s *storeFlag) value(c *cli.Console, command *cobra.Command) string {
 	return s.url
 }
 
-// openDatabase opens the ledgers of a stopped server for a command: in its data folder, or at
-// url if that is not empty. The folder is locked in both cases. If readOnly is true, servers
-// that use the PostgreSQL database keep running. Otherwise the command takes over their
-// ledgers. Archived entries are read from the bucket that the database names.
+// openDatabase opens the ledgers of a stopped server: those in its data folder or, if url is not
+// empty, those in the PostgreSQL database at url. It locks the folder in both cases. If readOnly is
+// set, servers that use the PostgreSQL database keep running; otherwise the command takes over
+// their ledgers. Archived entries are read from the bucket that the database names.
 func openDatabase(ctx context.Context, c *cli.Console, data, url string, readOnly bool) (storage.Database, error) {
 	database, err := openStored(ctx, c, data, url, readOnly)
 	if err != nil {
@@ -46,7 +46,7 @@ func openDatabase(ctx context.Context, c *cli.Console, data, url string, readOnl
 	return archive.Wrap(database, archive.Options{}), nil
 }
 
-// openStored is openDatabase without archived entries.
+// openStored does the same as openDatabase, but does not read archived entries.
 func openStored(ctx context.Context, c *cli.Console, data, url string, readOnly bool) (storage.Database, error) {
 	switch {
 	case url == "" && readOnly:

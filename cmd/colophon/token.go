@@ -33,7 +33,7 @@ type tokenStore struct {
 	database *postgres.Database // nil if the tokens are in the data folder
 }
 
-// withStore opens the store of the tokens for f.
+// withStore opens the token store, calls f, and closes the store.
 func (t *tokenCommand) withStore(command *cobra.Command, f func(tokenStore) error) (err error) {
 	store := tokenStore{Store: access.Store{Dir: datadir.Access(t.data), Now: time.Now}}
 	url := t.url.value(t.Console, command)
@@ -52,7 +52,7 @@ func (t *tokenCommand) withStore(command *cobra.Command, f func(tokenStore) erro
 	return f(store)
 }
 
-// place names the store of the tokens in messages.
+// place returns the name of the token store for messages: the database or the data folder.
 func (t *tokenCommand) place(store tokenStore) string {
 	if store.database != nil {
 		return store.database.Place()
@@ -60,7 +60,7 @@ func (t *tokenCommand) place(store tokenStore) string {
 	return t.data
 }
 
-// ledgers returns the names of the ledgers that a token can be for.
+// ledgers returns the names of the ledgers for which a token can be created.
 func (t *tokenCommand) ledgers(ctx context.Context, store tokenStore) ([]string, error) {
 	if store.database == nil {
 		return datadir.KeyNames(t.data)
@@ -146,7 +146,7 @@ These are the scopes; read includes log, and otherwise no scope includes another
 	return command
 }
 
-// create creates a token. Only the token goes to standard output, so that the output can be
+// create creates a token. It prints only the token to standard output, so that the output can be
 // redirected to a file or a secret store.
 func (t *tokenCommand) create(ctx context.Context, store tokenStore, request access.NewToken) error {
 	_, missing := os.Stat(t.data)
@@ -170,8 +170,8 @@ func (t *tokenCommand) create(ctx context.Context, store tokenStore, request acc
 	return nil
 }
 
-// warnUnknown warns if the data folder was just created or is empty, or if the token names
-// unknown ledgers, because the user might have mistyped a name.
+// warnUnknown warns that the user might have mistyped a name: if the command has just created the
+// data folder (made), if the folder is empty, or if the token names unknown ledgers.
 func (t *tokenCommand) warnUnknown(ctx context.Context, store tokenStore, grant access.Grant, made bool) {
 	names, err := t.ledgers(ctx, store)
 	_, noDatabase := os.Stat(datadir.Database(t.data))
@@ -194,7 +194,7 @@ func (t *tokenCommand) warnUnknown(ctx context.Context, store tokenStore, grant 
 // maxExpiryDays is the largest expiry, in days: about 100 years.
 const maxExpiryDays = 36500
 
-// parseExpiry parses a time, or a duration from now. An empty text gives the zero time.
+// parseExpiry parses a time, or a duration that begins at now. An empty text yields the zero time.
 func parseExpiry(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -284,7 +284,7 @@ func (t *tokenCommand) printTable(list []access.Listed) error {
 		cli.TextColumn("created"), cli.TextColumn("expires"), cli.TextColumn("last use"), cli.TextColumn("state")).Write(rows)
 }
 
-// shortTime formats a time to the second, and the zero time as cli.None.
+// shortTime formats a time to the second. It formats the zero time as cli.None.
 func shortTime(at time.Time) string {
 	if at.IsZero() {
 		return cli.None

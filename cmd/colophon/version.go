@@ -10,7 +10,7 @@ import (
 	"colophon/internal/cli"
 )
 
-// version is set at release by the linker (-ldflags -X main.version=v1.2.3).
+// version is set by the linker when a release is built (-ldflags -X main.version=v1.2.3).
 var version string
 
 // buildVersion returns the version that the linker set. Without it, buildVersion returns the module

@@ -56,7 +56,7 @@ func (d *commands) compare(command *cobra.Command, a, b string) error {
 		return cli.Exitf(cli.ExitFailed, "event %s is of kind %s and event %s of kind %s: give two records of one kind", a, recordA.Kind, b, recordB.Kind)
 	case recordA.Kind == wire.KindIPCRecord:
 		if !d.json {
-			query.Set("text", "true") // for the values of payload members
+			query.Set("text", "true") // needed for the values of payload members
 		}
 		err = printAnswer(d, command, "/drift/attribution", query, func(x *wire.Attribution) error {
 			return show.IPCChange(command.Context(), d.Console, d.texts(), &x.IPCChange, recordA, recordB, d.full)
@@ -116,7 +116,7 @@ func (d *commands) compareRuns(command *cobra.Command, a, b string) error {
 	})
 }
 
-// record fetches a record to compare.
+// record fetches a record that is to be compared.
 func (d *commands) record(command *cobra.Command, seq string) (*wire.RecordRow, error) {
 	event, _, err := fetch[wire.RecordRow](d, command, "/records/"+seq, d.query(command))
 	return event, err

@@ -11,8 +11,8 @@ import (
 	"colophon/internal/completion"
 )
 
-// completeNames completes the first argument from a list of names. It completes the later arguments,
-// up to most arguments in total, with the values that runs have for the first argument.
+// completeNames completes the first argument from a fixed list of names. It completes the later
+// arguments, up to a total of most arguments, with the values that runs have for the first argument.
 func (d *commands) completeNames(names []string, most int) completion.Func {
 	return func(command *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		switch {
@@ -25,14 +25,15 @@ func (d *commands) completeNames(names []string, most int) completion.Func {
 	}
 }
 
-// completeRows completes the first argument with values from the rows of a list.
+// completeRows completes the first argument with the value of each row of the list at path.
 func completeRows[R any](d *commands, path string, value func(R) string) completion.Func {
 	return completion.First(func(command *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return completed(d, command, path, url.Values{}, value)
 	})
 }
 
-// completed returns the values of the first page of a list.
+// completed returns the value of each row of a list's first page. It returns no values if the
+// request fails.
 func completed[R any](d *commands, command *cobra.Command, path string, query url.Values, value func(R) string) (values []string, _ cobra.ShellCompDirective) {
 	defer limitTime(command)()
 	page, _, err := fetch[wire.Page[R]](d, command, path, query)

@@ -21,7 +21,7 @@ type commands struct {
 	server           *remote.Server // set by connect
 	ledger           string
 	json             bool
-	all              bool // print all pages, not only the first that has rows
+	all              bool // print all pages, not only the first one that has rows
 	full             bool // print whole hashes
 	anyState         bool
 	text             bool // compare texts too
@@ -85,7 +85,8 @@ func (d *commands) fullFlag(flags *pflag.FlagSet) {
 	flags.BoolVar(&d.full, "full", false, "print whole hashes, not only their first digits")
 }
 
-// query returns the server's parameters for the flags that were given. They have the same names.
+// query returns the request parameters for the flags that the user set. The parameters have the
+// same names as the flags.
 func (d *commands) query(command *cobra.Command) url.Values {
 	q := url.Values{}
 	command.Flags().Visit(func(f *pflag.Flag) {
@@ -100,8 +101,8 @@ func (d *commands) query(command *cobra.Command) url.Values {
 	return q
 }
 
-// asOf returns the parameters of another request of the same command. They have only the tree size,
-// if the user gave one.
+// asOf returns the parameters for a further request of the same command. The only parameter is the
+// tree size, if the user set it.
 func (d *commands) asOf(command *cobra.Command) url.Values {
 	query := url.Values{}
 	if size := d.query(command).Get("as_of"); size != "" {

@@ -71,7 +71,7 @@ func (d *commands) effects(command *cobra.Command, variable, a, b string) error 
 			return err
 		}
 		query.Set([]string{"a", "b"}[i], hash)
-		if !strings.HasPrefix(variable, "/") { // for a payload member, the table shows the value as the user gave it
+		if !strings.HasPrefix(variable, "/") { // for a payload member, the table shows the value as the user typed it
 			*value = hash
 		}
 	}
@@ -95,7 +95,7 @@ func (d *commands) effects(command *cobra.Command, variable, a, b string) error 
 			return err
 		}
 	}
-	none := "" // explains why no pair was found
+	none := "" // message that explains why no pair was found
 	if answer.Pairs == 0 && !d.json {
 		if none, err = d.noPairs(command, query, a, b); err != nil {
 			return err
@@ -121,8 +121,8 @@ func (d *commands) sayCompare(a, b uint64) {
 	d.Say("colophon drift compare %d %d --text shows how the texts of a pair differ", a, b)
 }
 
-// noPairs returns a message for the case that no pair was found. It says if a value is unknown, or if
-// only runs that are not live form pairs.
+// noPairs returns a message that explains why no pair was found: a value that no run has, or pairs
+// that only runs that are not live form. asked holds the parameters of the query.
 func (d *commands) noPairs(command *cobra.Command, asked url.Values, a, b string) (string, error) {
 	variable := asked.Get("variable")
 	if variable == "model" || strings.HasPrefix(variable, "label:") {
@@ -156,9 +156,9 @@ func (d *commands) noPairs(command *cobra.Command, asked url.Values, a, b string
 	return fmt.Sprintf("no two %s differ only in %s, with the values %s and %s%s", runs, cli.Plain(variable), cli.Plain(a), cli.Plain(b), others), nil
 }
 
-// hasRuns reports whether any run, in any state, has a value.
+// hasRuns reports whether any run, in any state, has the value in the field by.
 func (d *commands) hasRuns(command *cobra.Command, by, value string) (bool, error) {
-	if value == "" { // GET /drift/groups/{by}/{value} needs a value
+	if value == "" { // GET /drift/groups/{by}/{value} cannot have an empty value
 		return true, nil
 	}
 	query := d.asOf(command)
@@ -170,7 +170,8 @@ func (d *commands) hasRuns(command *cobra.Command, by, value string) (bool, erro
 	return err == nil, err
 }
 
-// printEffect prints the totals of all pages.
+// printEffect prints the totals of all pairs in one sentence. It prints nothing if there are no
+// pairs.
 func (d *commands) printEffect(command *cobra.Command, variable, a, b string, answer *wire.EffectsAnswer) error {
 	if answer.Pairs == 0 {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"colophon/internal/cli"
 )
 
-// newFailures returns the command that counts run-DAGs by how they ended.
+// newFailures returns the command failures, which counts run-DAGs by outcome.
 func newFailures(d *commands) *cobra.Command {
 	var periods bool
 	command := &cobra.Command{
@@ -52,7 +52,7 @@ func failureColumns() []cli.Column {
 	return []cli.Column{cli.TextColumn("failed at"), cli.TextColumn("audit mode"), cli.TextColumn("shape"), cli.NumberColumn("runs")}
 }
 
-// failureRows returns the rows of a table, which all begin with the same cells.
+// failureRows returns one table row per count. Each row begins with the cells in begin.
 func failureRows(begin []string, counts []wire.FailureCount) (rows [][]string) {
 	for _, c := range counts {
 		rows = append(rows, append(begin[:len(begin):len(begin)], cli.PlainOr(c.FailureStage), cli.PlainOr(c.AuditMode), cli.PlainOr(c.Shape), cli.Decimal(c.Count)))

@@ -38,7 +38,7 @@ type gateFlags struct {
 	junit, markdown            string
 }
 
-// share is a flag for a fraction: 5% or 0.05.
+// share is a flag value for a fraction, written 5% or 0.05.
 type share float64
 
 // Set implements pflag.Value.
@@ -141,7 +141,8 @@ func (g *gateFlags) bind(command *cobra.Command) {
 	}
 }
 
-// options returns the options that the flags set.
+// options returns the options of the gate that the flags set. It returns an error if the flags
+// contradict each other.
 func (g *gateFlags) options(flags *pflag.FlagSet) (gate.Options, error) {
 	o := gate.Options{Level: float64(g.level), Checks: g.checks, Required: slices.Clone(g.checks), Tolerance: make(map[string]float64)}
 	for _, name := range g.checks {
@@ -190,7 +191,8 @@ func (g *gateFlags) options(flags *pflag.FlagSet) (gate.Options, error) {
 	return o, nil
 }
 
-// selection returns the selection of the runs to compare.
+// selection returns the selection of the runs to compare, or an error if the flags do not define
+// one.
 func (g *gateFlags) selection(command *cobra.Command) (gate.Selection, error) {
 	s := gate.Selection{Match: g.match, MaxRuns: g.maxRuns}
 	flags := command.Flags()
@@ -243,8 +245,7 @@ func (g *gateFlags) selection(command *cobra.Command) (gate.Selection, error) {
 	return s, nil
 }
 
-// momentOf returns the time that a flag states, and the zero time if the flag is not
-// given.
+// momentOf returns the time that a flag contains, or the zero time if the flag is not set.
 func momentOf(flags *pflag.FlagSet, name string) (time.Time, error) {
 	if !flags.Changed(name) {
 		return time.Time{}, nil
@@ -290,20 +291,21 @@ func (g *gateFlags) run(command *cobra.Command) error {
 	return nil
 }
 
-// sayWhy prints why no input is in both sets, unless some are or --unmatched is set.
+// sayWhy explains why no input is in both sets. It prints nothing if some input is, or if
+// --unmatched is set.
 func (g *gateFlags) sayWhy(r *gate.Report) {
 	switch {
 	case g.unmatched || r.Inputs > 0:
 	case r.BaselineOnly == 0:
-		g.Say("no run has %s, with an input and an output", strings.Join(r.Baseline, " and "))
+		g.Say("no run with an input and an output has %s", strings.Join(r.Baseline, " and "))
 	case r.CandidateOnly == 0:
-		g.Say("no run has %s, with an input and an output", strings.Join(r.Candidate, " and "))
+		g.Say("no run with an input and an output has %s", strings.Join(r.Candidate, " and "))
 	default:
 		g.Say("the sets have no value of %s in common; give --match, or --unmatched if both have random inputs of one kind", r.Matched)
 	}
 }
 
-// write prints the report and writes it to the files that the flags name.
+// write prints the report, and writes it to the files of --junit and --markdown.
 func (g *gateFlags) write(r *gate.Report) error {
 	for _, file := range []struct {
 		flag, name string

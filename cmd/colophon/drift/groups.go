@@ -54,7 +54,7 @@ func groupColumns(by string) []cli.Column {
 		cli.NumberColumn("entropy"), cli.NumberColumn("flips"), cli.NumberColumn("first"), cli.NumberColumn("last"), cli.TextColumn("last recorded")}
 }
 
-// groupCells returns the row of a group in that table.
+// groupCells returns the cells of a group for these columns.
 func (d *commands) groupCells(command *cobra.Command, by string, g *wire.Group) []string {
 	value := cli.Plain(g.Value) + d.texts().Of(command.Context(), by, g.Value, g.LastSeq)
 	if g.Name != nil && g.Name.Label != "" {

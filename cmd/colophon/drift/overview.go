@@ -11,7 +11,7 @@ import (
 	"colophon/internal/cli"
 )
 
-// newSearch returns the command that finds what a text can refer to.
+// newSearch returns the command search, which finds what a text can refer to.
 func newSearch(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "search TEXT",
@@ -50,7 +50,7 @@ are more.`,
 	return command
 }
 
-// nameCell returns a name as a table cell.
+// nameCell formats a readable name as a table cell. The cell is cli.None if name is nil.
 func nameCell(name *wire.Name) string {
 	if name == nil {
 		return cli.None
@@ -69,7 +69,7 @@ func nameCell(name *wire.Name) string {
 	return strings.Join(parts, ": ")
 }
 
-// newValues returns the command that lists values to compare.
+// newValues returns the command values, which lists values for drift effects.
 func newValues(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "values temperature|max_tokens|label",
@@ -95,7 +95,7 @@ lists the names of labels; colophon drift groups --by label:NAME shows the value
 	return command
 }
 
-// newRates returns the command that counts records over time.
+// newRates returns the command rates, which counts records over time.
 func newRates(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "rates",

@@ -16,8 +16,8 @@ import (
 	"colophon/ledger/record/fields"
 )
 
-// followCursor sets the query's parameter name to the cursor of the next page. It fails if the
-// cursors form a cycle.
+// followCursor sets the query's parameter name to the cursor of the next page. It returns an error if
+// the cursors form a cycle.
 func followCursor(trail *client.CursorTrail, query url.Values, name, cursor string) error {
 	if trail.Repeats(cursor) {
 		return errors.New("the server's answer is malformed: the cursors of its pages form a cycle")
@@ -26,9 +26,8 @@ func followCursor(trail *client.CursorTrail, query url.Values, name, cursor stri
 	return nil
 }
 
-// list fetches the rows of a query and prints them as a table: the first page that has rows
-// or, with --all, every page. If there are no rows, it prints the message empty, unless empty
-// is "".
+// list fetches the rows of a query and prints them as a table: the first page that has rows or, with
+// --all, every page. If there are no rows, it prints the message empty, unless that is "".
 func list[R any](d *commands, command *cobra.Command, path string, query url.Values, t *cli.Table, empty string, cells func(R) []string) error {
 	first, text, err := fetch[wire.RunPage[R]](d, command, path, query)
 	if err != nil {
@@ -42,10 +41,11 @@ func list[R any](d *commands, command *cobra.Command, path string, query url.Val
 	return err
 }
 
-// pages prints the rows of an answer as a table. Like list, it continues to the first answer that
-// has rows or, with --all, to the last. With --json, pages prints the answers themselves. page
-// returns the rows of an answer, and the cursor that continues after them. cursor is the name of the
-// parameter for that cursor. pages returns the cursor that continues after the last printed page.
+// pages prints the rows of answer and of the answers that follow it as a table. Like list, it stops at
+// the first answer that has rows or, with --all, at the last. With --json, it prints the answers
+// themselves; text is the JSON of the first. page returns the rows of an answer and its next cursor,
+// and cursor is the name of the parameter for that cursor. The result is the next cursor of the last
+// printed answer.
 func pages[A, R any](
 	d *commands, command *cobra.Command, path string, query url.Values, cursor string,
 	answer *A, text []byte, page func(*A) ([]R, string), t *cli.Table, cells func(R) []string,
@@ -68,7 +68,7 @@ func pages[A, R any](
 	}
 }
 
-// printPage prints a page or, with --json, the answer that contains it.
+// printPage prints the rows of a page or, with --json, the whole answer that contains them.
 func printPage[R any](d *commands, t *cli.Table, page []R, answer []byte, cells func(R) []string) error {
 	if d.json {
 		t.Rows += len(page)
@@ -81,7 +81,7 @@ func printPage[R any](d *commands, t *cli.Table, page []R, answer []byte, cells 
 	return t.Write(rows)
 }
 
-// every calls use with each row of a list, page by page, until use returns false.
+// every calls use with each row of a list, over all pages, until use returns false.
 func every[R any](d *commands, command *cobra.Command, path string, query url.Values, use func(R) bool) error {
 	for trail := new(client.CursorTrail); ; {
 		page, _, err := fetch[wire.Page[R]](d, command, path, query)
@@ -103,9 +103,9 @@ func every[R any](d *commands, command *cobra.Command, path string, query url.Va
 	}
 }
 
-// conclude prints that there might be more rows, or that there are none and a possible reason. next is
-// the cursor that continues after the last printed page. incomplete lists the parts that IPC records
-// lack according to the answer.
+// conclude prints a hint if there can be more rows, and the message empty if there are none. next is
+// the next cursor of the last printed page. incomplete lists the parts that IPC records lack according
+// to the answer; they are a possible reason for the lack of rows.
 func (d *commands) conclude(command *cobra.Command, t *cli.Table, next, empty string, incomplete []string) {
 	switch {
 	case d.json:
@@ -119,8 +119,8 @@ func (d *commands) conclude(command *cobra.Command, t *cli.Table, next, empty st
 	}
 }
 
-// sayIncomplete prints how many IPC records lack each of the parts. A nil list means all parts
-// that any record lacks.
+// sayIncomplete prints how many IPC records lack each of the given parts. A nil list stands for all
+// parts that any record lacks.
 func (d *commands) sayIncomplete(command *cobra.Command, parts []string) {
 	counts := make(map[string]uint64)
 	if !command.Flags().Changed("as-of") { // the server has these counts only for the current size
@@ -149,7 +149,8 @@ func (d *commands) sayIncomplete(command *cobra.Command, parts []string) {
 		"GET /records?incomplete=%s lists them", strings.Join(lacks, ", "), cli.Plain(parts[0]))
 }
 
-// fetch sends a query to the ledger. It returns the answer both parsed and as the server sent it.
+// fetch sends a query to the ledger. It returns the answer both parsed and as the bytes that the
+// server sent.
 func fetch[T any](d *commands, command *cobra.Command, path string, query url.Values) (*T, []byte, error) {
 	if err := d.connect(); err != nil {
 		return nil, nil, err
@@ -157,8 +158,8 @@ func fetch[T any](d *commands, command *cobra.Command, path string, query url.Va
 	return remote.Ask[T](command.Context(), d.server, client.Request{Path: remote.LedgerPath(d.ledger) + path, Query: query})
 }
 
-// printAnswer fetches an answer and calls print with it. With --json, it prints the answer as the
-// server sent it.
+// printAnswer fetches an answer and passes it to print. With --json, it prints the answer as the
+// server sent it instead.
 func printAnswer[T any](d *commands, command *cobra.Command, path string, query url.Values, print func(*T) error) error {
 	answer, text, err := fetch[T](d, command, path, query)
 	switch {
@@ -170,7 +171,7 @@ func printAnswer[T any](d *commands, command *cobra.Command, path string, query 
 	return print(answer)
 }
 
-// connect creates the client unless it already exists.
+// connect connects to the server if the command has not yet done so.
 func (d *commands) connect() (err error) {
 	if d.server == nil {
 		d.server, err = d.from.Connect(d.Console)
@@ -178,7 +179,7 @@ func (d *commands) connect() (err error) {
 	return err
 }
 
-// texts returns the reader of the records' texts. The client must exist.
+// texts returns the reader of the records' texts. Call connect first.
 func (d *commands) texts() *show.Texts {
 	if d.words == nil {
 		d.words = &show.Texts{Server: d.server, Ledger: d.ledger}

@@ -60,7 +60,7 @@ drift compare --text shows how the texts of two of its events differ.`,
 	return command
 }
 
-// The values of --status that are not categories of paths.
+// Values of --status that are not categories of paths.
 const (
 	gone        = string(index.Gone)
 	validated   = "validated"
@@ -70,9 +70,9 @@ const (
 // pathStatuses are the values of --status.
 var pathStatuses = append(completion.Names("", index.Categories[:]), gone, validated, unvalidated)
 
-// pathsOfBuild prints the paths of the build with this name. If there is none, it prints those
-// of the only build whose name begins with it. With --status gone, it prints the paths of the
-// base that the build no longer has.
+// pathsOfBuild prints the paths of the build with the name in --build. If no build has this name,
+// it prints those of the only build whose name begins with it. With --status gone, it prints the
+// paths of the base that the build no longer has.
 func pathsOfBuild(d *commands, command *cobra.Command, project string) error {
 	build, _ := command.Flags().GetString("build")
 	status, _ := command.Flags().GetString("status")
@@ -104,7 +104,8 @@ func pathsOfBuild(d *commands, command *cobra.Command, project string) error {
 	return printBuild(d, command, project, matches[0], status)
 }
 
-// printBuild prints the paths of a build that have a status; "" means all of its paths.
+// printBuild prints the paths of a build that have the given status, or all of its paths if status
+// is "".
 func printBuild(d *commands, command *cobra.Command, project, build, status string) error {
 	path, query := "/paths/"+url.PathEscape(project), d.query(command)
 	switch status {
@@ -125,10 +126,10 @@ func printBuild(d *commands, command *cobra.Command, project, build, status stri
 	})
 }
 
-// buildsPath returns the path of the list of a project's builds.
+// buildsPath returns the API path that lists a project's builds.
 func buildsPath(project string) string { return "/paths/" + url.PathEscape(project) + "/builds" }
 
-// completeBuild completes the name of a build of the project that is the first argument.
+// completeBuild completes a flag with the names of the builds of the project in the first argument.
 func completeBuild(d *commands) completion.Func {
 	return func(command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {

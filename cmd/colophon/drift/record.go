@@ -9,7 +9,7 @@ import (
 	"colophon/ledger"
 )
 
-// NewShow returns the command show.
+// NewShow returns the command show, which prints one record.
 func NewShow(c *cli.Console) *cobra.Command {
 	d := &commands{Console: c}
 	command := &cobra.Command{

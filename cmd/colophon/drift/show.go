@@ -61,7 +61,7 @@ func (d *commands) show(command *cobra.Command, by, value string) error {
 }
 
 // noRuns returns an error that explains why a group has no live runs. It returns the server's error
-// if the group has no runs of other states either.
+// if the group has no runs of any other state either.
 func (d *commands) noRuns(command *cobra.Command, by, value string) error {
 	query := d.query(command)
 	query.Set("state", "any")
@@ -80,13 +80,13 @@ func groupPath(by, value string) string {
 	return "/drift/groups/" + url.PathEscape(by) + "/" + url.PathEscape(value)
 }
 
-// showJSON prints the first answer as the server sent it. From later answers it removes each list
-// that is already complete, so that no row is printed twice.
+// showJSON prints the first answer as the server sent it. It then prints the following answers,
+// from which it removes each list that is already complete, so that no row is printed twice.
 func (d *commands) showJSON(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer, text []byte) error {
 	if err := cli.PrintJSONLine(d.Out, text); err != nil {
 		return err
 	}
-	outputs, runs := true, true // whether the list has more rows to print
+	outputs, runs := true, true // whether the outputs and the runs have more rows to print
 	var outputsTrail, runsTrail client.CursorTrail
 	for {
 		outputs = outputs && answer.OutputsNext != "" && (d.all || len(answer.Outputs) == 0)
@@ -123,7 +123,8 @@ func (d *commands) showJSON(command *cobra.Command, path string, query url.Value
 	}
 }
 
-// withoutLists removes the outputs or the runs from an answer, unless the flags keep them.
+// withoutLists removes the outputs from an answer unless outputs is set, and the runs unless runs
+// is set.
 func withoutLists(text []byte, outputs, runs bool) ([]byte, error) {
 	var answer map[string]json.RawMessage
 	if err := json.Unmarshal(text, &answer); err != nil {
@@ -140,7 +141,7 @@ func withoutLists(text []byte, outputs, runs bool) ([]byte, error) {
 	return json.Marshal(answer)
 }
 
-// showOutputs prints the outputs. It does not say that more follow, because showRuns does: if
+// showOutputs prints the outputs. It does not print that more follow, because showRuns does: if
 // outputs are left out, runs are left out too.
 func (d *commands) showOutputs(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer) error {
 	t := cli.NewTable(d.Out, cli.TextColumn("output"), cli.NumberColumn("runs"), cli.NumberColumn("share"), cli.NumberColumn("first"), cli.TextColumn("text"))

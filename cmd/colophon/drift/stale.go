@@ -17,7 +17,7 @@ import (
 	"colophon/internal/completion"
 )
 
-// newStale returns the command for citations of superseded chunks.
+// newStale returns the command stale, which lists citations of superseded chunks.
 func newStale(d *commands) *cobra.Command {
 	var every bool
 	command := &cobra.Command{
@@ -96,8 +96,8 @@ func stale(d *commands, command *cobra.Command, source string) error {
 	return noStale(d, command, source)
 }
 
-// noStale prints why no citation of a source is stale. If no set cites the source and the id
-// is the beginning of only one other, it prints the stale citations of that source.
+// noStale explains why no citation of a source is stale. If no set cites the source, it tries the
+// source whose id begins with the given text.
 func noStale(d *commands, command *cobra.Command, source string) error {
 	query := d.asOf(command)
 	query.Set("limit", "1")
@@ -128,8 +128,8 @@ func noStale(d *commands, command *cobra.Command, source string) error {
 	return nil
 }
 
-// otherSource prints the stale citations of the only source whose id begins with a text. If there
-// is no such source or more than one, it prints that instead.
+// otherSource prints the stale citations of the only source whose id begins with the text begun. If
+// no source or more than one does, it prints that instead.
 func otherSource(d *commands, command *cobra.Command, begun string) error {
 	sources, _, err := knownSources(d, command)
 	if err != nil {
@@ -143,7 +143,7 @@ func otherSource(d *commands, command *cobra.Command, begun string) error {
 	}
 	switch len(matches) {
 	case 0:
-		d.Say("no citation set cites that source; SOURCE must be the source_id that the citations have; colophon drift stale lists the sources")
+		d.Say("no citation set cites that source; SOURCE must be the source_id of the citations; colophon drift stale lists the sources")
 		return nil
 	case 1:
 		d.Say("source %s", cli.Plain(matches[0]))
@@ -152,9 +152,9 @@ func otherSource(d *commands, command *cobra.Command, begun string) error {
 	return cli.Exitf(cli.ExitFailed, "several sources begin with %s: %s; give more of the source_id", cli.Plain(begun), cli.Plain(fewOf(matches)))
 }
 
-// knownSources returns the registered sources and those that the latest citation sets cite or, with
-// --all, those that any set cites. The values of the map say whether the source is registered. more
-// says whether there are further sets.
+// knownSources returns the registered sources and those that the latest 1000 citation sets cite or,
+// with --all, those that any set cites. The map's values state whether the source is registered.
+// more reports whether there are further sets.
 func knownSources(d *commands, command *cobra.Command) (sources map[string]bool, more bool, err error) {
 	sources = make(map[string]bool)
 	query := d.asOf(command)

@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/index/rundags"
 )
 
-// newMismatches returns the command for records whose claims disagree with their content.
+// newMismatches returns the command mismatches, which lists records with wrong claims.
 func newMismatches(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "mismatches",
@@ -35,7 +35,8 @@ func newMismatches(d *commands) *cobra.Command {
 	return command
 }
 
-// newConflicts returns the command for chunks that are cited under several sources.
+// newConflicts returns the command conflicts, which lists chunks that are cited under several
+// sources.
 func newConflicts(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "conflicts",
@@ -58,7 +59,7 @@ func newConflicts(d *commands) *cobra.Command {
 	return command
 }
 
-// newDivergence returns the command for the run-DAGs of one question.
+// newDivergence returns the command divergence, which lists the run-DAGs of one question.
 func newDivergence(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "divergence QUESTION_HASH",
@@ -86,7 +87,8 @@ func newDivergence(d *commands) *cobra.Command {
 	return command
 }
 
-// runCause returns the cause of a divergence as a table cell, with the dimensions if several differ.
+// runCause formats the cause of a divergence as a table cell. It adds the dimensions if several
+// differ.
 func runCause(r *wire.DivergenceRow) string {
 	if r.Cause == nil {
 		return cli.None
@@ -97,7 +99,7 @@ func runCause(r *wire.DivergenceRow) string {
 	return cli.Plain(string(*r.Cause))
 }
 
-// newRunGroups returns the command for groups of run-DAGs.
+// newRunGroups returns the command run-groups, which lists groups of run-DAGs.
 func newRunGroups(d *commands) *cobra.Command {
 	var by string
 	command := &cobra.Command{
@@ -135,7 +137,8 @@ each verdict (audit mode, failure stage, and shape), and the first and last even
 	return command
 }
 
-// newProducers returns the command for the list of producers, and for the gaps of one producer.
+// newProducers returns the command producers, which lists the producers, or the gaps of one
+// producer.
 func newProducers(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "producers [ID]",
@@ -177,7 +180,7 @@ func producer(d *commands, command *cobra.Command, id string) error {
 	return err
 }
 
-// producerRows returns the rows of a page, and the cursor after them.
+// producerRows returns one table row per gap and per repetition on a page, and the next cursor.
 func producerRows(answer *wire.ProducerAnswer) (rows [][]string, next string) {
 	for _, gap := range answer.Gaps {
 		numbers := cli.Decimal(gap.From)
@@ -192,7 +195,7 @@ func producerRows(answer *wire.ProducerAnswer) (rows [][]string, next string) {
 	return rows, answer.Next
 }
 
-// pathHistory prints the versions of one path.
+// pathHistory prints the versions of one path, each after a record or a validation.
 func pathHistory(d *commands, command *cobra.Command, project, id string) error {
 	t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("recorded"), cli.TextColumn("what"), cli.TextColumn("build"), cli.TextColumn("category"),
 		cli.TextColumn("content"), cli.TextColumn("validated"))
@@ -203,7 +206,7 @@ func pathHistory(d *commands, command *cobra.Command, project, id string) error 
 	})
 }
 
-// chunk returns a chunk hash as a table cell.
+// chunk formats a chunk hash as a table cell, without its prefix.
 func chunk(d *commands, hash string) string { return d.hash(strings.TrimPrefix(hash, "sha256:")) }
 
 func orNone(text string) string {
@@ -223,7 +226,7 @@ func yesNo(is bool) string {
 // maxValues limits the number of values that a message lists.
 const maxValues = 8
 
-// fewOf joins the first texts of a list, and says if there are more.
+// fewOf joins the first maxValues texts with commas, and adds an ellipsis if there are more.
 func fewOf(texts []string) string {
 	if len(texts) > maxValues {
 		return strings.Join(texts[:maxValues], ", ") + ", …"

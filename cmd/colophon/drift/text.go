@@ -44,15 +44,15 @@ func (d *commands) compareTexts(command *cobra.Command, a, b string, kind wire.K
 	return nil
 }
 
-// memberDigest returns the digest of a value of a payload member. The value is a digest, JSON, or the
-// text of a JSON string.
+// memberDigest returns the digest of a value of a payload member. The value is the digest itself,
+// JSON, or the text of a JSON string.
 func memberDigest(d *commands, command *cobra.Command, pointer, value string) (string, error) {
 	if members.IsDigest([]byte(value)) {
 		return value, nil
 	}
 	answer, _, err := fetch[wire.MemberSecret](d, command, "/member-secret", nil)
 	if err != nil {
-		return "", fmt.Errorf("finding runs by a value of %s needs the secret of payload members: %w; or give the digest of the value", cli.Plain(pointer), err)
+		return "", fmt.Errorf("finding runs by a value of %s needs the secret of payload members, which cannot be fetched: %w; give the digest of the value instead", cli.Plain(pointer), err)
 	}
 	key, err := hex.DecodeString(answer.MemberSecret)
 	if err != nil {
@@ -74,9 +74,9 @@ func memberDigest(d *commands, command *cobra.Command, pointer, value string) (s
 // hashDigits matches a hash or its first digits.
 var hashDigits = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
 
-// labelled returns the hash that all runs with a label have, if value is label:NAME=VALUE and
-// the variable is a hash. It returns any other value unchanged, except that it refuses a value
-// that is not a hash if the variable is a hash.
+// labelled returns the hash that all runs with a label have, if the variable is a hash and value is
+// label:NAME=VALUE. It returns every other value unchanged, but refuses a value that is not a hash if
+// the variable is a hash.
 func labelled(d *commands, command *cobra.Command, variable, value string) (string, error) {
 	if variable != "input" && variable != "input_hash" && variable != "system_prompt_hash" || hashDigits.MatchString(value) {
 		return value, nil
@@ -118,7 +118,8 @@ func labelled(d *commands, command *cobra.Command, variable, value string) (stri
 	return "", cli.Exitf(cli.ExitFailed, "records with %s have %s different values of %s; give one of them: %s", cli.Plain(value), count, variable, fewOf(hashes))
 }
 
-// valuesOf returns a part of a message: a few of the values that runs have for a name.
+// valuesOf returns a clause for an error message that lists some values of runs in the field by. It
+// returns "" if no run has one.
 func valuesOf(d *commands, command *cobra.Command, by string) (string, error) {
 	query := d.asOf(command)
 	query.Set("by", by)

@@ -10,8 +10,8 @@ import (
 	"colophon/internal/cli"
 )
 
-// newUnstable returns the command for groups whose runs had the same conditions and different
-// outputs.
+// newUnstable returns the command unstable, which lists groups of runs that had the same conditions
+// but different outputs.
 func newUnstable(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "unstable",
@@ -51,8 +51,8 @@ func unstable(d *commands, command *cobra.Command) error {
 	return noUnstable(d, command)
 }
 
-// causesOf returns a table cell with the distinct causes of the changes of output between the
-// runs of a group.
+// causesOf returns a table cell with the distinct causes that changed the output between the runs
+// of a group.
 func causesOf(d *commands, command *cobra.Command, ipcID string) string {
 	query := d.asOf(command)
 	query.Set("ipc_id", ipcID)
@@ -76,8 +76,8 @@ func causesOf(d *commands, command *cobra.Command, ipcID string) string {
 	return orNone(strings.Join(causes, ", "))
 }
 
-// noUnstable prints why no group is unstable: either the runs of each group agree, or no group
-// has two runs.
+// noUnstable explains why no group is unstable: the runs of each group agree, or no group has two
+// runs.
 func noUnstable(d *commands, command *cobra.Command) error {
 	query := d.query(command)
 	query.Del("limit")
