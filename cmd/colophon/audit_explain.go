@@ -67,5 +67,5 @@ func nextAudit(state string) string {
 	if state == "" {
 		return "the next audit begins at the start of the log; with --state, it would continue from here"
 	}
-	return "the next audit continues from the state that is saved in " + state
+	return "the next audit continues from the state in " + state
 }

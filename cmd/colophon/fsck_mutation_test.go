@@ -361,7 +361,7 @@ func TestFsckNamesStrays(t *testing.T) {
 		"unknown kind":           {key('z'), []byte("1"), `^default: DAMAGED: database: .*a kind that this version does not know`},
 		"last number 0":          {[]byte{'l', 0, 0, 0, 0}, u32(0), `ledger "[a-z]+" has the number \d, but the last assigned number is 0$`},
 		"more in a description":  {key('i'), bytes.Replace(valueOf(t, all, key('i')), []byte("{"), []byte(`{"erased":"A secret.",`), 1), `^default: DAMAGED: database: .*the stored description of the ledger differs from the encoding that this version writes`},
-		"another signature":      {key('h'), append(valueOf(t, all, key('h')), "\u2014 other.example AAAAAGVyYXNlZA==\n"...), `^default: DAMAGED: signature: .*the stored checkpoint has 2 signatures, but 1 keys sign at this size`},
+		"another signature":      {key('h'), append(valueOf(t, all, key('h')), "\u2014 other.example AAAAAGVyYXNlZA==\n"...), `^default: DAMAGED: signature: .*the stored checkpoint has 2 signatures, but it must have 1 at this size`},
 		"a gap in the numbers":   {[]byte{'l', 0, 0, 0, 0}, u32(4), `ledger number 4 was assigned, but no ledger name refers to it$`},
 		"two names for a number": {name("twin"), u32(number), `its number 1 also belongs to ledger "default"$`},
 		"a name for number 0":    {name("zero"), u32(0), `its number is 0, which is never assigned$`},

@@ -75,7 +75,7 @@ With --format, import reads files that another system wrote, without changes to 
 The last three become IPC records, as the same spans sent over OTLP would. Spans that are
 not generations are left out. Hashes in the files become claims. States and validations are posted after their records.
 A member that has no field in a record becomes a label or content. At the end,
-import prints what became of every member, and names the first members that it left out.
+import prints what it did with every member, and names the first members that it left out.
 --report writes this for every entry, and for every line that could not be read. With
 --dry-run, nothing is sent. A second import of the same files adds nothing.
 
@@ -106,7 +106,7 @@ arguments or no such file, 3 the server cannot be reached.`,
 	flags.StringVar(&o.project, "project", "", "`name` of the project of a validation cache")
 	flags.StringVar(&o.subject, "subject", "", "`subject` of the citation sets; the default is the name of the folder of citations.json")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "with --format: report what import would post, and send nothing")
-	flags.StringVar(&o.report, "report", "", "with --format: write what became of each member of each entry to this `file`, as NDJSON")
+	flags.StringVar(&o.report, "report", "", "with --format: write what import did with each member of each entry to this `file`, as NDJSON")
 	command.Flags().IntVar(&o.retries, "retries", 8, "`number` of consecutive failed attempts after which import gives up")
 	o.maxLine = 8 << 20
 	command.Flags().TextVar(&o.maxLine, "max-line", o.maxLine, "maximum `size` of a line; the server has its own limit")

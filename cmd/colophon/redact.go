@@ -180,8 +180,8 @@ func counted(p wire.ContentPieces) string {
 	return cli.Counted(p.Pieces, "piece") + ", " + cli.Counted(p.Bytes, "byte")
 }
 
-// listed formats the first event numbers of a list of of events, and adds an ellipsis if there are
-// more.
+// listed formats at most ten event numbers. of is the number of all events; an ellipsis follows if
+// not all of them are listed.
 func listed(seqs []uint64, of uint64) string {
 	const most = 10
 	if len(seqs) == 0 {

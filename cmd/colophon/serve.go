@@ -15,7 +15,7 @@ func newServe(c *cli.Console) *cobra.Command {
 		Short: "Run the server",
 		Long: `Run the server until it gets a signal (SIGTERM, SIGINT). It then accepts no new
 requests, finishes the current ones, and commits what it has accepted. A second signal
-ends it at once, and no acknowledged record is lost.
+stops it at once, and no acknowledged record is lost.
 
 The first start creates the data folder, a signing key (keys/default.key: keep a copy of
 it) and the ledger "default", and prints what it created. serve refuses a folder that has

@@ -22,19 +22,19 @@ and its place in the signed tree, and every field. FILE is one of these:
       same folder. verify names the rows that were changed, added, or removed.
 
 The report names the members that the proof covers, and the members that it does not
-cover. For the latter, you have to trust the server: facts that follow from other events
+cover. For the latter, you have to trust the server: values that follow from other events
 (drift, category, …), replayed, and unknown members.
 
 KEY is a verifier key as serve prints it, a file with verifier keys, one per line, or a
 file with all keys of a log from "colophon keys list NAME --key KEY --json". In a file
-with all keys, only the newest key counts by itself, because a replaced key may have
+with all keys, only the newest key is trusted by itself, because a replaced key may have
 been stolen since. If only a replaced key signed, add --later: a file with the answer of
 GET …/proofs/consistency?first=TREE_SIZE. It shows that the tree is the beginning of a
 tree that the newest key signed.
 
 With --copy, verify also reads a published copy of the log (serve --publish), and checks
 that the file's tree is the beginning of the copy's tree. It follows the keys from KEY to
-the newest one, so any key of the log counts, and --later is not needed. URL is that of
+the newest one, so any key of the log suffices, and --later is not needed. URL is that of
 audit: file:///folder/v1/ledgers/NAME, s3://…, gs://…, azblob://…, or that of a web server.
 
 The file for --record has the record in the form of a POST request, or as a line of a
@@ -57,7 +57,7 @@ Exit codes:
   20  wrong text: it does not match the hash of the stage or the citation
   21  wrong content: the content in the pack is not the content that the event names
   22  replaced key: signed only with a key that has been replaced; try --later
-  23  not in the later tree: --later or --copy shows another tree than the one that was signed
+  23  not in the later tree: --later or --copy has a different tree than the signed one
   24  wrong rows: rows of the exported file were changed, added, or removed`
 
 func newVerify(c *cli.Console) *cobra.Command {
@@ -88,7 +88,7 @@ func newVerify(c *cli.Console) *cobra.Command {
 	command.Flags().StringVar(&o.Record, "record", "", "`file` with the record, in the form of a POST request")
 	command.Flags().StringVar(&o.Entry, "entry", "", "`file` with the entry of a .tlog-proof")
 	command.Flags().StringVar(&o.Text, "text", "", "`file` with the text of the stage or citation that a nested proof proves")
-	command.Flags().StringVar(&o.Later, "later", "", "`file` with a later checkpoint and a consistency proof that leads to it")
+	command.Flags().StringVar(&o.Later, "later", "", "`file` with a later checkpoint and a consistency proof for it")
 	command.Flags().StringVar(&copied, "copy", "", "`URL` of the ledger in a published copy of the log")
 	command.Flags().BoolVar(&o.JSON, "json", false, "print the outcome as JSON")
 	return command
