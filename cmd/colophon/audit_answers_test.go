@@ -27,32 +27,33 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// Limits of package replay that the lies below exceed.
+// Limits of package replay that some of the changed answers below exceed.
 const (
 	maxAnswer = 16 << 20 // bytes
 	maxValues = 400_000
 )
 
-// answerRows are the rows of an answer.
+// answerRows holds the rows of a decoded answer.
 type answerRows = []map[string]any
 
-// lie describes how a server changes one kind of its answers.
+// lie describes how a dishonest server changes one kind of its answers, and what the audit must
+// find.
 type lie struct {
 	name string
-	// about selects the queries whose answers are changed.
+	// about selects the queries whose answers the server changes.
 	about func(path, query string) bool
-	// change changes the decoded answer. If text is set, it changes the answer's bytes
-	// instead.
+	// change changes the decoded answer. If text is set, the server applies text to the bytes of
+	// the answer instead.
 	change func(answer map[string]any)
 	text   func(string) string
-	status int // instead of 200
-	// want is a finding that the audit must report. Its Query is the path, or the beginning of
-	// the path if it ends with a slash. Parts of the query's parameters can follow.
+	status int // HTTP status to send instead of 200
+	// want is a finding that the audit must report. Its Query is the path or, if it ends with a
+	// slash, the beginning of the path. Parts of the query's parameters can follow the path.
 	want monitor.Finding
 }
 
-// liar runs a real server on the ledger's folder behind a proxy that changes its answers. The
-// pages of its lists are small.
+// liar runs a real server on a copy of the ledger's folder, behind a proxy that changes answers as
+// l describes. The pages of its lists are small.
 func liar(t *testing.T, w *ledgertest.Ledger, l lie) (url string) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -122,8 +123,8 @@ func changeRows(change func(answerRows) answerRows) func(map[string]any) {
 	}
 }
 
-// If a server omits, adds, or changes anything in an answer, the audit names the query and the
-// row. COLOPHON_AUDIT_SEED sets another seed.
+// If a server omits, adds, or changes anything in an answer, the audit names the query and the row.
+// COLOPHON_AUDIT_SEED selects a different seed.
 func TestLiesAreNamed(t *testing.T) {
 	w := ledgertest.New(t, 60, 5, 60)
 	without := func(i int) func(map[string]any) {
@@ -140,7 +141,7 @@ func TestLiesAreNamed(t *testing.T) {
 	answer := func(query, row, message string) monitor.Finding {
 		return monitor.Finding{Kind: monitor.KindAnswer, Query: query, Row: row, Message: message}
 	}
-	// live selects queries for the current head: they have neither a tree size nor a cursor.
+	// live selects queries at the current head: those with neither a tree size nor a cursor.
 	live := func(wanted string, of ...string) func(path, query string) bool {
 		return func(path, query string) bool {
 			return onPath(wanted, of...)(path, query) && !strings.Contains(query, "as_of=") && !strings.Contains(query, "cursor=")
@@ -173,7 +174,7 @@ func TestLiesAreNamed(t *testing.T) {
 		}, want: answer("/run-dags/", "receipt", "it differs")},
 		{name: "another event", about: onPath("/events"), text: func(text string) string { return strings.Replace(text, `"anonymous"`, `"somebody"`, 1) }, want: answer("/events?", "", "the line differs")},
 		{name: "too many values", about: onPath("/sources"), text: func(string) string { return `{"a":[` + strings.Repeat("1,", maxValues) + `1]}` }, want: answer("/sources", "", "")},
-		{name: "metrics of another moment", about: onPath("/metrics"), text: func(text string) string {
+		{name: "metrics of an earlier moment", about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, `colophon_ledger_citation_conflicts_total{ledger="default"} 0`, `colophon_ledger_citation_conflicts_total{ledger="default"} 0 1000`, 1)
 		}, want: monitor.Finding{Kind: monitor.KindMetrics, Query: "/metrics"}},
 		{name: "a tree size that is too large by one", about: onPath("/metrics"), text: func(text string) string {
@@ -205,7 +206,7 @@ func TestLiesAreNamed(t *testing.T) {
 		{name: "pages without end", about: onPath("/records", "events=true", "cursor="), change: func(a map[string]any) { a["rows"], a["next"] = []any{}, "AAAA" },
 			want: answer("/records?events=true", "", "")},
 		{name: "a group is hidden", about: onPath("/drift/groups", "by=model", "state=live"), change: without(1), want: answer("/drift/groups?by=model&state=live", "rows[1]", "a row is left out")},
-		{name: "a group has another count", about: onPath("/drift/groups", "by=label%3An", "state=any"), change: first(func(row map[string]any) { row["runs"] = 1000 }),
+		{name: "a group has a wrong count", about: onPath("/drift/groups", "by=label%3An", "state=any"), change: first(func(row map[string]any) { row["runs"] = 1000 }),
 			want: answer("/drift/groups?by=label%3An&", "rows[0]", "the row differs")},
 		{name: "a run of a group is hidden", about: onPath("/drift/groups/model/m1", "state=live"), change: without(2), want: answer("/drift/groups/model/m1?state=live", "rows[2]", "a row is left out")},
 		{name: "an output of a group is hidden", about: onPath("/drift/groups/model/m1", "state=any"), change: func(a map[string]any) {
@@ -241,7 +242,7 @@ func TestLiesAreNamed(t *testing.T) {
 	}
 	for _, l := range lies {
 		t.Run(l.name, func(t *testing.T) {
-			// The log is so small that the audit queries all its values.
+			// The log is so small that the audit queries all values.
 			report, o := audited(t, liar(t, w, l), w.Key, "--replay-index", "--seed", cmp.Or(os.Getenv("COLOPHON_AUDIT_SEED"), "7"))
 			if l.want.Kind == "" {
 				require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
@@ -256,7 +257,7 @@ func TestLiesAreNamed(t *testing.T) {
 	}
 }
 
-// names reports whether a finding states everything that want requires.
+// names reports whether a finding contains everything that want requires.
 func (l *lie) names(f monitor.Finding) bool {
 	_, parts, _ := strings.Cut(l.want.Query, "?")
 	for part := range strings.SplitSeq(parts, "&") {
@@ -276,7 +277,7 @@ func (l *lie) concerns(f monitor.Finding) bool {
 	return f.Kind == l.want.Kind && begins && (wanted == "" || rest == "" || strings.HasSuffix(wanted, "/") || rest[0] == '?' || rest[0] == ' ')
 }
 
-// The report distinguishes metrics that the server refuses to show from correct ones.
+// An audit reports metrics that the server refuses to show as not checked, and not as correct.
 func TestForbiddenMetricsAreNotChecked(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	url := liar(t, w, lie{about: onPath("/metrics"), status: http.StatusForbidden})
@@ -290,7 +291,7 @@ func TestForbiddenMetricsAreNotChecked(t *testing.T) {
 	require.Contains(t, text.stdout, "NOT CHECKED: metrics: 403")
 }
 
-// Receipts and proofs must be for the tree whose entries the audit checked.
+// Receipts and proofs that do not belong to the audited tree are findings.
 func TestReceiptsOfAnotherTree(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 5)
 	for _, l := range []lie{
@@ -308,7 +309,7 @@ func TestReceiptsOfAnotherTree(t *testing.T) {
 	}
 }
 
-// The answers of a ledger without records are checked too.
+// The audit also checks the answers of a ledger without records.
 func TestAnswersOfALedgerWithoutRecords(t *testing.T) {
 	w := &ledgertest.Ledger{Data: t.TempDir()}
 	url, stop := ledgertest.Serve(t, w.Data)
@@ -326,8 +327,7 @@ func TestAnswersOfALedgerWithoutRecords(t *testing.T) {
 	require.Equal(t, "a row is added", report.Findings[0].Message)
 }
 
-// An audit whose token cannot read answers ends with an error, and never reports a clean
-// ledger.
+// An audit whose token cannot read answers fails, and does not report a clean ledger.
 func TestAuditsWithoutReadScope(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
@@ -338,7 +338,7 @@ func TestAuditsWithoutReadScope(t *testing.T) {
 	}
 }
 
-// The report names the seed with which an audit repeats the same queries.
+// With the seed that the report shows, an audit repeats the same queries.
 func TestReportsNameTheSeed(t *testing.T) {
 	world := ledgertest.NewForAnswers(t, 5)
 	url, stop := ledgertest.Serve(t, world.Data)

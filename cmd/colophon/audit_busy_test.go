@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The audit finds nothing wrong with an intact ledger that changes during the audit. By the
-// time of the comparison, the log has every size for which an answer was given, rankings are
-// as of the head at the time of their requests, and some records have been redacted.
+// An audit finds nothing wrong with an intact ledger that grows and erases content during the audit:
+// it compares each answer at the size at which the server gave the answer, and each ranking at the
+// head at the time of the request.
 func TestAuditOfABusyLedger(t *testing.T) {
 	w := ledgertest.NewForAnswers(t, 20)
 	ledger, stop := ledgertest.Serve(t, w.Copy(t))
@@ -28,7 +28,7 @@ func TestAuditOfABusyLedger(t *testing.T) {
 			assert.Equal(t, http.StatusCreated, status, answer)
 			if posted%10 == 0 {
 				status, _ = ledgertest.Send(t, "DELETE", fmt.Sprintf("%s/records/%d/content", ledger, 1+posted/10), `{"reason":"r"}`, "application/json")
-				assert.Contains(t, []int{http.StatusCreated, http.StatusOK, http.StatusNotFound}, status) // 404 if the content was erased before or never existed
+				assert.Contains(t, []int{http.StatusCreated, http.StatusOK, http.StatusNotFound}, status) // 404 if the content was already erased or never existed
 				if status == http.StatusCreated {
 					erased++
 				}

@@ -23,7 +23,7 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// An intact ledger passes every check, and the report says how much was checked.
+// An intact ledger passes every check, and the report states how much was checked.
 func TestAuditOfASoundLedger(t *testing.T) {
 	w := ledgertest.New(t, 40, 40, 40)
 	url, stop := ledgertest.Serve(t, w.Data)
@@ -47,11 +47,11 @@ func TestAuditOfASoundLedger(t *testing.T) {
 	require.Empty(t, text.stderr)
 	left, err := os.ReadDir(temporary)
 	require.NoError(t, err)
-	require.Empty(t, left, "temporary folders are removed")
+	require.Empty(t, left, "the audit removes its temporary folders")
 }
 
-// Each audit continues from the state of the previous one, even if the server changed or
-// failed in between.
+// With --state, each audit continues from the state of the previous one, even if the server changed
+// or failed in the meantime.
 func TestAuditStateContinues(t *testing.T) {
 	w := ledgertest.New(t, 300, 0, 0)
 	state := filepath.Join(t.TempDir(), "state")
@@ -66,7 +66,7 @@ func TestAuditStateContinues(t *testing.T) {
 	broken.Store(true)
 	_, o := audited(t, url, w.Key, "--state", state, "--timeout", "200ms")
 	require.Equal(t, cli.ExitUnreachable, o.code)
-	require.NoFileExists(t, state, "an audit that learned nothing writes no state")
+	require.NoFileExists(t, state, "an audit that verified nothing writes no state")
 	broken.Store(false)
 	report, _ := audited(t, url, w.Key, "--state", state)
 	require.True(t, report.Clean)
@@ -89,14 +89,14 @@ func TestAuditStateContinues(t *testing.T) {
 
 	files, err := os.ReadDir(filepath.Dir(state))
 	require.NoError(t, err)
-	require.Len(t, files, 2, "the state and its folder, and nothing else")
+	require.Len(t, files, 2, "only the state file and its folder exist")
 	s := stateOf(t, state)
 	require.Equal(t, []any{2, w.Size + 2, "default"}, []any{s.Version, s.Size, s.Ledger})
 	require.NotEmpty(t, s.CompactRange)
 }
 
-// If a server shows two clients different trees, each client that has the other's
-// checkpoint or state detects the fork.
+// If a server shows two clients different trees, each client that has the checkpoint or the state
+// of the other detects the fork.
 func TestTwoClientsDetectTwoTrees(t *testing.T) {
 	w := ledgertest.New(t, 300, 0, 20)
 	other := w.Copy(t)
@@ -122,10 +122,10 @@ func TestTwoClientsDetectTwoTrees(t *testing.T) {
 	require.Equal(t, uint64(290), *report.Findings[0].Seq)
 }
 
-// audit --follow continues while the ledger is intact, and ends with the first finding.
+// audit --follow continues while the ledger is intact, and stops with the first finding.
 func TestAuditFollows(t *testing.T) {
 	w := ledgertest.New(t, 10, 0, 0)
-	fork, front := w.Copy(t), w.Copy(t) // at this point no server changes the folder
+	fork, front := w.Copy(t), w.Copy(t) // copied while no server changes the folder
 	url, stop := ledgertest.Serve(t, w.Data)
 	defer stop()
 	var away, forked atomic.Bool
@@ -174,11 +174,11 @@ func TestAuditFollows(t *testing.T) {
 	reports, done = following(ctx, url, w.Key)
 	<-reports
 	cancel()
-	require.Equal(t, 0, <-done, "audit --follow ends when it is interrupted")
+	require.Equal(t, 0, <-done, "audit --follow stops when it is interrupted")
 }
 
-// following runs audit --follow. It returns channels that receive the reports and the
-// exit code.
+// following runs audit --follow until ctx is done. It returns channels that receive the reports and
+// the exit code.
 func following(ctx context.Context, url, key string) (<-chan auditReport, <-chan int) {
 	out, in := io.Pipe()
 	reports, done := make(chan auditReport), make(chan int, 1)
@@ -199,8 +199,7 @@ func following(ctx context.Context, url, key string) (<-chan auditReport, <-chan
 	return reports, done
 }
 
-// An auditor that has one key of the log finds the other keys before, during, and after a
-// rotation.
+// An auditor that has one key of the log finds the other keys before, during, and after a rotation.
 func TestAuditFollowsKeys(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 0)
 	url, stop := ledgertest.Serve(t, w.Data)
@@ -266,7 +265,7 @@ func TestAuditCommandLines(t *testing.T) {
 	}
 }
 
-// Each kind of finding has its own exit code, and the help names it.
+// Each kind of finding has its own exit code, which the help lists.
 func TestAuditExitCodes(t *testing.T) {
 	help := commandLine(t.Context(), "audit", "--help")
 	codes, kinds := make(map[int]bool), make(map[string]bool)
@@ -276,7 +275,7 @@ func TestAuditExitCodes(t *testing.T) {
 		require.Contains(t, help.stdout, e.meaning)
 	}
 	for _, v := range verify.Verdicts() {
-		require.False(t, codes[v.Code], "verify has %d", v.Code)
+		require.False(t, codes[v.Code], "verify also uses the exit code %d", v.Code)
 	}
 	documented, err := os.ReadFile(filepath.Join("..", "..", "docs", "audit.md"))
 	require.NoError(t, err)
@@ -285,7 +284,7 @@ func TestAuditExitCodes(t *testing.T) {
 	}
 }
 
-// The part of a URL before /v1/ledgers/ keeps its escapes.
+// The part of an audit URL before /v1/ledgers/ keeps its escapes.
 func TestAuditURLs(t *testing.T) {
 	for text, server := range map[string]string{
 		"http://h:1/a%20b/v1/ledgers/x":    "http://h:1/a%20b",

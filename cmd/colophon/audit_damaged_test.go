@@ -17,7 +17,7 @@ import (
 	"colophon/proofs"
 )
 
-// The state keeps at most 64 checkpoints for which consistency with the log is not proved.
+// The state contains at most 64 checkpoints that are not proved to be consistent with the log.
 func TestUnprovedCheckpointsAreBounded(t *testing.T) {
 	w := ledgertest.New(t, 1, 0, 0)
 	signer, err := datadir.Keys(w.Data).Load("default")
@@ -40,8 +40,8 @@ func TestUnprovedCheckpointsAreBounded(t *testing.T) {
 	require.Len(t, stateOf(t, state).Unproved, 63)
 }
 
-// An audit that continues from a state without checksums uses only its checkpoints, and
-// checks the whole log again.
+// An audit that continues from a state without checksums uses only its checkpoints, and checks the
+// whole log again.
 func TestStatesWithoutChecksumsAreConverted(t *testing.T) {
 	w := newSeenWorld(t)
 	state := filepath.Join(t.TempDir(), "state")
@@ -63,11 +63,11 @@ func TestStatesWithoutChecksumsAreConverted(t *testing.T) {
 		require.NoError(t, os.WriteFile(facts, append([]byte{0xff}, damaged...), 0o600))
 		report, o := audited(t, url, w.Key, "--state", state)
 		if url == w.fork {
-			require.Equal(t, 33, o.code, "what was seen is not forgotten: %s%s", o.stdout, o.stderr)
+			require.Equal(t, 33, o.code, "the checkpoints of the earlier audit must be kept: %s%s", o.stdout, o.stderr)
 			continue
 		}
 		require.Zero(t, o.code, "%s%s", o.stdout, o.stderr)
-		require.Equal(t, report.Size, report.Walked, "the checks of the earlier audit do not count")
+		require.Equal(t, report.Size, report.Walked, "the checks of the earlier audit must not be trusted")
 		require.Equal(t, 2, stateOf(t, state).Version)
 	}
 	s["checkpoint"] = s["checkpoint"].(string)[1:]

@@ -17,7 +17,7 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// A report names the position of a finding and gives advice.
+// The text of a report contains the position of a finding and advice about it.
 func TestFindingsGiveAdvice(t *testing.T) {
 	for _, e := range auditExits {
 		seq := uint64(0)
@@ -32,8 +32,7 @@ func TestFindingsGiveAdvice(t *testing.T) {
 	require.Equal(t, "rollback: at size 7: because", (&audit.Damage{Kind: audit.KindRollback, Seq: 7, Message: "because"}).Error())
 }
 
-// The error of an unfinished audit states the cause and the entry at which the next audit
-// begins.
+// The error of an unfinished audit states the cause, and where the next audit begins.
 func TestUnfinishedAuditsSayHowToContinue(t *testing.T) {
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -68,7 +67,7 @@ func TestUnfinishedAuditsSayHowToContinue(t *testing.T) {
 	require.NoError(t, explainAudit(t.Context(), monitor.Options{}, nil))
 }
 
-// The first line of a report does not claim more than was checked.
+// The first line of a report does not claim more than the audit has checked.
 func TestSummariesSayWhatWasNotChecked(t *testing.T) {
 	r := auditReport{Clean: true, Report: &monitor.Report{Ledger: "default", Clean: true, Size: 3, Walked: 3}}
 	require.Contains(t, r.String(), "default: clean: 3 events")

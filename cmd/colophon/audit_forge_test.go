@@ -31,8 +31,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// forge damages a copy of the ledger's database below the storage package, where it gives the
-// files valid checksums. Methods that sign use the ledger's own key.
+// forge damages a copy of the ledger's database below the storage package, so that the files have
+// valid checksums. The methods that sign use the ledger's own key.
 type forge struct {
 	t       testing.TB
 	world   *ledgertest.Ledger
@@ -44,7 +44,8 @@ type forge struct {
 	signer  *proofs.Signer
 }
 
-// newForge copies the ledger's folder to data and opens the copy.
+// newForge opens the copy of the ledger's database in the folder data, and reads its entries and
+// tiles.
 func newForge(t testing.TB, w *ledgertest.Ledger, data string) *forge {
 	stored := w.Read(t, data)
 	f := &forge{t: t, world: w, data: data, entries: slices.Clone(stored.All), tiles: stored.Hashes, head: stored.Last}
@@ -64,33 +65,33 @@ func (f *forge) seq(name string) uint64 {
 	return seq
 }
 
-// put stores an entry.
+// put stores an entry in place of the one with this seq.
 func (f *forge) put(seq uint64, entry []byte) {
 	f.entries[seq] = entry
 	require.NoError(f.t, f.x.SetEntry(seq, entry))
 }
 
-// flip changes a bit of an entry.
+// flip flips the lowest bit of one byte of an entry.
 func (f *forge) flip(seq uint64, at int) {
 	entry := bytes.Clone(f.entries[seq])
 	entry[at] ^= 1
 	f.put(seq, entry)
 }
 
-// replace changes text in an event, once.
+// replace replaces the first occurrence of from in an event.
 func (f *forge) replace(seq uint64, from, to string) {
 	require.Contains(f.t, string(f.entries[seq]), from)
 	f.put(seq, bytes.Replace(bytes.Clone(f.entries[seq]), []byte(from), []byte(to), 1))
 }
 
-// tile changes a hash tile.
+// tile changes the stored hashes of a tile.
 func (f *forge) tile(level uint8, index uint64, change func([]byte) []byte) {
 	tile := bytes.Clone(f.tiles[[2]uint64{uint64(level), index}])
 	require.NotEmpty(f.t, tile)
 	require.NoError(f.t, f.x.SetTile(level, index, change(tile)))
 }
 
-// relink recomputes the chain links from this entry to the last.
+// relink recomputes the chain links from the entry at from to the last.
 func (f *forge) relink(from uint64) {
 	for seq := from; seq < uint64(len(f.entries)); seq++ {
 		prev := proofs.Hash{}
@@ -101,7 +102,8 @@ func (f *forge) relink(from uint64) {
 	}
 }
 
-// sign rebuilds the tiles from the first size entries and signs them with the ledger's own key.
+// sign rebuilds the tiles of the first size entries, and signs their root with the ledger's own
+// key.
 func (f *forge) sign(size uint64) {
 	tree, err := proofs.OpenTree(0, nil, nil)
 	require.NoError(f.t, err)
@@ -114,7 +116,7 @@ func (f *forge) sign(size uint64) {
 	f.signHead(size, tree.Root())
 }
 
-// signHead stores a head with this size and root, signed with the ledger's own key.
+// signHead stores a head of this size and root, signed with the ledger's own key.
 func (f *forge) signHead(size uint64, root proofs.Hash) {
 	f.head.Size, f.head.Tip = size, sha256.Sum256(f.entries[size-1])
 	var err error
@@ -133,16 +135,16 @@ func (f *forge) root(size uint64) proofs.Hash {
 	return tree.Root()
 }
 
-// rewrite changes text in an event and makes everything else consistent, so that only the event
-// itself is wrong.
+// rewrite changes text in an event and then recomputes links, tiles and signature, so that only the
+// event itself is wrong.
 func (f *forge) rewrite(seq uint64, from, to string) {
 	f.replace(seq, from, to)
 	f.relink(seq)
 	f.sign(uint64(len(f.entries)))
 }
 
-// reword is like rewrite. In the event of a verb, it also recomputes the digest if that covers
-// the text.
+// reword does the same as rewrite. In the event of a verb, it also recomputes the digest if the
+// digest covers the text.
 func (f *forge) reword(seq uint64, from, to string) {
 	f.replace(seq, from, to)
 	var d pyjson.Document
@@ -158,9 +160,9 @@ func (f *forge) reword(seq uint64, from, to string) {
 	f.rewrite(seq, string(detail.Member("digest").Text()), fmt.Sprintf("%x", sha256.Sum256(covered)))
 }
 
-// digestCovers reports whether the digest in a verb's event covers a member. It does not cover
-// the members that the ledger adds: the record of a validation, and the build and fingerprint
-// of a validation unless the request names them.
+// digestCovers reports whether the digest in a verb's event covers a member. It does not cover the
+// members that the ledger adds: the record of a validation, and the build and the fingerprint of a
+// validation unless the request contained them.
 func digestCovers(kind, member string, detail pyjson.Value) bool {
 	switch member {
 	case "digest", "idempotency_key", "names":
@@ -178,7 +180,7 @@ func digestCovers(kind, member string, detail pyjson.Value) bool {
 	return true
 }
 
-// add appends an entry with this body and the next seq, and signs.
+// add appends an entry with this body and the next seq, and signs the larger tree.
 func (f *forge) add(body string) {
 	seq := uint64(len(f.entries))
 	last := f.entries[seq-1]
@@ -188,13 +190,13 @@ func (f *forge) add(body string) {
 	f.sign(seq + 1)
 }
 
-// bodyOf returns the body of an event up to its member seq.
+// bodyOf returns the body of an event up to, but not including, its member seq.
 func (f *forge) bodyOf(seq uint64) string {
 	body := string(f.entries[seq][proofs.HashSize:])
 	return body[:strings.LastIndex(body, `"seq":`)]
 }
 
-// contentOf returns the digest of a piece of content.
+// contentOf returns the digest of a piece of content of the event with this name.
 func (f *forge) contentOf(name, piece string) storage.Hash {
 	var event struct {
 		Record struct {
@@ -207,7 +209,7 @@ func (f *forge) contentOf(name, piece string) storage.Hash {
 	return digest
 }
 
-// keyOf returns the idempotency key of an event.
+// keyOf returns the digest of the idempotency key of the event with this name.
 func (f *forge) keyOf(name string) storage.Hash {
 	var event struct {
 		Record struct {
@@ -220,15 +222,15 @@ func (f *forge) keyOf(name string) storage.Hash {
 	return key
 }
 
-// rawServer serves what is stored without checking it, as a dishonest server would.
+// rawServer serves what is stored without checking it, as a dishonest server could.
 type rawServer struct {
 	store storage.Reader
-	// instead, if it is not nil, is called first for each request. It returns true if it has
-	// answered the request.
+	// instead, if it is not nil, is called first with each request. It returns true if it has sent
+	// the response.
 	instead func(http.ResponseWriter, *http.Request) bool
 }
 
-// openRaw opens the default ledger of a folder and closes it when the test ends.
+// openRaw opens the default ledger of a folder. The database is closed when the test ends.
 func openRaw(t testing.TB, data string) storage.Reader {
 	t.Helper()
 	database, err := pebble.Open(context.Background(), pebble.Config{Dir: datadir.Database(data)})
@@ -239,7 +241,8 @@ func openRaw(t testing.TB, data string) storage.Reader {
 	return store
 }
 
-// serve starts the server and stops it when the test ends.
+// serve starts the server and returns the URL of its ledger. The server is stopped when the test
+// ends.
 func (s *rawServer) serve(t testing.TB) (address string) {
 	server := httptest.NewServer(s)
 	t.Cleanup(func() {
@@ -249,7 +252,8 @@ func (s *rawServer) serve(t testing.TB) (address string) {
 	return server.URL + remote.LedgerPath(ledger.Default)
 }
 
-// serveRaw starts a rawServer on the folder and stops it when the test ends.
+// serveRaw starts a rawServer on a folder and returns the URL of its ledger. The server is stopped
+// when the test ends.
 func serveRaw(t testing.TB, data string, instead func(http.ResponseWriter, *http.Request) bool) (address string) {
 	t.Helper()
 	return (&rawServer{openRaw(t, data), instead}).serve(t)
@@ -309,7 +313,7 @@ func (s *rawServer) tile(ctx context.Context, path proofs.TilePath) ([]byte, err
 	return bundle, nil
 }
 
-// content serves /records/SEQ/content/NAME.
+// content answers GET /records/SEQ/content/NAME.
 func (s *rawServer) content(w http.ResponseWriter, r *http.Request, path []string) {
 	seq, err := strconv.ParseUint(path[2], 10, 64)
 	if err != nil {
@@ -342,7 +346,7 @@ func (s *rawServer) content(w http.ResponseWriter, r *http.Request, path []strin
 	s.answer(w, content, err)
 }
 
-// microseconds parses the time of an event into microseconds since 1970.
+// microseconds converts the time of an event to microseconds since 1970.
 func microseconds(t testing.TB, text string) int64 {
 	t.Helper()
 	at, err := time.Parse(moment.Layout, text)

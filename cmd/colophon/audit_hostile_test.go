@@ -16,7 +16,7 @@ import (
 	"colophon/proofs/audit"
 )
 
-// endless writes a text repeatedly until the client closes the connection.
+// endless writes piece repeatedly until the client closes the connection.
 func endless(w http.ResponseWriter, piece []byte) {
 	for {
 		if _, err := w.Write(piece); err != nil {
@@ -25,7 +25,7 @@ func endless(w http.ResponseWriter, piece []byte) {
 	}
 }
 
-// bomb writes an endless stream that decompresses to a thousand times its size.
+// bomb writes an endless gzip stream that decompresses to a thousand times its size.
 func bomb(w http.ResponseWriter) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
@@ -35,14 +35,14 @@ func bomb(w http.ResponseWriter) {
 	endless(w, packed.Bytes()) // the stream consists of many gzip members
 }
 
-// Whatever a server sends, the audit ends, needs bounded memory, and reports what is wrong.
+// Whatever a server sends, the audit terminates, needs bounded memory, and reports what is wrong.
 func TestHostileServersEndTheAudit(t *testing.T) {
 	w := ledgertest.New(t, 300, 0, 0)
 	store := openRaw(t, w.Data)
 	zeros := make([]byte, 64<<10)
 	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	slowly := func(w http.ResponseWriter, r *http.Request) {
-		for r.Context().Err() == nil { // sends the next byte once the client has read the previous one
+		for r.Context().Err() == nil { // sends one byte at a time
 			_, _ = w.Write([]byte{0})
 			_ = http.NewResponseController(w).Flush()
 		}
@@ -95,7 +95,7 @@ func TestHostileServersEndTheAudit(t *testing.T) {
 		{"no right to it", bundle, status(http.StatusForbidden), cli.ExitFailed, "", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel() // the audits mostly wait
+			t.Parallel() // the audits spend most of their time waiting
 			url := (&rawServer{store, func(answer http.ResponseWriter, r *http.Request) bool {
 				if !strings.Contains(r.URL.Path, c.path) {
 					return false
@@ -121,7 +121,8 @@ func TestHostileServersEndTheAudit(t *testing.T) {
 	}
 }
 
-// The audit distinguishes content that the server calls erased, missing, or forbidden.
+// The audit distinguishes content that the server calls erased from content that is missing or
+// forbidden.
 func TestContentThatIsNotServed(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	seq := w.At["other"]
@@ -164,7 +165,7 @@ func TestContentThatIsNotServed(t *testing.T) {
 	}
 }
 
-// The audit reports a redacted record for which the server names another redaction event.
+// If the server names the wrong redaction event for a redacted record, the audit reports this.
 func TestWrongRedactionsAreReported(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	store := openRaw(t, w.Data)
@@ -186,7 +187,7 @@ func TestWrongRedactionsAreReported(t *testing.T) {
 	}
 }
 
-// packed compresses texts into a gzip stream with one member each.
+// packed compresses each text into one member of a gzip stream.
 func packed(members ...[]byte) []byte {
 	var stream bytes.Buffer
 	for _, m := range members {
@@ -197,8 +198,8 @@ func packed(members ...[]byte) []byte {
 	return stream.Bytes()
 }
 
-// A compressed tile or bundle can have several gzip members. The audit refuses data after the
-// last entry. It also refuses data after a gzip member unless that data is a gzip member too.
+// A compressed tile or bundle can have several gzip members. The audit refuses data after the last
+// entry, and data after a gzip member that is not itself a gzip member.
 func TestTilesWithTrailingData(t *testing.T) {
 	w := ledgertest.New(t, 300, 0, 0)
 	store := openRaw(t, w.Data)

@@ -23,13 +23,14 @@ import (
 	"colophon/ledger"
 )
 
-// childOfAudit is the environment variable that tells TestAuditChild which audit to run.
+// childOfAudit is the environment variable that contains the arguments of the audit that
+// TestAuditChild runs, as JSON.
 const childOfAudit = "COLOPHON_TEST_AUDIT"
 
-// childMemory precedes the child's peak memory, in KiB, in its output.
+// childMemory precedes the peak memory of the child, in KiB, in the child's output.
 const childMemory = "peak memory: "
 
-// TestAuditChild is not a test. It is the main function of a child process of
+// TestAuditChild is not a test. It is the main function of the child processes of
 // TestMemoryIsBounded.
 func TestAuditChild(t *testing.T) {
 	line, isChild := os.LookupEnv(childOfAudit)
@@ -40,14 +41,14 @@ func TestAuditChild(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(line), &args))
 	c := cli.New(strings.NewReader(""), os.Stdout, os.Stderr, func(string) (string, bool) { return "", false })
 	code := auditCommand(context.Background(), c, args...)
-	status, err := os.ReadFile("/proc/self/status") // the rusage of a child includes its parent's memory
+	status, err := os.ReadFile("/proc/self/status") // the rusage of a child would include its parent's memory
 	require.NoError(t, err)
 	_, most, _ := strings.Cut(string(status), "VmHWM:")
 	fmt.Fprintf(os.Stderr, "\n%s%s\n", childMemory, strings.Fields(most)[0])
 	os.Exit(code)
 }
 
-// Whatever a server answers, the audit uses at most 512 MiB and reports what is wrong.
+// Whatever a server sends, the audit uses at most 512 MiB and reports what is wrong.
 func TestMemoryIsBounded(t *testing.T) {
 	if testing.Short() || runtime.GOOS != "linux" {
 		t.Skip("the test sends gigabytes, and reads /proc")

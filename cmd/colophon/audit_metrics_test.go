@@ -10,8 +10,8 @@ import (
 	"colophon/internal/testing/ledgertest"
 )
 
-// If the server does not show its metrics, the audit reports the ledger as neither clean
-// nor damaged.
+// If the server does not show its metrics, the audit reports the ledger neither as clean nor as
+// damaged.
 func TestHiddenMetricsAreNotChecked(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	for _, status := range []int{http.StatusNotFound, http.StatusForbidden, http.StatusUnauthorized, http.StatusInternalServerError, http.StatusFound} {

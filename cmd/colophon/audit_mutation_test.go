@@ -17,21 +17,21 @@ import (
 	"colophon/storage"
 )
 
-// named is the kind and the position of the damage that a command must report for a mutation.
-// It is zero if the command cannot detect the mutation.
+// named is the kind and the position of the damage that a command must report for a mutation. The
+// zero value means that the command cannot detect the mutation.
 type named struct {
 	kind audit.Kind
 	seq  uint64
 	tile string
-	name string // name of the content or the check; not compared if empty
+	name string // name of the content or the check; "" means any
 }
 
 // auditMutation is one way to damage a ledger.
 type auditMutation struct {
 	name   string
 	change func(*forge)
-	// The expected reports of fsck on the folder, of audit on the served log, of audit
-	// --content, and of an audit that continues from a state older than the mutation.
+	// What fsck must report about the folder, audit about the served log, audit --content about the
+	// served log and content, and an audit that continues from a state older than the mutation.
 	fsck, audit, content, again named
 }
 
@@ -40,13 +40,14 @@ func both(name string, change func(*forge), n named) auditMutation {
 	return auditMutation{name, change, n, n, n, named{}}
 }
 
-// inside returns a mutation of data that is stored outside the log.
+// inside returns a mutation of data that is stored beside the log, such as content. Only fsck and
+// audit --content can detect it.
 func inside(name string, change func(*forge), fsck, content named) auditMutation {
 	return auditMutation{name: name, change: change, fsck: fsck, content: content}
 }
 
-// Every mutation is reported with its kind and position. To save time, audit --content runs
-// only for the mutations for which it finds more than audit, and for the first mutation of
+// fsck and audit report each mutation with its kind and position. To save time, audit --content
+// runs only for mutations of which it detects more than audit does, and for the first mutation of
 // each kind.
 func TestMutationsAreNamed(t *testing.T) {
 	w := ledgertest.New(t, 520, 20, 60)
@@ -78,7 +79,7 @@ func TestMutationsAreNamed(t *testing.T) {
 			again := filepath.Join(t.TempDir(), "state")
 			copyState(t, state, again)
 			requireAudit(t, w, url, m.again, "--state", again)
-			requireAudit(t, w, url, m.again, "--state", again) // the failed audit has not changed the state
+			requireAudit(t, w, url, m.again, "--state", again) // the failed audit must not change the state
 		})
 	}
 }
@@ -245,12 +246,11 @@ func checkpointMutations(w *ledgertest.Ledger) []auditMutation {
 			require.NoError(f.t, err)
 		})
 	}
-	// Without a valid checkpoint, audit does not know the size of the log, and reports
-	// position 0.
+	// Without a valid checkpoint, audit does not know the size of the log and reports position 0.
 	return []auditMutation{
 		{"flip a byte in the signature", head(func(_ *forge, h *storage.Head) {
 			h.Checkpoint = bytes.Clone(h.Checkpoint)
-			digit := &h.Checkpoint[len(h.Checkpoint)-20] // the character is a base64 digit both before and after the change
+			digit := &h.Checkpoint[len(h.Checkpoint)-20] // the changed character is still a base64 digit
 			*digit = map[bool]byte{true: 'B', false: 'A'}[*digit == 'A']
 		}), at(audit.KindSignature, w.Size), at(audit.KindSignature, 0), at(audit.KindSignature, 0), at(audit.KindSignature, 0)},
 		{"sign with another key", func(f *forge) { signedBy(f.signer.Origin())(f) }, at(audit.KindSignature, w.Size), at(audit.KindSignature, 0), at(audit.KindSignature, 0), at(audit.KindSignature, 0)},
@@ -278,8 +278,8 @@ func checkpointMutations(w *ledgertest.Ledger) []auditMutation {
 	}
 }
 
-// Forks and rollbacks signed with the right key are valid logs. Only an auditor that has seen
-// another tree detects them, or fsck by means of the high-water mark.
+// A fork or a rollback that is signed with the right key is a valid log. Only an auditor that has
+// seen the other tree detects it, or fsck by comparing the log with the high-water mark.
 func forkMutations(w *ledgertest.Ledger) []auditMutation {
 	at := func(kind audit.Kind, seq uint64) named { return named{kind: kind, seq: seq} }
 	fork := func(from uint64) func(*forge) {
@@ -303,8 +303,8 @@ func forkMutations(w *ledgertest.Ledger) []auditMutation {
 			}
 		}
 	}
-	// The high-water mark beside the database states the largest tree that the ledger has
-	// signed.
+	// The high-water mark beside the database states the size and root of the largest tree that the
+	// ledger has signed.
 	mark := func(size uint64) named { return at(audit.KindRollback, size) }
 	return []auditMutation{
 		{"fork after 400", fork(400), mark(w.Size), named{}, named{}, at(audit.KindFork, 400)},
@@ -318,14 +318,14 @@ func forkMutations(w *ledgertest.Ledger) []auditMutation {
 	}
 }
 
-// timeOf returns the time of an event in microseconds.
+// timeOf returns the time of an event in microseconds since 1970.
 func timeOf(f *forge, seq uint64) int64 {
 	var event struct{ Time string }
 	require.NoError(f.t, json.Unmarshal(f.entries[seq][proofs.HashSize:], &event))
 	return microseconds(f.t, event.Time)
 }
 
-// timeText returns the time of an event as text.
+// timeText returns the time of an event as the event contains it.
 func timeText(f *forge, seq uint64) string {
 	_, rest, found := strings.Cut(string(f.entries[seq]), `"time":"`)
 	require.True(f.t, found)
@@ -378,7 +378,7 @@ func eventMutations(w *ledgertest.Ledger) []auditMutation {
 	event := func(name string, seq uint64, from, to string) auditMutation {
 		return both(name, func(f *forge) { f.rewrite(seq, from, to) }, named{kind: audit.KindEvent, seq: seq})
 	}
-	// fsck reaches the redacted record first.
+	// fsck reports the redacted record before it reaches the event.
 	lost := named{kind: audit.KindRedaction, seq: w.At["secret"]}
 	year := func(f *forge) {
 		seq := f.seq("other")
@@ -443,14 +443,14 @@ func checkMutations(w *ledgertest.Ledger) []auditMutation {
 	alone := func(name, event, field, from, to string) auditMutation {
 		return both(name, func(f *forge) { f.rewrite(f.seq(event), from, to) }, check(event, field))
 	}
-	// deep returns a mutation that only audit --content detects, by comparing the event with
-	// the content.
+	// deep returns a mutation that only audit --content and fsck detect, by comparing the event
+	// with the content.
 	deep := func(name, event, field string, change func(*forge)) auditMutation {
 		m := inside(name, change, check(event, field), check(event, field))
 		m.again = named{kind: audit.KindFork, seq: w.At[event]}
 		return m
 	}
-	// other replaces the hash that directly follows the text before.
+	// other returns a mutation that replaces the hash directly after the text before.
 	other := func(name, event, field, before string) auditMutation {
 		return both(name, func(f *forge) {
 			f.rewrite(f.seq(event), before+hashAfter(f, event, before), before+ledgertest.ZeroHash)
@@ -490,13 +490,13 @@ func checkMutations(w *ledgertest.Ledger) []auditMutation {
 			f.rewrite(f.seq("other"), `,"temperature"`, `,"seed":8,"temperature"`)
 		}),
 		deep("another label of a record without content", "claims", "digest", func(f *forge) { f.rewrite(f.seq("claims"), `"step":"one"`, `"step":"two"`) }),
-		{"another digest", func(f *forge) { // the idempotency key refers to this digest
+		{"another digest", func(f *forge) { // the record of the idempotency key contains this digest
 			f.rewrite(f.seq("labelled"), `"digest":"`+hashAfter(f, "labelled", `"digest":"`), `"digest":"`+ledgertest.ZeroHash)
 		}, named{kind: audit.KindKey, seq: w.At["labelled"]}, named{}, check("labelled", "digest"), named{kind: audit.KindFork, seq: w.At["labelled"]}},
 	}
 }
 
-// hashAfter returns the hash that follows a text in an event.
+// hashAfter returns the hash that directly follows a text in an event.
 func hashAfter(f *forge, event, before string) string {
 	_, rest, found := bytes.Cut(f.entries[f.seq(event)], []byte(before))
 	require.True(f.t, found)

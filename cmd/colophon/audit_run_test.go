@@ -14,7 +14,7 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// outcome is the result of a command line.
+// outcome is the exit code and the output of a command line.
 type outcome struct {
 	code           int
 	stdout, stderr string
@@ -34,7 +34,7 @@ func commandLine(ctx context.Context, args ...string) outcome {
 	return o
 }
 
-// auditCommand runs only the command audit, and returns its exit code.
+// auditCommand runs the command audit without the root command. It returns the exit code.
 func auditCommand(ctx context.Context, c *cli.Console, args ...string) int {
 	command := newAudit(c)
 	command.SilenceErrors, command.SilenceUsage = true, true
@@ -44,7 +44,7 @@ func auditCommand(ctx context.Context, c *cli.Console, args ...string) int {
 	if err == nil {
 		return cli.ExitOK
 	}
-	exit := &cli.ExitError{Code: cli.ExitUsage, Err: err} // an error before the command starts is an error of the command line
+	exit := &cli.ExitError{Code: cli.ExitUsage, Err: err} // an error before the command starts is an error in the command line
 	errors.As(err, &exit)
 	if exit.Err != nil {
 		c.Say("%v", exit.Err)
@@ -52,7 +52,7 @@ func auditCommand(ctx context.Context, c *cli.Console, args ...string) int {
 	return exit.Code
 }
 
-// audited runs audit --json on a ledger and returns the parsed report.
+// audited runs audit --json on a ledger. It returns the parsed report and the outcome.
 func audited(t testing.TB, url, key string, flags ...string) (auditReport, outcome) {
 	t.Helper()
 	o := commandLine(t.Context(), append([]string{"audit", url, "--key", key, "--json"}, flags...)...)

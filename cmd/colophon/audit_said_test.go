@@ -21,8 +21,8 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// An audit that continues from a state distinguishes what it checked itself from what earlier
-// audits checked. Here, a server alters an old entry that the second audit does not fetch.
+// An audit that continues from a state distinguishes what it has checked itself from what earlier
+// audits checked. In this test, a server alters an old entry that the second audit does not fetch.
 func TestReportsSayWhatWasCheckedWhen(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 0)
 	var altered atomic.Bool
@@ -52,13 +52,13 @@ func TestReportsSayWhatWasCheckedWhen(t *testing.T) {
 	require.Contains(t, text, "skipped   answers (--replay-index checks it)\n")
 
 	whole, _ := audited(t, url, w.Key, "--state", state, "--content")
-	require.False(t, whole.Clean, "an audit that fetches the entry finds it")
+	require.False(t, whole.Clean, "an audit that fetches the entry must find the change")
 	again, _ := audited(t, url, w.Key, "--state", state)
-	require.Equal(t, &monitor.CheckedAt{Size: w.Size, Time: first.Time}, again.Skipped[0].Last, "content that failed the check does not count as checked")
+	require.Equal(t, &monitor.CheckedAt{Size: w.Size, Time: first.Time}, again.Skipped[0].Last, "content that failed the check must not be reported as checked")
 }
 
-// A report shows the period that the log covers, the number of failed claims, and the states. They
-// cover all events, even if this audit has checked only some of them.
+// A report contains the period that the log covers, the number of failed claims, and the states.
+// These cover all events, even if this audit has checked only some of them.
 func TestReportsHaveTotals(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 0)
 	url, stop := ledgertest.Serve(t, w.Data)
@@ -106,7 +106,7 @@ func timeAt(t *testing.T, url string, seq uint64) string {
 	return at
 }
 
-// Two checkpoints that a server shows during one audit must be consistent.
+// An audit reports two checkpoints that are not consistent, even if it reads both within one run.
 func TestCheckpointsWithinOneAudit(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 20)
 	live, stop := ledgertest.Serve(t, w.Copy(t))
@@ -135,13 +135,13 @@ func TestCheckpointsWithinOneAudit(t *testing.T) {
 		require.Equal(t, w.Size-5, *report.Findings[0].Seq)
 		if state != "" {
 			_, o = audited(t, url, w.Key, "--state", state)
-			require.Equal(t, 32, o.code, "the larger one is remembered: %s%s", o.stdout, o.stderr)
+			require.Equal(t, 32, o.code, "the state must keep the larger checkpoint: %s%s", o.stdout, o.stderr)
 		}
 	}
 }
 
-// The audit refuses a bundle with more entries than the log has, even if the bundle contains all
-// entries of the log.
+// The audit refuses a bundle that has more entries than the log, even if it contains all entries of
+// the log.
 func TestBundlesWithMoreEntries(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 0)
 	store := openRaw(t, w.Data)
@@ -167,8 +167,8 @@ func TestBundlesWithMoreEntries(t *testing.T) {
 	require.Equal(t, w.Size, *report.Findings[0].Seq)
 }
 
-// The audit refuses the checkpoint of an empty log, because every log has the event that
-// creates its ledger.
+// The audit refuses the checkpoint of an empty log, because every log contains the event that
+// created its ledger.
 func TestCheckpointsOfEmptyLogs(t *testing.T) {
 	w := ledgertest.New(t, 1, 0, 0)
 	signer, err := datadir.Keys(w.Data).Load("default")
@@ -188,8 +188,8 @@ func TestCheckpointsOfEmptyLogs(t *testing.T) {
 	}
 }
 
-// proxied serves a ledger through a proxy. It calls instead first for each request; instead
-// returns true if it has answered the request.
+// proxied serves a ledger through a proxy. The proxy first calls instead with each request; instead
+// returns true if it has sent the response.
 func proxied(t *testing.T, ledgerURL string, instead func(http.ResponseWriter, *http.Request) bool) string {
 	t.Helper()
 	server, err := url.Parse(strings.TrimSuffix(ledgerURL, remote.LedgerPath("default")))

@@ -17,8 +17,8 @@ import (
 	"colophon/internal/testing/ledgertest"
 )
 
-// seenWorld has three servers of one ledger. They serve the log, a longer version of it, and a
-// fork that is as long as the longer version. They answer 404 for paths that contain hidden,
+// seenWorld has three servers of one ledger. They serve the log, a longer version of the log, and a
+// fork that is as long as the longer version. Each responds with 404 to paths that contain hidden,
 // unless hidden is empty.
 type seenWorld struct {
 	*ledgertest.Ledger
@@ -54,14 +54,14 @@ func newSeenWorld(t *testing.T) *seenWorld {
 
 func (w *seenWorld) hide(path string) { w.hidden.Store(&path) }
 
-// audit audits a server with a state and requires an exit code.
+// audit audits a server with a state file and requires an exit code.
 func (w *seenWorld) audit(t *testing.T, url, state string, code int) {
 	t.Helper()
 	_, o := audited(t, url, w.Key, "--state", state)
 	require.Equal(t, code, o.code, "%s%s", o.stdout, o.stderr)
 }
 
-// auditState has the members of a state file that the tests read.
+// auditState holds those members of a state file that the tests read.
 type auditState struct {
 	Version      int      `json:"version"`
 	Ledger       string   `json:"ledger"`
@@ -86,7 +86,8 @@ func noteOf(t testing.TB, url string) string {
 	return note
 }
 
-// A server that has shown two trees is detected, even if it did not serve the whole of either tree.
+// The audit detects a server that has shown two trees, even if the server did not serve the whole
+// of either tree.
 func TestCheckpointsOfDamagedLogsStay(t *testing.T) {
 	w := newSeenWorld(t)
 	for hidden, code := range map[string]int{"/tile/entries/": 34, "/tile/0/": 39} {
@@ -117,7 +118,7 @@ func TestCheckpointsOfDamagedLogsStay(t *testing.T) {
 	})
 }
 
-// A newer checkpoint replaces the remembered one once tiles prove that both are consistent. It
+// A newer checkpoint replaces the saved one once tiles prove that the two are consistent. It
 // replaces all unproved checkpoints once the audit has checked the log up to it.
 func TestCheckpointsThatAreExtended(t *testing.T) {
 	w := newSeenWorld(t)
@@ -138,7 +139,7 @@ func TestCheckpointsThatAreExtended(t *testing.T) {
 	require.Empty(t, stateOf(t, state).Unproved)
 }
 
-// The state remembers successors of the given key, even if the server later hides its list of keys.
+// The state keeps the successors of the given key, even if the server later hides its list of keys.
 func TestStateRemembersKeys(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 0)
 	url, stop := ledgertest.Serve(t, w.Data)
@@ -160,8 +161,8 @@ func TestStateRemembersKeys(t *testing.T) {
 	require.Equal(t, stateOf(t, state).Size, report.Size)
 }
 
-// Only one audit at a time can use a state. If a state's file was removed, no new state
-// replaces it.
+// Only one audit at a time can use a state. If the state file was removed but its folder exists,
+// the audit does not create a new state.
 func TestStatesAreNotShared(t *testing.T) {
 	w := ledgertest.New(t, 0, 0, 0)
 	url, state := serveRaw(t, w.Data, nil), filepath.Join(t.TempDir(), "state")

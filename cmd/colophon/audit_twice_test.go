@@ -20,7 +20,7 @@ import (
 )
 
 // bundleAgain serves the first entry bundle unchanged for the first good requests, and calls
-// otherwise for all later ones.
+// otherwise for all later requests for it.
 func bundleAgain(s *rawServer, good int32, otherwise func(http.ResponseWriter, []byte)) {
 	var times atomic.Int32
 	s.instead = func(answer http.ResponseWriter, r *http.Request) bool {
@@ -38,8 +38,7 @@ func bundleAgain(s *rawServer, good int32, otherwise func(http.ResponseWriter, [
 	}
 }
 
-// shortened returns a bundle in which each entry is cut to its first kept bytes, followed by
-// end.
+// shortened returns a bundle in which each entry consists of its first kept bytes, followed by end.
 func shortened(bundle []byte, kept int, end string) (short []byte) {
 	entries, _ := proofs.ParseBundle(bundle)
 	for _, entry := range entries {
@@ -48,7 +47,7 @@ func shortened(bundle []byte, kept int, end string) (short []byte) {
 	return short
 }
 
-// again returns ways to serve a wrong bundle at the second request for it, each with the exit
+// again returns ways to serve a wrong bundle when it is requested a second time, each with the exit
 // code and the position that the audit must report.
 func again(seq uint64) map[string]struct {
 	answer func(http.ResponseWriter, []byte)
@@ -71,8 +70,8 @@ func again(seq uint64) map[string]struct {
 	}
 }
 
-// The audit reads an event again when a later event refers to it. The second answer must match
-// the tree. Without a second answer, the audit does not accept the later event.
+// The audit reads an event again when a later event refers to it. If what it reads the second time
+// does not match the tree, or is missing, the audit does not accept the later event.
 func TestEventsReadAgainMustMatchTheTree(t *testing.T) {
 	w := ledgertest.New(t, 5, 300, 5)
 	data := w.Copy(t)
@@ -93,7 +92,8 @@ func TestEventsReadAgainMustMatchTheTree(t *testing.T) {
 	}
 }
 
-// requireNamed requires an exit code and the position of the only finding.
+// requireNamed requires an exit code and, if the code is that of a finding, the position of the
+// only finding.
 func requireNamed(t *testing.T, code int, seq uint64, report auditReport, o outcome) {
 	t.Helper()
 	require.Equal(t, code, o.code, "%s%s", o.stdout, o.stderr)
@@ -103,8 +103,8 @@ func requireNamed(t *testing.T, code int, seq uint64, report auditReport, o outc
 	}
 }
 
-// The audit expects redacted content to be gone if an event that it has checked says so, no
-// matter what the server returns when the audit reads the event again. Here, a validation has
+// If an event that the audit has checked redacts content, the audit expects the content to be gone,
+// whatever the server returns when the audit reads the event again. In this test, a validation has
 // caused an earlier read.
 func TestRedactionsFollowTheWalkedEvent(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
@@ -159,7 +159,7 @@ func TestContentThatBecomesForbidden(t *testing.T) {
 	require.Contains(t, o.stderr, "the content cannot be audited")
 }
 
-// The audit reads no more bytes of a piece of content than the event states.
+// The audit reads no more bytes of a piece of content than the size that the event states.
 func TestContentIsReadUpToItsSize(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	const maxContent = 64 << 20 // maximum size of a piece of content
@@ -182,8 +182,7 @@ func TestContentIsReadUpToItsSize(t *testing.T) {
 	require.Less(t, sent.Load(), int64(maxContent)/2)
 }
 
-// A redaction during an audit changes neither the log that the audit checks nor the receipts
-// for it.
+// A redaction during an audit changes neither the log that the audit checks nor its receipts.
 func TestReceiptsMatchTheWalkedLog(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	ledgerURL, stop := ledgertest.Serve(t, w.Copy(t))

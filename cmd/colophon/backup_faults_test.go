@@ -28,13 +28,13 @@ import (
 	"colophon/storage"
 )
 
-// The backup that was made last counts as the newest, even if the clock was set back in
-// between.
+// The backup that was made last is treated as the newest, even if the clock was set back in the
+// meantime.
 func TestBackupsNeverGoBackInTime(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
 	s.backup()
-	// The clock was ahead when the first backup was made.
+	// The test dates the first backup as if the clock had been ahead.
 	ahead := s.manifests()[0]
 	require.NoError(t, os.Remove(filepath.Join(s.backups, ahead.Name()+".json")))
 	ahead.Made = time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -46,14 +46,14 @@ func TestBackupsNeverGoBackInTime(t *testing.T) {
 	s.post(2)
 	s.backup("--keep", "1")
 	left := s.manifests()
-	require.Len(t, left, 1, "the previous backup was removed, not the new one")
+	require.Len(t, left, 1, "the previous backup must be removed, not the new one")
 	require.EqualValues(t, 4, left[0].Ledgers[0].Size)
 	require.True(t, left[0].Made.After(ahead.Made))
 	s.restore()
 }
 
-// A backup whose name is far in the future counts only if the ledgers' keys have signed its
-// manifest. A backup that does not count never prevents another backup from being made,
+// A backup that is dated far in the future is treated as the newest only if the ledgers' keys have
+// signed its manifest. A backup that is not signed never prevents another backup from being made,
 // removed, or restored, and is never removed itself.
 func TestBackupsDatedInTheFarFuture(t *testing.T) {
 	s := newStored(t)
@@ -108,9 +108,9 @@ func TestBackupsDatedInTheFarFuture(t *testing.T) {
 		require.Len(t, names, keep)
 		m, err := store.Read(names[keep-1])
 		require.NoError(t, err)
-		require.EqualValues(t, 1+s.posted, m.Ledgers[0].Size, "the newest backup that counts is restored")
+		require.EqualValues(t, 1+s.posted, m.Ledgers[0].Size, "the newest signed backup must be restored")
 		require.WithinDuration(t, time.Now(), m.Made, time.Hour)
-		require.FileExists(t, store.File(digest), "a backup that does not count might be real")
+		require.FileExists(t, store.File(digest), "the unsigned backup must be kept, because it might be real")
 	}
 	for _, args := range [][]string{{"--key", s.key()}, {"--unauthenticated"}} {
 		data := filepath.Join(t.TempDir(), "data")
@@ -122,11 +122,11 @@ func TestBackupsDatedInTheFarFuture(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	args := []string{"restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key()}
 	require.Contains(t, s.colophon(cli.ExitUsage, args...), "no backup in "+s.backups+" counts as the newest")
-	require.Contains(t, s.colophon(cli.ExitFailed, append(args, "--backup", far.Format(backup.BackupName))...), "the backup is not signed", "a backup that --backup names is read")
+	require.Contains(t, s.colophon(cli.ExitFailed, append(args, "--backup", far.Format(backup.BackupName))...), "the backup is not signed", "the backup that --backup names must be read")
 }
 
-// Two restores into the same folder never run at the same time, and a restore adds nothing
-// to a folder that has a database.
+// Two restores into the same folder never run at the same time, and a restore adds nothing to a
+// folder that contains a database.
 func TestRestoresDoNotRunAtOnce(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -150,8 +150,8 @@ func TestRestoresDoNotRunAtOnce(t *testing.T) {
 	}
 }
 
-// If several servers start on one folder at once, one opens it and the others report that it
-// is in use.
+// If several servers start on one folder at the same time, one opens it, and the others report that
+// it is in use.
 func TestServersStartAtOnce(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	const servers = 4
@@ -177,8 +177,7 @@ func TestServersStartAtOnce(t *testing.T) {
 	require.Contains(t, s.colophon(cli.ExitOK, "fsck", "--data", data), "default: clean: 1 event")
 }
 
-// A backup that is made while the server erases content reports what the copy might still
-// contain.
+// A backup that is made while the server erases content reports what the copy might still contain.
 func TestBackupsReportPendingErasures(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -195,7 +194,7 @@ func TestBackupsReportPendingErasures(t *testing.T) {
 	require.Contains(t, s.backup("--server", server.URL), "this backup may still contain 2 erased texts: make another backup in a minute, and remove this one")
 }
 
-// A backup counts only after the head, the tree, and the signature of every ledger have been
+// A backup is listed only after the head, the tree, and the signature of every ledger have been
 // verified.
 func TestBackupsAreVerified(t *testing.T) {
 	s := newStored(t)
@@ -209,7 +208,7 @@ func TestBackupsAreVerified(t *testing.T) {
 	require.NoError(t, err)
 	first, err := good.Entry(t.Context(), 0)
 	require.NoError(t, err)
-	head.Size = 1 // the head of an event in the other ledger, with the checkpoint of two events
+	head.Size = 1 // a head of one event with the checkpoint of two events
 	leaf := proofs.LeafHash(first)
 	require.NoError(t, bad.Commit(t.Context(), storage.Head{}, storage.Batch{
 		Head: head, Entries: [][]byte{first}, Tiles: []storage.Tile{{Hashes: leaf[:]}},
@@ -226,7 +225,8 @@ func TestBackupsAreVerified(t *testing.T) {
 	require.Empty(t, s.manifests())
 }
 
-// A backup contains only the database and the tokens. The backup folder can be anywhere.
+// A backup contains only the database and the tokens. It can be restored from a backup folder in
+// any place.
 func TestBackupsHoldDatabaseAndTokensOnly(t *testing.T) {
 	s := newStored(t)
 	s.post(3)
@@ -248,8 +248,8 @@ func TestBackupsHoldDatabaseAndTokensOnly(t *testing.T) {
 	s.restore()
 }
 
-// The next start of the server and the next backup both remove the copy that a killed backup
-// left behind.
+// Both the next start of the server and the next backup remove the copy that a killed backup left
+// behind.
 func TestCopiesOfKilledBackupsAreRemoved(t *testing.T) {
 	s := newStored(t)
 	s.post(1)

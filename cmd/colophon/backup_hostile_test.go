@@ -23,8 +23,8 @@ import (
 	"colophon/storage/pebble"
 )
 
-// opened opens the database of the folder. The test must close the database before another
-// process can open it.
+// opened opens the database of the folder until the test ends. No other process can open it in the
+// meantime.
 func (s *stored) opened() *pebble.Database {
 	s.Helper()
 	log := (&cli.Console{Err: io.Discard}).Warnings()
@@ -34,7 +34,7 @@ func (s *stored) opened() *pebble.Database {
 	return database
 }
 
-// A hostile server cannot make a backup read or remove other files.
+// A hostile server cannot make a backup read or remove other files than those of the copy.
 func TestBackupsDoNotTrustServers(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -53,8 +53,8 @@ func TestBackupsDoNotTrustServers(t *testing.T) {
 	}
 }
 
-// A server makes only one copy at a time, for the backup that is waiting for it. It removes
-// copies that earlier backups left behind.
+// A server makes only one copy at a time, and only while a backup waits for it. It removes copies
+// that earlier backups left behind.
 func TestSnapshotsServeOneBackup(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -76,7 +76,7 @@ func TestSnapshotsServeOneBackup(t *testing.T) {
 	require.ErrorContains(t, err, "has its copy")
 	require.ErrorIs(t, copies.Sweep(), datadir.ErrSnapshotHeld)
 	require.DirExists(t, copies.Database())
-	require.NoError(t, held.Close()) // the system does this when a backup is killed
+	require.NoError(t, held.Close()) // the operating system does this when a backup is killed
 	require.NoError(t, copies.Sweep())
 	require.NoDirExists(t, copies.Database())
 }
@@ -99,8 +99,8 @@ func TestBackupsDoNotRunAtOnce(t *testing.T) {
 	s.backup()
 }
 
-// Each file that a manifest names must be in the backup's folder and have at most the size
-// that the manifest states.
+// Each file that a manifest lists must be in the backup's folder and have at most the size that the
+// manifest states.
 func TestManifestsNameFilesOfTheBackupOnly(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -115,7 +115,7 @@ func TestManifestsNameFilesOfTheBackupOnly(t *testing.T) {
 	require.ErrorContains(t, backup.RestoreFile(store, file, dir), "the backup is damaged")
 	info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(file.Name)))
 	require.NoError(t, err)
-	require.Equal(t, file.Size+1, info.Size(), "the rest was not read")
+	require.Equal(t, file.Size+1, info.Size(), "the rest must not be read")
 	require.NoError(t, os.Remove(store.File(file.SHA256)))
 	require.NoError(t, os.Mkdir(store.File(file.SHA256), 0o700))
 	require.ErrorContains(t, backup.RestoreFile(store, file, dir), "is not a regular file")
@@ -131,8 +131,8 @@ func TestManifestsNameFilesOfTheBackupOnly(t *testing.T) {
 	}
 }
 
-// A backup signs only what it has read from the data folder. It replaces stored files that
-// another program changed.
+// A backup signs only what it has read from the data folder. It replaces stored files that another
+// program has changed.
 func TestBackupsTrustNoStoredFile(t *testing.T) {
 	s := newStored(t)
 	s.post(50)
@@ -171,7 +171,7 @@ func TestBackupsTrustNoStoredFile(t *testing.T) {
 	s.restore()
 }
 
-// Removing old backups follows no link and removes no file with another name.
+// Removing old backups follows no link and removes no file that is not part of a backup.
 func TestPruneFollowsNoLink(t *testing.T) {
 	s := newStored(t)
 	s.post(1)

@@ -17,14 +17,14 @@ import (
 	"colophon/internal/safefile"
 )
 
-// linked has a folder with one backup, and a copy of it outside the folder.
+// linked is a folder with one backup, and a copy of that folder outside it.
 type linked struct {
 	*stored
 	store    backup.Store
 	manifest *backup.Manifest
 	source   backup.Source
 	outside  string
-	before   map[string]string // the contents of the folder outside before the test
+	before   map[string]string // contents of the files in the folder outside, by name, before the test
 }
 
 func newLinked(t *testing.T) *linked {
@@ -43,7 +43,7 @@ func newLinked(t *testing.T) *linked {
 	return l
 }
 
-// found returns the contents of the files in the folder outside, by name.
+// found returns the contents of the files in the folder outside, by file name.
 func (l *linked) found() map[string]string {
 	l.Helper()
 	found := make(map[string]string)
@@ -58,14 +58,14 @@ func (l *linked) found() map[string]string {
 	return found
 }
 
-// plant replaces a file or folder by a link to the file or folder of the same name outside.
+// plant replaces a file or folder by a link to the file or folder with the same name outside.
 func (l *linked) plant(name string) {
 	l.Helper()
 	require.NoError(l, os.RemoveAll(filepath.Join(l.backups, name)))
 	require.NoError(l, os.Symlink(filepath.Join(l.outside, name), filepath.Join(l.backups, name)))
 }
 
-// Before a step of a backup or a restore, another user replaces a file or folder by a link. No
+// If another user replaces a file or folder by a link before a step of a backup or a restore, no
 // step reads, writes, or removes anything through the link.
 func TestBackupStepsFollowNoLink(t *testing.T) {
 	steps := map[string]func(l *linked) error{
@@ -85,7 +85,7 @@ func TestBackupStepsFollowNoLink(t *testing.T) {
 	for name, c := range map[string]struct {
 		planted func(l *linked) string
 		says    string
-		refused []string // the steps that use the planted file or folder; the others do not notice it
+		refused []string // the steps that use the file or folder, and therefore must fail
 	}{
 		"files":         {func(*linked) string { return "files" }, "is a link or a file, not a folder", []string{"make", "names", "add", "finish", "read", "open", "prune"}},
 		"incomplete":    {func(*linked) string { return backup.Incomplete }, "is not a regular file", []string{"add", "finish"}},
@@ -108,13 +108,14 @@ func TestBackupStepsFollowNoLink(t *testing.T) {
 				} else {
 					require.NoError(t, err)
 				}
-				require.Equal(t, l.before, l.found(), "nothing outside has changed")
+				require.Equal(t, l.before, l.found(), "nothing outside may change")
 			})
 		}
 	}
 }
 
-// A backup replaces stored files and manifests that are links. It does not write through them.
+// A backup replaces stored files and manifests that are links, and does not write through the
+// links.
 func TestBackupsReplaceLinks(t *testing.T) {
 	l := newLinked(t)
 	f, _, err := l.store.Add(l.source)
@@ -135,8 +136,8 @@ func TestBackupsReplaceLinks(t *testing.T) {
 	require.Equal(t, l.before, l.found())
 }
 
-// No backup follows a link that replaces the folder of stored files while backups write to it
-// and read it.
+// No backup follows a link that replaces the folder of stored files while the backup writes to that
+// folder and reads it.
 func TestBackupsWhileFilesAreSwapped(t *testing.T) {
 	l := newLinked(t)
 	stored := l.manifest.Files[0]
@@ -171,7 +172,7 @@ func TestBackupsWhileFilesAreSwapped(t *testing.T) {
 		stopped <- err
 	}()
 	added, read := 0, 0
-	for i := 0; i < 300 || i < 30_000 && (added == 0 || read == 0); i++ { // a busy machine can miss the moments
+	for i := 0; i < 300 || i < 30_000 && (added == 0 || read == 0); i++ { // on a busy machine, more attempts can be necessary
 		require.NoError(t, os.WriteFile(l.source.Path, fmt.Appendf(nil, "file %d", i), 0o600))
 		if _, _, err := l.store.Add(l.source); err == nil {
 			added++
@@ -184,12 +185,12 @@ func TestBackupsWhileFilesAreSwapped(t *testing.T) {
 			read++
 			digest, _, err := backup.DigestOf(in)
 			require.NoError(t, errors.Join(err, in.Close()))
-			require.Equal(t, stored.SHA256, digest, "nothing was read from outside")
+			require.Equal(t, stored.SHA256, digest, "nothing may be read from outside")
 		}
 	}
 	close(stop)
 	require.NoError(t, <-stopped)
 	require.Positive(t, added)
 	require.Positive(t, read)
-	require.Equal(t, l.before, l.found(), "nothing was written outside")
+	require.Equal(t, l.before, l.found(), "nothing may be written outside")
 }

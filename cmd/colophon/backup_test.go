@@ -20,7 +20,7 @@ import (
 	"colophon/storage/pebble"
 )
 
-// stored is a data folder that no server uses.
+// stored is a data folder that no server uses, and a folder for its backups.
 type stored struct {
 	*testing.T
 	data, backups string
@@ -32,7 +32,7 @@ func newStored(t *testing.T) *stored {
 	return &stored{T: t, data: filepath.Join(dir, "data"), backups: filepath.Join(dir, "backups")}
 }
 
-// post opens the folder and posts n records whose texts do not compress.
+// post posts n records whose texts do not compress. It opens and closes the database.
 func (s *stored) post(n int) {
 	s.Helper()
 	log := (&cli.Console{Err: io.Discard}).Warnings()
@@ -60,7 +60,7 @@ func (s *stored) post(n int) {
 	require.NoError(s, database.Close())
 }
 
-// colophon runs a command, requires its exit code, and returns its output.
+// colophon runs a command line, requires its exit code, and returns its output.
 func (s *stored) colophon(code int, args ...string) string {
 	s.Helper()
 	var out strings.Builder
@@ -82,7 +82,8 @@ func (s *stored) key() string {
 	return signer.Verifier().String()
 }
 
-// restore restores the backup into a new folder, checks the folder with fsck, and returns it.
+// restore restores the newest backup into a new folder, adds the keys, checks the folder with fsck,
+// and returns it.
 func (s *stored) restore(args ...string) string {
 	s.Helper()
 	data := filepath.Join(s.TempDir(), "restored")
@@ -93,7 +94,7 @@ func (s *stored) restore(args ...string) string {
 	return data
 }
 
-// files returns the sizes of the files that the backups share, by name.
+// files returns the sizes of the files that the backups share, by file name.
 func (s *stored) files() map[string]int64 {
 	s.Helper()
 	entries, err := os.ReadDir(backup.Store{Dir: s.backups}.Files())
@@ -121,7 +122,7 @@ func (s *stored) manifests() []*backup.Manifest {
 	return list
 }
 
-// prune removes all but the newest backups, as backup --keep does.
+// prune removes all but the newest keep backups, as backup --keep does.
 func (s *stored) prune(keep int) error {
 	store := backup.Store{Dir: s.backups}
 	names, err := store.Names()
@@ -177,8 +178,7 @@ func TestBackupsCopyWhatIsNew(t *testing.T) {
 	s.restore()
 }
 
-// A backup that is interrupted at any step does not count, but the next backup has less to
-// copy.
+// A backup that is interrupted at any step is not listed, but the next backup has less to copy.
 func TestInterruptedBackupsDoNotCount(t *testing.T) {
 	s := newStored(t)
 	s.post(50)
@@ -210,10 +210,10 @@ func TestInterruptedBackupsDoNotCount(t *testing.T) {
 	s.colophon(cli.ExitUsage, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest")
 	s.backup()
 	s.restore()
-	require.NoDirExists(t, datadir.SnapshotsOf(s.data).Database(), "no copy is left behind")
+	require.NoDirExists(t, datadir.SnapshotsOf(s.data).Database(), "no copy may be left behind")
 }
 
-// An interrupted restore can be repeated. A restore from damaged files restores nothing.
+// An interrupted restore can be repeated. A restore from damaged files creates no data folder.
 func TestRestoresVerify(t *testing.T) {
 	s := newStored(t)
 	s.post(50)
@@ -233,7 +233,7 @@ func TestRestoresVerify(t *testing.T) {
 			require.NoError(t, os.WriteFile(path, damaged, 0o600))
 			said := s.colophon(cli.ExitFailed, "restore", "--from", s.backups, "--data", data, "--newest", "--with-tokens", "--key", s.key())
 			require.Contains(t, said, "the backup is damaged", f.Name)
-			require.NoDirExists(t, data, "nothing prevents the next restore")
+			require.NoDirExists(t, data, "the failed restore must not prevent the next one")
 		}
 		require.NoError(t, os.WriteFile(path, good, 0o600))
 	}

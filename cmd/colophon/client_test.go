@@ -24,8 +24,8 @@ import (
 	"colophon/proofs"
 )
 
-// certified starts a server whose certificate is signed by the authority, is for these names,
-// and expires at until.
+// certified starts a server whose certificate is signed by the authority s, is valid for the given
+// names, and expires at until.
 func certified(t *testing.T, s *authority.Authority, names []string, until time.Time) *httptest.Server {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -48,7 +48,7 @@ func certified(t *testing.T, s *authority.Authority, names []string, until time.
 	return server
 }
 
-// If a command cannot reach its server, the error names the cause and what to change.
+// If a command cannot reach its server, the error states the cause and what to change.
 func TestConnectionErrorsNameTheCause(t *testing.T) {
 	ours, another := authority.New(t), authority.New(t)
 	soon := time.Now().Add(time.Hour)
@@ -57,7 +57,7 @@ func TestConnectionErrorsNameTheCause(t *testing.T) {
 	expired := certified(t, ours, []string{"127.0.0.1"}, time.Now().Add(-time.Hour))
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
-	alert, err := net.Listen("tcp", "127.0.0.1:0") // this server speaks TLS, and sends an alert to clients that do not
+	alert, err := net.Listen("tcp", "127.0.0.1:0") // this server sends a TLS alert to clients that do not speak TLS
 	require.NoError(t, err)
 	defer alert.Close()
 	go func() {

@@ -23,18 +23,18 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// cluster is a group of servers that share one database.
+// cluster is a group of servers that share one PostgreSQL database.
 type cluster struct {
 	*testing.T
 	store  string
 	posted atomic.Int64 // number of acknowledged records
 }
 
-// patience is how long the tests wait for the servers to agree. It is generous: the servers
-// need not agree this quickly.
+// patience is how long the tests wait for the servers to agree. It is much longer than the servers
+// need.
 const patience = time.Minute
 
-// TestServersOnOneStore runs several servers on one PostgreSQL database.
+// TestServersOnOneStore runs the tests of several servers on one PostgreSQL database.
 func TestServersOnOneStore(t *testing.T) {
 	database := postgrestest.Start(t)
 	for name, test := range map[string]func(*cluster){
@@ -51,7 +51,7 @@ func TestServersOnOneStore(t *testing.T) {
 	}
 }
 
-// start starts a server on a data folder.
+// start starts a server on a data folder, and requires that it becomes ready.
 func (c *cluster) start(data string, args ...string) *process {
 	c.Helper()
 	p := startProcess(c.T, data, append([]string{"--store", c.store}, args...)...)
@@ -64,7 +64,7 @@ func (c *cluster) start(data string, args ...string) *process {
 	return p
 }
 
-// shareKeys gives a data folder the signing keys of another one.
+// shareKeys copies the signing keys of one data folder to another.
 func (c *cluster) shareKeys(from, to string) {
 	c.Helper()
 	require.NoError(c, os.MkdirAll(filepath.Join(to, "keys"), 0o700))
@@ -78,10 +78,10 @@ func (c *cluster) shareKeys(from, to string) {
 	}
 }
 
-// two starts two servers that both have the keys; the first one writes the ledger default.
+// two starts two servers that both have the signing keys. The first one writes the ledger default.
 func (c *cluster) two() (first, second *process) {
 	a, b := filepath.Join(c.TempDir(), "a"), filepath.Join(c.TempDir(), "b")
-	// The names make the first server the preferred one for the ledger default.
+	// The IDs make the first server the preferred one for the ledger default.
 	c.name(a, "server-1")
 	c.name(b, "server-2")
 	first = c.start(a)
@@ -90,14 +90,14 @@ func (c *cluster) two() (first, second *process) {
 	return first, second
 }
 
-// name gives a server its ID before the server's first start.
+// name sets the ID of a server. Call it before the server's first start.
 func (c *cluster) name(data, id string) {
 	require.NoError(c, os.MkdirAll(filepath.Join(data, "store"), 0o700))
 	require.NoError(c, os.WriteFile(filepath.Join(data, "store", "server"), []byte(id+"\n"), 0o600))
 }
 
-// ask sends a request, and returns the status, header and body of the answer. The status is 0
-// if there is no answer.
+// ask sends a request, and returns the status, header and body of the response. If the request
+// fails, the status is 0 and the body is the error.
 func (c *cluster) ask(method, url, body string) (int, http.Header, string) {
 	c.Helper()
 	request, err := http.NewRequestWithContext(c.Context(), method, url, strings.NewReader(body))
@@ -118,7 +118,7 @@ func (c *cluster) ask(method, url, body string) (int, http.Header, string) {
 
 var records atomic.Int64
 
-// post posts one record to a ledger of a server.
+// post posts one record to a ledger through a server, with a new run_id.
 func (c *cluster) post(p *process, ledger string) (int, http.Header, string) {
 	c.Helper()
 	return c.postRecord(p, ledger, fmt.Sprintf(`{"run_id":"run-%d","payload":{"n":1},"system_prompt":"s","output":"o","model":"m","temperature":0.5,"max_tokens":16}`, records.Add(1)))
@@ -133,7 +133,7 @@ func (c *cluster) postRecord(p *process, ledger, record string) (int, http.Heade
 	return status, header, text
 }
 
-// mustPost posts a record, always with the same run_id, until the server accepts it.
+// mustPost posts a record until the server accepts it, each time with the same run_id.
 func (c *cluster) mustPost(p *process, ledger string) (receipt string) {
 	c.Helper()
 	record := fmt.Sprintf(`{"run_id":"run-%d","payload":{"n":1},"system_prompt":"s","output":"o","model":"m","temperature":0.5,"max_tokens":16}`, records.Add(1))
@@ -146,7 +146,7 @@ func (c *cluster) mustPost(p *process, ledger string) (receipt string) {
 		} else {
 			require.Contains(c, []int{0, http.StatusCreated, http.StatusOK}, status, text)
 		}
-		if status == http.StatusOK { // an earlier attempt recorded it, but the answer was lost
+		if status == http.StatusOK { // an earlier attempt recorded it, but the response was lost
 			c.posted.Add(1)
 		}
 		return status == http.StatusCreated || status == http.StatusOK
@@ -155,7 +155,8 @@ func (c *cluster) mustPost(p *process, ledger string) (receipt string) {
 	return receipt
 }
 
-// size returns the tree size that a server shows.
+// size returns the tree size that a server shows, or -1 if the server does not answer with a
+// description.
 func (c *cluster) size(p *process, ledger string) int {
 	c.Helper()
 	status, _, text := c.ask(http.MethodGet, p.url+"/v1/ledgers/"+ledger, "")
@@ -169,31 +170,32 @@ func (c *cluster) size(p *process, ledger string) int {
 	return row.TreeSize
 }
 
-// holds reports whether a server writes a ledger.
+// holds reports whether a server holds the lease of a ledger.
 func (c *cluster) holds(p *process, ledger string) bool {
 	c.Helper()
 	_, _, text := c.ask(http.MethodGet, p.url+"/metrics", "")
 	return strings.Contains(text, fmt.Sprintf("colophon_lease_held{ledger=%q} 1\n", ledger))
 }
 
-// waitFor waits until a server shows that it writes a ledger.
+// waitFor waits until a server holds the lease of a ledger.
 func (c *cluster) waitFor(p *process, ledger string) {
 	c.Helper()
 	require.Eventually(c, func() bool { return c.holds(p, ledger) }, patience, 20*time.Millisecond)
 }
 
-// requireAll requires that a server's ledger has each acknowledged record once.
+// requireAll requires that the ledger has each acknowledged record exactly once, as the given
+// server shows it.
 func (c *cluster) requireAll(p *process, ledger string) {
 	c.Helper()
-	want := int(c.posted.Load()) + 1 // 1 is the event that created the ledger
+	want := int(c.posted.Load()) + 1 // plus the event that created the ledger
 	require.Eventually(c, func() bool { return c.size(p, ledger) >= want }, patience, 20*time.Millisecond)
 	require.Equal(c, want, c.size(p, ledger))
 	status, _, text := c.ask(http.MethodGet, fmt.Sprintf("%s/v1/ledgers/%s/stats", p.url, ledger), "")
 	require.Equal(c, http.StatusOK, status, text)
 }
 
-// If the server that holds a ledger is killed, the other server takes the ledger. When the
-// first server comes back, it forwards writes.
+// If the server that holds the lease of a ledger is killed, the other server takes over the ledger.
+// When the first server runs again, it forwards writes.
 func killedHolder(c *cluster) {
 	a, b := c.two()
 	c.waitFor(a, "default")
@@ -212,7 +214,8 @@ func killedHolder(c *cluster) {
 	c.requireAll(b, "default")
 }
 
-// A server that holds a ledger can shut down while clients write through the other server.
+// The server that holds the lease can shut down while clients write through the other server,
+// without losing a write.
 func cleanStop(c *cluster) {
 	a, b := c.two()
 	var writers sync.WaitGroup
@@ -235,8 +238,8 @@ func cleanStop(c *cluster) {
 	c.requireAll(b, "default")
 }
 
-// A server that holds a ledger is suspended, loses the ledger, and resumes. It can then commit
-// nothing, and forwards writes.
+// A server that is suspended loses the lease. When it resumes, it cannot commit anything, and
+// forwards writes.
 func pausedWriter(c *cluster) {
 	a, b := c.two()
 	c.mustPost(a, "default")
@@ -248,7 +251,7 @@ func pausedWriter(c *cluster) {
 			}
 			return c.holds(holder, "default")
 		}, patience, 20*time.Millisecond)
-		// The writer is suspended at a random moment of a commit.
+		// The writer is suspended at a random moment, possibly within a commit.
 		var writers sync.WaitGroup
 		var stop atomic.Bool
 		for range 4 {
@@ -273,7 +276,7 @@ func pausedWriter(c *cluster) {
 	}
 }
 
-// A server without the signing key follows a ledger, and never takes it.
+// A server without the signing key follows a ledger, but never takes over the ledger.
 func noKeyNoLease(c *cluster) {
 	a := c.start(filepath.Join(c.TempDir(), "a"))
 	b := c.start(filepath.Join(c.TempDir(), "b"), "--max-wait", "100ms")
@@ -298,15 +301,15 @@ func noKeyNoLease(c *cluster) {
 	c.requireAll(b, "default")
 }
 
-// All writes to a server that follows the ledger reach the server that holds it. The server
-// that follows shows them at once.
+// A server that does not hold the lease forwards all writes to the server that does, and then shows
+// these writes at once.
 func forwarding(c *cluster) {
 	a, b := c.two()
 	require.False(c, c.holds(b, "default"))
 	record := `{"run_id":"one","payload":{"n":1},"system_prompt":"s","output":"o","model":"m","temperature":0.5,"max_tokens":16}`
 	status, _, receipt := c.postRecord(b, "default", record)
 	require.Equal(c, http.StatusCreated, status, receipt)
-	require.Equal(c, 2, c.size(b, "default"), "the follower shows the acknowledged event")
+	require.Equal(c, 2, c.size(b, "default"), "the follower must show the acknowledged event")
 	status, header, again := c.postRecord(b, "default", record)
 	require.Equal(c, http.StatusOK, status)
 	require.Equal(c, "true", header.Get("Idempotent-Replayed"))
@@ -316,7 +319,8 @@ func forwarding(c *cluster) {
 
 	status, _, _ = c.ask(http.MethodGet, b.url+"/v1/ledgers/default/records/1", "")
 	require.Equal(c, http.StatusOK, status)
-	// A checkpoint of an older size needs a new signature, which only the holder can make.
+	// A receipt for an older tree size needs a new signature, which only the holder of the lease
+	// can make.
 	status, _, text := c.ask(http.MethodGet, b.url+"/v1/ledgers/default/records/0/receipt?tree_size=1", "")
 	require.Equal(c, http.StatusOK, status, text)
 
@@ -335,7 +339,7 @@ func forwarding(c *cluster) {
 	require.Equal(c, 2000, strings.Count(string(text2), `"seq":`), "%.500s", text2)
 	require.Equal(c, 2002, c.size(b, "default"))
 
-	// A stream of events shows the records that are posted through either server.
+	// The stream of events of the follower contains records that are posted through either server.
 	stream, err := http.NewRequestWithContext(c.Context(), http.MethodGet, b.url+"/v1/ledgers/default/events?from=2002", nil)
 	require.NoError(c, err)
 	stream.Header.Set("Accept", "text/event-stream")
@@ -353,10 +357,10 @@ func forwarding(c *cluster) {
 	}
 	require.Equal(c, 2, seen)
 
-	// Errors of the holder reach the client unchanged.
+	// An error response of the lease holder reaches the client unchanged.
 	status, _, text = c.postRecord(b, "default", `{"unknown":1}`)
 	require.Equal(c, http.StatusBadRequest, status, text)
-	// The follower also shows settings, and whether the ledger is frozen.
+	// The follower shows the current settings, and whether the ledger is frozen.
 	status, _, text = c.ask(http.MethodPut, b.url+"/v1/ledgers/default/visibility", `{"log":"public"}`)
 	require.Equal(c, http.StatusOK, status, text)
 	_, _, text = c.ask(http.MethodGet, b.url+"/v1/ledgers/default", "")
@@ -369,10 +373,10 @@ func forwarding(c *cluster) {
 	}
 }
 
-// Two servers share the ledgers. When one of them ends, the other takes its ledgers.
+// Two servers share the ledgers. When one of them stops, the other takes over its ledgers.
 func spread(c *cluster) {
 	a, b := filepath.Join(c.TempDir(), "a"), filepath.Join(c.TempDir(), "b")
-	c.name(a, "server-1") // its ID is preferred for all ledgers except ledger-1
+	c.name(a, "server-1") // this ID makes the server the preferred one for all ledgers except ledger-1
 	c.name(b, "server-2")
 	first := c.start(a)
 	names := []string{"default"}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Completion does not make the shell wait for a server that does not answer.
+// Shell completion gives up on a server that does not answer.
 func TestCompletionWhileTheServerHangs(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer server.Close()
@@ -28,7 +28,7 @@ func TestCompletionWhileTheServerHangs(t *testing.T) {
 			require.Zero(t, code, stderr.String())
 			require.Equal(t, ":4\n", out.String(), line)
 		case <-time.After(30 * time.Second):
-			t.Fatalf("%s: the completion waits for the server", line)
+			t.Fatalf("%s: the completion still waits for the server", line)
 		}
 	}
 }

@@ -31,7 +31,7 @@ import (
 )
 
 // exportedServer starts a real server with records of every kind, one of which is redacted. It
-// also returns the verifier key of its ledger.
+// returns the server's URL and the verifier key of its ledger.
 func exportedServer(t *testing.T) (url, key string) {
 	t.Helper()
 	host, err := ledger.OpenHost(t.Context(), memory.New(), keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
@@ -72,7 +72,7 @@ func exportedServer(t *testing.T) (url, key string) {
 	return server.URL, l.VerifierKey()
 }
 
-// colophon runs a command line against a server.
+// colophon runs a command line with COLOPHON_SERVER set to url.
 func colophon(url string, args ...string) (code int, stdout, stderr string) {
 	var out, err bytes.Buffer
 	env := func(name string) (string, bool) { return url, name == "COLOPHON_SERVER" }
@@ -80,14 +80,14 @@ func colophon(url string, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), err.String()
 }
 
-// An exported pack verifies on the command line and in a browser, including all hashes that
-// are computed from content.
+// An exported pack verifies on the command line and in a browser, including all hashes that can be
+// computed from its content.
 func TestExportedPacksVerify(t *testing.T) {
 	url, key := exportedServer(t)
 	name := filepath.Join(t.TempDir(), "pack.html")
 	code, stdout, stderr := colophon(url, "export", "--pack", name, "1", "2", "3", "4", "5", "7", "8")
 	require.Equal(t, 0, code, stderr)
-	require.Contains(t, stdout, ": 8 events of ledger default at tree size 9, 8 pieces of content, 1 record with erased content\n", "with the event that erased it")
+	require.Contains(t, stdout, ": 8 events of ledger default at tree size 9, 8 pieces of content, 1 record with erased content\n", "the pack must include the event that erased content")
 	require.Contains(t, stdout, "--key "+key)
 	code, stdout, stderr = colophon("", "verify", name, "--key", key)
 	require.Equal(t, 0, code, stderr)
@@ -114,8 +114,8 @@ func TestExportedPacksVerify(t *testing.T) {
 	require.Empty(t, p.Notes().Errors)
 }
 
-// If the versions of a run are too long for its event, audit and verify name what they have
-// not checked.
+// If the dimensions of a run are too long for its event, audit and verify list what they cannot
+// check.
 func TestUncheckedRulesAreNamed(t *testing.T) {
 	server, key := exportedServer(t)
 	var dimensions strings.Builder
@@ -140,7 +140,7 @@ func TestUncheckedRulesAreNamed(t *testing.T) {
 	require.Contains(t, stdout, "NOT CHECKED: "+says)
 }
 
-// lyingServer forwards requests to the server at url and changes its answers.
+// lyingServer forwards requests to the server at url and applies change to the answers.
 func lyingServer(t *testing.T, url string, change func(r *http.Request, answer string) string) (address string) {
 	t.Helper()
 	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -159,15 +159,15 @@ func answerOf(url string) (status int, body string) {
 	}
 	defer response.Body.Close()
 	var text bytes.Buffer
-	_, _ = text.ReadFrom(response.Body) // the client detects a body that is cut off
+	_, _ = text.ReadFrom(response.Body) // the client must detect a body that is cut off
 	return response.StatusCode, text.String()
 }
 
-// An export that does not verify is refused.
+// export writes no pack from answers that do not verify.
 func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
 	url, _ := exportedServer(t)
 	for name, c := range map[string]struct {
-		path     string // path of the request whose answer the test changes
+		path     string // end of the path of the request whose answer the test changes
 		old, new string
 		says     string
 	}{
@@ -195,7 +195,7 @@ func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
 	}
 }
 
-// A pack contains the requested records of the requested ledger only.
+// A pack contains only the requested records of the requested ledger.
 func TestExportsHaveTheRequestedRecordsOnly(t *testing.T) {
 	url, _ := exportedServer(t)
 	for name, c := range map[string]struct {

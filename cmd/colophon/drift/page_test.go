@@ -23,11 +23,11 @@ func TestHashesAreShortenedUnlessFull(t *testing.T) {
 	require.Equal(t, hash, d.hashOr(&hash))
 }
 
-// A label stands for a hash only if all records with it have that hash, and not only those on the
-// first page.
+// A label stands for a hash only if all records with the label have that hash, on whatever page
+// they are.
 func TestHashesOfALabelAreOnAllPages(t *testing.T) {
 	for _, test := range []struct {
-		pages []string // the first digits of the hash in the rows of each page
+		pages []string // for each page, the first digit of the hash in each of its rows
 		want  string
 	}{
 		{[]string{"1", "2", "1"}, "records with label:a=b have 2 different values of input_hash; give one of them: 1000"},
