@@ -90,9 +90,9 @@ type cut struct {
 	acks      []ledger.Ack
 }
 
-// The power fails before each write of a series of commits. The disk keeps none, half, or all
-// of the unsynced data. After the restart every acknowledged receipt verifies, the audit finds
-// nothing, and the ledger continues.
+// The power fails before any write of a series of commits, and the disk keeps none, half, or all of
+// the unsynced data. After the restart, every acknowledged receipt verifies, an audit finds no
+// damage, and the ledger continues.
 func TestPowerCut(t *testing.T) {
 	files := pebbletest.NewCrashable()
 	var acks acknowledged

@@ -15,7 +15,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// No two ledgers share a key or an origin.
+// No ledger can be created with, or rotate to, a key or an origin that another ledger already has.
 func TestLedgersShareNoKeyAndNoOrigin(t *testing.T) {
 	ctx := t.Context()
 	signer := func(seed byte, origin string) *proofs.Signer {

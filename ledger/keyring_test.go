@@ -147,8 +147,8 @@ func TestKeysAreRotatedInTurn(t *testing.T) {
 	require.ErrorIs(t, err, proofs.ErrOrigin)
 }
 
-// A rotation is interrupted at each of its steps. The next start continues with the keys that
-// the log names, and the next rotation uses the key that was stored.
+// If a rotation is interrupted at any of its steps, the next start continues with the keys that the
+// log names, and the next rotation uses the key that was stored.
 func TestInterruptedRotations(t *testing.T) {
 	type state struct {
 		*testing.T
@@ -234,7 +234,8 @@ func TestInterruptedRotations(t *testing.T) {
 	}
 }
 
-// If the commit of a rotation has an unknown outcome, the store may or may not have the event.
+// If the outcome of a rotation's commit is unknown, the ledger does not publish the new key. The
+// next start signs with the new key only if the store has the event.
 func TestRotationOfUnknownOutcome(t *testing.T) {
 	for fault, rotated := range map[storagetest.Fault]bool{storagetest.Before: false, storagetest.After: true} {
 		inner := store(t, memory.New())

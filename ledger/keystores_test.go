@@ -83,7 +83,7 @@ func TestMissingKeys(t *testing.T) {
 	require.ErrorIs(t, err, ledger.ErrKeysFixed)
 }
 
-// fixedKeys are keys that cannot be changed.
+// fixedKeys implements ledger.Keys with one signer that cannot be changed.
 type fixedKeys struct {
 	signer    *proofs.Signer
 	confirmed bool
@@ -112,9 +112,8 @@ func keyFolder(t *testing.T, keys keystore.Files) map[string]string {
 	return files
 }
 
-// After a change of keys, an older copy of the database is restored. Its ledger refuses
-// writes, with or without a mark. Other ledgers accept writes, and the folder of keys does not
-// change.
+// If an older copy of the database is restored after a change of keys, its ledger refuses writes,
+// with or without a mark. Other ledgers accept writes, and the folder of keys does not change.
 func TestStoresThatAreOlderThanTheirKeys(t *testing.T) {
 	type change = func(*ledger.Host, context.Context, string, string) (ledger.Ack, error)
 	rotate, retire := (*ledger.Host).RotateKey, (*ledger.Host).RetireKey
@@ -275,8 +274,8 @@ func TestKeysThatSignAreNeverRemoved(t *testing.T) {
 	}
 }
 
-// The keys of one ledger are lost or do not belong to its log. That ledger is read-only. The
-// other ledgers of the host work, and no key file changes.
+// If the keys of one ledger are lost or do not belong to its log, that ledger is read-only. The
+// other ledgers of the host accept writes, and no key file changes.
 func TestOneLedgerWithoutItsKeys(t *testing.T) {
 	foreign, err := proofs.GenerateKey().Signer("log.example/foreign")
 	require.NoError(t, err)

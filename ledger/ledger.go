@@ -65,7 +65,7 @@ type Config struct {
 	// Clock returns the time of events. Default time.Now.
 	Clock func() time.Time
 	Log   *slog.Logger
-	// Fatal is called when continuing could lose or fork the log, or another server has taken over
+	// Fatal is called if continuing could lose or fork the log, or if another server has taken over
 	// the ledger. The default logs the error and exits with status 1. If Fatal returns, the ledger
 	// accepts no writes until Host.Reopen.
 	Fatal func(error)

@@ -56,7 +56,7 @@ func TestMarkIsTheLastCheckpoint(t *testing.T) {
 // readable. So does a ledger whose mark is damaged.
 func TestStoresThatAreNotTheNewest(t *testing.T) {
 	_, mark := grown(t, store(t, memory.New()), 12)
-	_, other := grown(t, store(t, memory.New()), 5) // other run_ids result in another tree
+	_, other := grown(t, store(t, memory.New()), 5) // different run_ids result in a different tree
 	foreign, err := proofs.NewKey([32]byte{7}).Signer("test.invalid/default")
 	require.NoError(t, err)
 	rekeyed, err := foreign.Sign(proofs.Checkpoint{Origin: "test.invalid/default", Size: 3})

@@ -18,8 +18,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// Each ledger has its own secret of payload members, which Open creates with the first event. Its
-// first event commits to the secret.
+// Each ledger has its own secret of payload members, to which the ledger's first event commits.
 func TestMemberSecretIsKept(t *testing.T) {
 	database := memory.New()
 	empty := func(name string) storage.Store {

@@ -51,7 +51,7 @@ func (l *Ledger) PrepareVerb(v *record.Verb, actor, key string) (Submission, err
 	}, nil
 }
 
-// keyed returns a submission with the members that depend on the idempotency key.
+// keyed returns a submission that has only the fields that depend on the idempotency key.
 func keyed(r *record.Record, e record.Event) Submission {
 	return Submission{
 		Key:    e.Key,

@@ -49,7 +49,7 @@ func (l *Ledger) PlanRedaction(ctx context.Context, of *seqs.Set, rest func() er
 	return &p.plan, nil
 }
 
-// planning is the state of one PlanRedaction.
+// planning is the state of one call of PlanRedaction.
 type planning struct {
 	reader  reader
 	of      *seqs.Set
@@ -64,7 +64,7 @@ type planning struct {
 type pieceUse struct {
 	first  uint64 // first record of the set that needs it; the piece is counted there
 	shared bool   // a record outside the set needs it too
-	single bool   // whether no other record needs the piece
+	single bool   // only one record needs the piece
 }
 
 // maxPieceUses limits how many shared pieces planning remembers. When the map is full, planning

@@ -93,7 +93,7 @@ func TestRedactionErasesUnneededContent(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// The event names the records that were redacted.
+// The content_redacted event names the redacted records.
 func TestRedactionEvent(t *testing.T) {
 	l := memoryLedger(t)
 	for i := range 5 {
@@ -351,8 +351,8 @@ func TestForgedRedactionsAreNamed(t *testing.T) {
 // unrested is a rest function that does not pause.
 func unrested() error { return nil }
 
-// A plan calls rest between its steps, and while it reads the records that need one piece. It looks
-// up a piece that many records share once, however many other pieces they have.
+// PlanRedaction calls rest between its steps, and while it reads the records that need one piece.
+// It looks up a piece that many records share only once, however many other pieces they have.
 func TestPlansRest(t *testing.T) {
 	l := memoryLedger(t)
 	const records = 3000

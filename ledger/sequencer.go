@@ -285,7 +285,7 @@ func (s *sequencer) link(next *assembly, at time.Time) {
 	}
 }
 
-// seal signs the current state of the tree and returns the head for it. at is the time of its last
+// seal signs the current state of the tree and returns the head for it. at is the time of the last
 // event, in microseconds.
 func (s *sequencer) seal(at int64) (*Head, error) {
 	view := s.tree.Snapshot()

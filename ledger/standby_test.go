@@ -28,7 +28,7 @@ func (l *lease) give(to *leasing) {
 	l.holder = to
 }
 
-// leasing is the shared database as one of the hosts sees it.
+// leasing is the shared database from the point of view of one host.
 type leasing struct {
 	*lease
 	older *storage.Head // the head that this host reads; nil means the newest
@@ -183,7 +183,7 @@ func TestLostLedger(t *testing.T) {
 	require.Equal(t, uint64(4), head.Size, "readers that were opened before see the new ledger")
 	require.Equal(t, 1, seen)
 
-	// The second host hands the ledger back.
+	// The second host gives up the lease.
 	hosts[1].StepDown(ledger.Default)
 	_, err = second.Submit(event(t, second))
 	require.ErrorIs(t, err, storage.ErrNotHeld)

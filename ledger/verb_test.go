@@ -76,9 +76,9 @@ func TestVerbsAreEvents(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// An idempotency key is shared by records and verbs (spec: Idempotency). Repeating a verb
-// under its key is a replay, whatever the state has become. Any other record or verb under the
-// key is refused.
+// Records and verbs share one space of idempotency keys (spec: Idempotency). Repeating a verb under
+// its key is a replay, whatever the state has become. Any other record or verb under the key is
+// refused.
 func TestKeysOfVerbs(t *testing.T) {
 	database := memory.New()
 	s := store(t, database)
@@ -146,8 +146,8 @@ func TestForgedKeyOfAVerbIsNamed(t *testing.T) {
 	require.ErrorContains(t, walk(t, l), "at entry 2")
 }
 
-// Many verbs are appended in order, and each is acknowledged. If the context ends, the log has
-// exactly those that were acknowledged.
+// AppendVerbs appends many verbs in order, and acknowledges each. If the context is canceled, the
+// log has exactly those that were acknowledged.
 func TestManyVerbs(t *testing.T) {
 	l := memoryLedger(t)
 	post(t, l, ipc(t, "", "a"), "")

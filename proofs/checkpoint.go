@@ -49,10 +49,10 @@ func SignCheckpoint(c Checkpoint, signers ...*Signer) ([]byte, error) {
 }
 
 // OpenCheckpoint reads and verifies a signed note. The note must be in the canonical form of
-// tlog-checkpoint (ErrMalformed) and a signature by one of the verifiers (ErrWrongKey). All
-// signatures by these verifiers must be valid (ErrSignature). The checkpoint's origin must be the
-// name of a verifier that signed (ErrOrigin). That verifier must not have been retired at a smaller
-// size (ErrRetired), and its condition must accept the checkpoint (Verifier.WithCondition);
+// tlog-checkpoint (ErrMalformed) and must have a signature by one of the verifiers (ErrWrongKey).
+// All signatures by these verifiers must be valid (ErrSignature). The checkpoint's origin must be
+// the name of a verifier that signed (ErrOrigin). That verifier must not have been retired at a
+// smaller size (ErrRetired), and its condition must accept the checkpoint (Verifier.WithCondition);
 // otherwise the error is the condition's. Extension lines and signatures by other keys are allowed
 // and have no effect.
 func OpenCheckpoint(signed []byte, verifiers ...*Verifier) (Checkpoint, error) {
@@ -122,10 +122,10 @@ func parseCheckpoint(text string) (Checkpoint, error) {
 	return c, nil
 }
 
-// knownKeys finds verifiers by name and key id. If several match, it returns the first.
+// knownKeys is a list of verifiers. If several match a name and a key id, the first one is used.
 type knownKeys []*Verifier
 
-// find returns the key with this name and id, or nil.
+// find returns the verifier that has this name and key id, or nil.
 func (k knownKeys) find(name string, id uint32) *Verifier {
 	for _, v := range k {
 		if v.Name() == name && v.KeyHash() == id {

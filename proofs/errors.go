@@ -20,7 +20,7 @@ var (
 	ErrSignature = errors.New("proofs: invalid signature")
 	// ErrRetired means that every known key that signed was retired at a smaller size.
 	ErrRetired = errors.New("proofs: signed by a retired key")
-	// ErrOrigin means that a known key signed the checkpoint, but for a log of another origin.
+	// ErrOrigin means that a known key signed the checkpoint, but for a log of a different origin.
 	ErrOrigin = errors.New("proofs: checkpoint of another log")
 	// ErrChainLink means that prev_event_hash, event_hash, or leaf_hash does not match the
 	// entries.

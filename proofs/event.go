@@ -50,9 +50,8 @@ func readEvent(body []byte) (event, error) {
 	return e, r.err
 }
 
-// incomplete returns the list of members that the IPC record of an event lacks (spec:
-// Receipts), as canonical JSON. It returns nil if the record lacks none or the event is of
-// another kind.
+// incomplete returns the list of members that the IPC record of an event lacks (spec: Receipts), as
+// canonical JSON. It returns nil if the record lacks none or the event has no IPC record.
 func incomplete(event pyjson.Value) []byte {
 	if string(event.Member("kind").Text()) != "ipc_record" {
 		return nil

@@ -94,7 +94,6 @@ func ParseKeyChange(record pyjson.Value) (KeyChange, error) {
 	return c, r.err
 }
 
-// verifier reads a verifier key.
 func (r *reader) verifier(v pyjson.Value, what string) *Verifier {
 	key, err := ParseVerifier(r.text(v, what))
 	if err != nil && r.err == nil {

@@ -23,8 +23,8 @@ type KeyHistory struct {
 // LogKey is one key of a log.
 type LogKey struct {
 	Verifier *Verifier // bounded if the key is retired (Verifier.Until)
-	// ReplacedAt is the seq of the event that introduced the next key, and Handover is that
-	// event's note. The newest key has no such event and note.
+	// ReplacedAt is the seq of the event that introduced the next key, and Handover is that event's
+	// note. For the newest key they are 0 and nil.
 	ReplacedAt uint64
 	Handover   []byte
 }
@@ -186,9 +186,9 @@ func (h *KeyHistory) InForce(size uint64) []*Verifier {
 	return list
 }
 
-// OpenCheckpoint opens a checkpoint of the log whose keys these are. Every key that signs at the
-// checkpoint's size (InForce) must have signed it, and at least one of these keys must be a trusted
-// key or a successor of one. The errors are those of the function OpenCheckpoint.
+// OpenCheckpoint opens a checkpoint of the log to which the history belongs. Every key that signs
+// at the checkpoint's size (InForce) must have signed it, and at least one of these keys must be a
+// trusted key or a successor of one. The errors are those of the function OpenCheckpoint.
 func (h *KeyHistory) OpenCheckpoint(signed []byte, trusted ...*Verifier) (Checkpoint, error) {
 	checkpoint, err := OpenCheckpoint(signed, h.VerifiersFrom(trusted...)...)
 	if err != nil {
@@ -316,7 +316,6 @@ func (h *KeyHistory) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// seqChange is a key change and the seq of its event.
 type seqChange struct {
 	seq uint64
 	KeyChange

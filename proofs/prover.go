@@ -71,7 +71,6 @@ func (p *Prover) Consistency(first, second uint64) ([]Hash, error) {
 	return p.path(proof, height, index, second)
 }
 
-// pathLength returns the length of the audit path of a leaf.
 func pathLength(index, size uint64) int {
 	inner := bits.Len64(index ^ (size - 1))
 	return inner + bits.OnesCount64(index>>inner)

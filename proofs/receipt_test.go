@@ -145,7 +145,7 @@ func TestMinimalReceipts(t *testing.T) {
 	require.Equal(t, "{}", string(minimal.Checks))
 }
 
-// Each kind of fault in a receipt has its own error.
+// Receipt.Verify returns a different error for each kind of fault in a receipt.
 func TestReceiptErrors(t *testing.T) {
 	l := newTestLog(t, 9)
 	foreign := testSigner(t, testOrigin, 2)

@@ -70,7 +70,8 @@ func (m *ExportManifest) text() string {
 func (m *ExportManifest) Digest() Hash { return sum([]byte(m.text()), nil) }
 
 // SignExport returns the signed note of an export manifest. It returns ErrOrigin if a signer's
-// origin is not the manifest's, and ErrMalformed if the question has more than one line.
+// origin is not the manifest's, and ErrMalformed if the question is empty or has more than one
+// line.
 func SignExport(m *ExportManifest, signers ...*Signer) ([]byte, error) {
 	if m.Question == "" || strings.ContainsAny(m.Question, "\n\r") {
 		return nil, fmt.Errorf("%w: the question %.100q is empty or has more than one line", ErrMalformed, m.Question)
@@ -168,7 +169,6 @@ func RowsRoot(leaves []Hash) Hash {
 	return tree.Root()
 }
 
-// signStatement returns a signed note with this text.
 func signStatement(text string, signers []*Signer) ([]byte, error) {
 	keys := make([]note.Signer, len(signers))
 	for i, s := range signers {

@@ -35,7 +35,7 @@ func (r *Receipt) TlogProof() (*TlogProof, error) {
 	}, nil
 }
 
-// Append appends the proof as text.
+// Append appends the text of the .tlog-proof file to dst.
 func (p *TlogProof) Append(dst []byte) []byte {
 	dst = append(dst, tlogProofHeader...)
 	if len(p.Extra) > 0 {

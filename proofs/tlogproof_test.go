@@ -36,7 +36,7 @@ func TestTlogProofs(t *testing.T) {
 	}
 }
 
-// The text has the form of c2sp.org/tlog-proof@v1.
+// TlogProof.Append writes the format c2sp.org/tlog-proof@v1.
 func TestTlogProofText(t *testing.T) {
 	h := testLeaf(1)
 	line := base64.StdEncoding.EncodeToString(h[:]) + "\n"
@@ -133,7 +133,7 @@ func TestTlogProofsWithSeparateEntries(t *testing.T) {
 	}
 }
 
-// A valid proof of a leaf that is not an event does not prove an event.
+// TlogProof.Verify refuses a valid proof of a leaf that is not an event.
 func TestTlogProofsOfLeavesThatAreNotEvents(t *testing.T) {
 	signer := testSigner(t, testOrigin, 1)
 	body := fmt.Appendf(nil, testBodies[0], 7)

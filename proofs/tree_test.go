@@ -213,8 +213,8 @@ func (r *tlogTree) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	return out, nil
 }
 
-// Each subtree of the compact range has the root that the definition gives, and the size
-// determines its leaves.
+// Each subtree of the compact range has the root that the definition gives, and the size of the
+// tree determines the leaves of each subtree.
 func TestCompactRangeEqualsModel(t *testing.T) {
 	const most = 1100
 	leaves := testLeaves(most)

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Only the correct leaf, index, path, and root verify.
+// VerifyInclusion and VerifyConsistency accept only the correct leaf, index, path, and roots.
 func TestVerifyRefusesChanges(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		n := rapid.IntRange(2, 300).Draw(r, "size")

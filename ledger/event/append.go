@@ -92,8 +92,8 @@ func (b *Body) Read(body pyjson.Value) {
 	}
 }
 
-// readChecks reads the checks. It reuses the strings of the previous event's names, since most
-// events have the same names.
+// readChecks reads the checks. It reuses the names of the previous event's checks, since most
+// events have checks of the same names.
 func (b *Body) readChecks() {
 	before := b.Checks[:cap(b.Checks)]
 	b.Checks = b.Checks[:0]
@@ -132,7 +132,8 @@ func (b *Body) readCommon(name []byte, value pyjson.Value) {
 	}
 }
 
-// readContents reads the pieces of content that records of the kind can have.
+// readContents reads the pieces of content that records of this kind can have, and ignores all
+// others.
 func (b *Body) readContents(object pyjson.Value) {
 	for name, named := range object.Members() {
 		known, ok := contentName(b.Kind, name.Text())

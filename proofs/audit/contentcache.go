@@ -27,7 +27,8 @@ func NewContentCache(most int) *ContentCache {
 	return &ContentCache{most: most, pieces: make(map[proofs.Hash]*list.Element)}
 }
 
-// Get returns a piece. The caller must not change it.
+// Get returns the piece that has this digest, if it is cached. The caller must not change the
+// piece.
 func (c *ContentCache) Get(digest proofs.Hash) (content []byte, cached bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -81,7 +81,7 @@ func tileDamaged(path proofs.TilePath, slot uint64, format string, args ...any) 
 	return &Damage{Kind: KindTile, Seq: firstBelow(path, slot), Tile: path.String(), Message: fmt.Sprintf(format, args...)}
 }
 
-// firstBelow returns the first entry below a hash of a tile.
+// firstBelow returns the seq of the first entry below the hash at slot of a tile.
 func firstBelow(path proofs.TilePath, slot uint64) uint64 {
 	return (path.Index*proofs.FullTile + slot) << (uint(path.Level) * proofs.TileHeight)
 }

@@ -137,7 +137,7 @@ func TestSourcesAreRegisteredBeforeTheyAreRevoked(t *testing.T) {
 	}
 }
 
-// The totals do not depend on the number of walks that covered the log.
+// The Tally does not depend on the number of walks that covered the log.
 func TestTalliesCoverTheWholeLog(t *testing.T) {
 	m, names := everyKind(t)
 	e := record.Event{Actor: "lab", Ledger: "default"}

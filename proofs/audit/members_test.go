@@ -333,8 +333,8 @@ func redigest(t testing.TB, body []byte, pointer string) []byte {
 	return bytes.Replace(body, digest.Raw(), fmt.Appendf(nil, `"%x"`, want), 1)
 }
 
-// altered returns the log with a different body in one event. The log is linked and signed
-// again.
+// altered returns a copy of the log that has a different body in one event. The copy is linked and
+// signed again.
 func (m *memory) altered(t testing.TB, seq int, body []byte) *memory {
 	t.Helper()
 	c := m.clone()

@@ -87,8 +87,7 @@ type Past interface {
 	Facts(seq uint64) (Facts, error)
 	// Mark adds flags to the Facts of an earlier event.
 	Mark(seq uint64, flags Facts) error
-	// Use adds a use of an idempotency key, a source, or a state by the next event to be
-	// added.
+	// Use records that the next event to be added uses an idempotency key, a source, or a state.
 	Use(KeyUse) error
 	// Uses yields all uses of each key that was used since the last call of Uses, in the order
 	// of the log. It may also yield the uses of other keys. Each slice is valid until the next

@@ -129,7 +129,7 @@ func TestRedactionBeyondTheWalk(t *testing.T) {
 	require.Equal(t, uint64(2*2+2*2), report.Redacted)
 }
 
-// The walk keeps a bounded number of redactions.
+// A walk finds no damage in a log that has more redactions than the walk keeps (maxLists).
 func TestRedactionListsAreBounded(t *testing.T) {
 	m := newMemory(t, 60*(2*maxLists+1))
 	w, err := newWalk(t.Context(), m, m, optionsFor(m), Extension{})

@@ -25,7 +25,7 @@ type Tally struct {
 // Live returns the number of records whose state is live.
 func (t *Tally) Live() uint64 { return t.Stateful - t.Failed - t.Stale - t.Quarantined }
 
-// add counts an event.
+// add counts an event, except for changes of state, which countState counts.
 func (t *Tally) add(e *event.Body) {
 	if e.Seq == 0 {
 		t.First = string(e.TimeText)

@@ -22,7 +22,7 @@ func (t *target) path(level uint8, index uint64) proofs.TilePath {
 	return proofs.TilePath{Level: level, Index: index, Width: proofs.TileWidth(level, index, t.head.Size)}
 }
 
-// servedTile reads a tile. The result has at least needed hashes, and no incomplete one.
+// servedTile reads a tile. The result consists of at least needed whole hashes.
 func (t *target) servedTile(path proofs.TilePath, needed int) ([]byte, error) {
 	tile, err := t.source.Tile(t.ctx, path.Level, path.Index)
 	if err != nil {
@@ -91,7 +91,6 @@ func (t *target) sizeNow() (uint64, error) {
 	return now.Size, nil
 }
 
-// hashAt returns the hash at a slot of a tile.
 func hashAt(tile []byte, slot uint64) proofs.Hash {
 	return proofs.Hash(tile[slot*proofs.HashSize:])
 }

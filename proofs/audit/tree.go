@@ -204,7 +204,8 @@ func (t *treeCheck) checkExcess(path proofs.TilePath, has, needed int) error {
 		has/proofs.HashSize, needed/proofs.HashSize)
 }
 
-// compare reports the first hash of the served tile that differs from the tile of the entries.
+// compare returns the served tile that corresponds to a tile of the entries. The error is a *Damage
+// at the first hash in which the two differ.
 func (t *treeCheck) compare(tile proofs.TileData) (served []byte, err error) {
 	path := t.path(tile.Level, tile.Index)
 	served, err = t.servedTile(path, len(tile.Hashes)/proofs.HashSize)

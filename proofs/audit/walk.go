@@ -69,7 +69,7 @@ func (w *walk) run() (*Report, error) {
 	return &w.report, nil
 }
 
-// check checks everything. Its error wraps a *Damage or says why the walk could not finish.
+// check makes all checks. Its error wraps a *Damage or says why the walk could not finish.
 func (w *walk) check() error {
 	if w.head.Size > 0 || len(w.head.Checkpoint) > 0 || !w.isStored {
 		if err := w.signers.open(w.tree.size()); err != nil {
@@ -193,7 +193,8 @@ func (w *walk) checkHead() error {
 	return nil
 }
 
-// resume continues from a position.
+// resume makes the walk continue at a position. It returns an error if the kept tiles do not match
+// the position.
 func (w *walk) resume(from Position) error {
 	tree, err := proofs.OpenTree(from.Size, w.tree.past.Tile, nil)
 	if err != nil {
@@ -212,7 +213,6 @@ func (w *walk) resume(from Position) error {
 	return nil
 }
 
-// position returns the current position of the walk.
 func (w *walk) position() Position {
 	p := Position{Size: w.tree.size(), Root: w.tree.tree.Root(), Tip: w.tree.tip, Time: string(w.events.time), Ledger: w.events.ledger, MemberSecretHash: w.events.members, Tally: w.tally}
 	if w.signers.history != nil {

@@ -41,7 +41,7 @@ func TestContentTooLargeInTotal(t *testing.T) {
 	require.ErrorContains(t, err, "the content of event 7 cannot be audited")
 }
 
-// A network failure is not a finding.
+// If the network fails while a proof is checked, the audit returns an error and reports no finding.
 func TestProofsThatCannotBeChecked(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("log.example")
 	require.NoError(t, err)

@@ -52,7 +52,6 @@ type contentJob struct {
 	body []byte
 }
 
-// contentResult is the result of a job.
 type contentResult struct {
 	seq     uint64
 	fetched int // number of pieces
@@ -153,7 +152,7 @@ func (c *contentChecker) submit(job contentJob) error {
 	}
 }
 
-// take processes the result of a job.
+// take processes the result of a job. It keeps damage for finish, and returns any other error.
 func (c *contentChecker) take(r contentResult) error {
 	c.running--
 	c.good += r.pieces

@@ -90,7 +90,7 @@ func (o Options) requested() (checks []string) {
 	return checks
 }
 
-// Auditor is one running audit. AnswerCheck receives it.
+// Auditor is one running audit. AnswerCheck.Begin receives it.
 type Auditor struct {
 	options Options
 	// impossible lists the requested checks that a copy cannot support. They are removed from the
@@ -170,7 +170,6 @@ func with(ctx context.Context, o Options, do func(*Auditor) error) error {
 	return errors.Join(err, a.state.Close())
 }
 
-// follow audits the ledger repeatedly.
 func (a *Auditor) follow(ctx context.Context, interval time.Duration, each func(*Report) error) error {
 	for first := true; ; first = false {
 		err := a.round(ctx)

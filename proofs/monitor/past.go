@@ -46,7 +46,7 @@ type runningSum struct {
 	bytes int64
 }
 
-// pastMark is the state of the files at one position, which cut restores.
+// pastMark describes a state of the files that cut can restore.
 type pastMark struct {
 	size, uses uint64
 	sums       map[string]runningSum
@@ -116,7 +116,6 @@ func (p *pastFiles) file(name string) (*os.File, error) {
 	return os.OpenFile(filepath.Join(p.dir, name), os.O_RDWR|os.O_CREATE, 0o600)
 }
 
-// sum returns the running checksum of a file.
 func (p *pastFiles) sum(name string) *runningSum {
 	s, known := p.sums[name]
 	if !known {
@@ -218,7 +217,6 @@ func (p *pastFiles) checksums() map[string]fileSum {
 
 const keysPrefix = "keys-"
 
-// keyName returns the name of a key file.
 func keyName(number int) string { return fmt.Sprintf(keysPrefix+"%02d", number) }
 
 func (p *pastFiles) keyPath(number int) string { return filepath.Join(p.dir, keyName(number)) }
@@ -423,7 +421,7 @@ func (p *pastFiles) readKeys(number int) ([]audit.KeyUse, error) {
 	return uses, nil
 }
 
-// flush writes all buffered data to the files.
+// flush writes all buffered data to the files. Sync makes it durable.
 func (p *pastFiles) flush() error {
 	if err := p.flushFacts(); err != nil {
 		return err

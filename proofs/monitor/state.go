@@ -114,7 +114,7 @@ func checksumOf(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// state is the state of a running audit.
+// state is the state of a running audit in memory. save writes it to the state file.
 type state struct {
 	file    string    // path of the state file; empty if the audit stores nothing
 	lock    io.Closer // excludes other audits; nil if the audit stores nothing
@@ -281,7 +281,7 @@ func (m *state) history() *proofs.KeyHistory {
 	return m.at.Keys
 }
 
-// readSeen opens the notes in the state.
+// readSeen verifies the notes in the state file with the known keys, and keeps their checkpoints.
 func (m *state) readSeen(s *stateFile, known []*proofs.Verifier) error {
 	for _, note := range append([]string{s.Checkpoint}, s.Unproved...) {
 		checkpoint, err := proofs.OpenCheckpoint([]byte(note), known...)
@@ -364,7 +364,7 @@ func (m *state) advance(at audit.Position) error {
 	return nil
 }
 
-// rewind discards data beyond the progress of the walk.
+// rewind discards what a failed walk has added to the files.
 func (m *state) rewind() error {
 	if err := m.cut(); err != nil {
 		return fmt.Errorf("resetting the files of the state: %w", err)
@@ -372,7 +372,8 @@ func (m *state) rewind() error {
 	return nil
 }
 
-// save replaces the state file atomically.
+// save makes the files in the folder durable, and then replaces the state file atomically. It does
+// nothing if the audit stores nothing or has seen no checkpoint.
 func (m *state) save() error {
 	if m.file == "" || len(m.seen) == 0 {
 		return nil

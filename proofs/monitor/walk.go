@@ -191,8 +191,8 @@ func (w *Walk) anotherRedaction(seq, by uint64) error {
 	return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: fmt.Sprintf("the server reports that event %d erased its content, but event %d redacts it", by, w.redactedBy[seq])}
 }
 
-// mustBeGone fetches the content of a redacted record again if the server served it during the
-// walk, because that may have been before the redaction.
+// mustBeGone fetches the content of a redacted record again, because the server may have served it
+// before the redaction. It returns a *Damage if the server still serves the content.
 func (w *Walk) mustBeGone(ctx context.Context, seq uint64) error {
 	event, err := w.eventAgain(ctx, seq)
 	if err != nil {

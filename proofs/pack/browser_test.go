@@ -13,7 +13,6 @@ import (
 	"colophon/proofs/pack/browser"
 )
 
-// page returns the HTML of a pack.
 func page(t testing.TB, p *Pack) []byte {
 	t.Helper()
 	html, err := p.HTML()
@@ -31,7 +30,7 @@ func open(t testing.TB, p *browser.Page, html []byte) string {
 	return with(t, p, "")
 }
 
-// with returns the verdict that the page gives with this key.
+// with makes the page check its pack with this key, and returns the page's verdict.
 func with(t testing.TB, p *browser.Page, key string) (verdict string) {
 	t.Helper()
 	quoted, err := json.Marshal(key)

@@ -76,7 +76,7 @@ func TestTextsCannotChangeThePage(t *testing.T) {
 	}
 }
 
-// quotedJSON returns a text as JSON.
+// quotedJSON returns a text as a JSON string in which every character is escaped.
 func quotedJSON(text string) string {
 	var b strings.Builder
 	b.WriteByte('"')

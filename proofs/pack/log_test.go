@@ -150,7 +150,6 @@ func (l *log) pack(redacted map[uint64]uint64, seqs ...uint64) *Pack {
 	return p
 }
 
-// all returns the seqs of all events.
 func (l *log) all() (seqs []uint64) {
 	for i := range l.entries {
 		seqs = append(seqs, uint64(i))
@@ -173,7 +172,6 @@ const (
 	chunk        = "Ana Varga keeps\u00a0 the light."
 )
 
-// quoted returns text as a JSON string.
 func quoted(text string) string { return fmt.Sprintf("%q", text) }
 
 // example returns a log with events of every kind, 13 in all. Event 7 redacts the content of

@@ -22,7 +22,7 @@ type claimedRedaction struct {
 	q  question
 }
 
-// sameRowExceptRedaction is like sameExceptRedaction, for rows.
+// sameRowExceptRedaction is like sameExceptRedaction, for two rows as JSON text.
 func (c *comparer) sameRowExceptRedaction(q question, expected, got []byte, from uint64) bool {
 	var x, y pyjson.Document
 	return x.Parse(expected) == nil && y.Parse(got) == nil && c.sameExceptRedaction(q, x.Root(), y.Root(), from)

@@ -330,7 +330,7 @@ type badAnswer struct{ row, message, expected, got string }
 // Error returns the message.
 func (b *badAnswer) Error() string { return b.message }
 
-// findingOf returns a finding about an answer.
+// findingOf returns a finding about the answer to a question as a whole.
 func findingOf(q question, row, message, expected, got string) *monitor.Finding {
 	return findingAt(q, &answerPage{size: q.asOf}, row, message, expected, got)
 }

@@ -16,7 +16,8 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// compareList compares two lists row by row and finds the first difference.
+// compareList compares two lists row by row, up to the first difference, for which it returns a
+// finding. n is the number of equal rows.
 func (c *comparer) compareList(ctx context.Context, q question, list answerList, member string, expected, got *answerPage) (n uint64, finding *monitor.Finding, err error) {
 	nextExpected, stop := iter.Pull2(c.rows(ctx, c.reference, q, list, member, expected, nil))
 	defer stop()

@@ -25,7 +25,7 @@ type scrape struct {
 	types  map[string]string // type of each metric, by name
 }
 
-// Metrics that are sizes.
+// Names of metrics: the prefix of all metrics of a ledger, and the metrics that are sizes.
 const (
 	ledgerMetrics   = "colophon_ledger_"
 	indexSizeMetric = "colophon_ledger_index_size"

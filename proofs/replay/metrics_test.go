@@ -66,7 +66,7 @@ func TestEveryChangeOfMetricsIsFound(t *testing.T) {
 		return err != nil || got.checkSizes(w.Size, w.Size) != nil || len(honest.differences(got)) > 0
 	}
 	require.False(t, noticed(text))
-	// These changes say nothing about the log: help, the order of lines, and other ledgers.
+	// These changes do not contradict the log: help, the order of lines, and other ledgers.
 	require.False(t, noticed(regexp.MustCompile(`(?m)^# HELP .*\n`).ReplaceAllString(text, "")))
 	require.False(t, noticed(text+"colophon_ledger_records_total{kind=\"x\",ledger=\"another\"} 9\n"))
 

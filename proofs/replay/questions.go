@@ -16,7 +16,7 @@ import (
 	"colophon/proofs/replay/reference"
 )
 
-// question is asked to both the server and the reference.
+// question is a query that is sent to both the server and the reference.
 type question struct {
 	path   string // path below the ledger's URL
 	values url.Values
@@ -70,7 +70,7 @@ func (f *answerForm) mediaType() string {
 	return "application/json"
 }
 
-// Forms of answers.
+// The forms of all answers that are compared.
 var (
 	indexForm       = &answerForm{size: "as_of", sizeMember: []string{"as_of"}}
 	documentForm    = &answerForm{size: "as_of", noProofs: true}
@@ -97,7 +97,7 @@ type answerList struct {
 	next, cursor string // the member that has the cursor, and the parameter that accepts it
 }
 
-// rowsList is the list of most answers.
+// rowsList describes the only list of most answers.
 var rowsList = []answerList{{[]string{"rows"}, "next", "cursor"}}
 
 // questionBuilder builds the questions for a log.

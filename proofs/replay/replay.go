@@ -37,7 +37,7 @@ func New(o Options) monitor.AnswerCheck { return &check{Options: o} }
 
 // Numbers of questions.
 const (
-	smallLog        = 2000 // maximum number of entries of a log about all of whose values the audit asks
+	smallLog        = 2000 // maximum size, in entries, of a log that the audit does not sample
 	largeLogSample  = 200  // number of values of each kind in a larger log
 	smallLogPairs   = 500  // number of pairs of values of each variable in a small log
 	maxPairs        = 5000 // number of pairs if the audit asks about all values; all pairs would be the square of the number of values

@@ -80,7 +80,7 @@ func (v *logValues) of(kind string) []string {
 	return values
 }
 
-// names returns the kinds with this prefix, without the prefix.
+// names returns the kinds that begin with prefix, without the prefix and in ascending order.
 func (v *logValues) names(prefix string) []string {
 	var names []string
 	for kind := range v.kinds {
@@ -92,7 +92,8 @@ func (v *logValues) names(prefix string) []string {
 	return names
 }
 
-// findable returns the kind of the values of this name, by which records can be found.
+// findable returns the kind of the values of the parameter of this name, by which records can be
+// found.
 func findable(name string) string { return "find:" + name }
 
 // Other kinds of values.

@@ -46,7 +46,7 @@ func (t *boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// truncatedBody is the beginning of a body that was too long.
+// truncatedBody limits the body of a response that is not a success.
 type truncatedBody struct {
 	io.Reader
 	io.Closer

@@ -53,7 +53,7 @@ func OpenLog(ctx context.Context, c *Client, keys []*proofs.Verifier, parallel i
 // signed it.
 func (l *Log) Size() uint64 { return l.published.Size }
 
-// Checkpoint returns the signed note.
+// Checkpoint returns the fetched note, even if none of the keys has signed it.
 func (l *Log) Checkpoint() []byte { return l.published.Checkpoint }
 
 // Head implements audit.Published.

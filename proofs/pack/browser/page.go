@@ -70,7 +70,7 @@ func (b *Browser) NewPage(t testing.TB) *Page {
 	return p
 }
 
-// Do sends a command of the protocol to the page.
+// Do sends a command of the DevTools protocol to the page.
 func (p *Page) Do(t testing.TB, method string, params map[string]any) {
 	t.Helper()
 	require.NoError(t, p.browser.ask(p.session, method, params, nil))

@@ -99,7 +99,7 @@ func (l *Log) RedactedBy(seq uint64) (by uint64, redacted bool) {
 // Size returns the number of entries that are shown.
 func (l *Log) Size() uint64 { return l.size.Load() }
 
-// read reads an entry.
+// read returns the entry at seq, which show must have made readable.
 func (l *Log) read(seq uint64) ([]byte, error) {
 	var ends [16]byte
 	at, places := int64(seq)*8-8, ends[:]

@@ -140,8 +140,8 @@ func (r *Reference) Event(ctx context.Context, hash proofs.Hash) (*wire.EventLin
 	return r.log.event(seq)
 }
 
-// open opens the view of the index from which a question is answered. The caller must close
-// it. If the index is damaged, open rebuilds it first.
+// open parses a question and opens the view of the index that answers it. The caller must close the
+// view. If the index is damaged, open rebuilds it first.
 func (r *Reference) open(ctx context.Context, asked *query.Question, elements query.Parameters, parameters string) (*query.Request, *query.View, error) {
 	request, err := asked.Parse(elements, parameters, r.log.Size(), MaxRows)
 	if err != nil {
@@ -158,7 +158,7 @@ func (r *Reference) open(ctx context.Context, asked *query.Question, elements qu
 	return request, view, nil
 }
 
-// Statistics counts the events of the log.
+// Statistics returns the counts of the log's events, as a server would.
 func (r *Reference) Statistics() *wire.Stats {
 	t := counters.TallyOf(r.index)
 	stats := &wire.Stats{AsOf: t.Size, Records: make(map[wire.Kind]uint64), Refusals: t.Refusals, Incomplete: t.Incomplete, Checks: []wire.CheckCount{}}
