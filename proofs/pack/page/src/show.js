@@ -1,4 +1,4 @@
-// The page. Everything that came with the pack is shown as text, never as markup.
+// The page that shows a pack. It shows everything that came with the pack as text, never as markup.
 
 import { systemPromptForm, outputForm, textHash, words } from "../../../../clients/typescript/src/hashes/texts.js";
 import { sha256, toHex, utf8Text, wtf8 } from "../../../../clients/typescript/src/verify/bytes.js";
@@ -8,10 +8,11 @@ import { parseVerifierKey } from "../../../../clients/typescript/src/verify/note
 import { nodesRoot } from "../../../../clients/typescript/src/hashes/records.js";
 import { Verification, fails, unchecked, worst } from "./verify.js";
 
-// The rules as this page computes them, so that tests in a browser can compare them with CPython's.
+// Exported so that tests in a browser can compare the rules of this page with those of CPython.
 export { VerificationError, canonical, compact, nodesRoot, outputForm, parseJSON, sha256, spaced, systemPromptForm, textHash, toHex, words, wtf8 };
 
-// element makes an element with a class (or none) and children, which may be texts.
+// element returns a new element that has this class ("" for none) and these children: nodes, texts, or null, which
+// is left out.
 function element(name, className, ...children) {
   const made = document.createElement(name);
   if (className) made.className = className;
@@ -19,7 +20,8 @@ function element(name, className, ...children) {
   return made;
 }
 
-// foreign is text that came with the pack: it cannot turn the text around it.
+// foreign returns an element for text that came with the pack. The text cannot change the writing direction of the
+// text around it.
 function foreign(text, className) {
   return element("bdi", className, String(text));
 }
@@ -34,7 +36,7 @@ const marks = {
   unchecked: ["?", "not checked: "],
 };
 
-// mark is a verdict for the eye, and in words for those who do not see it.
+// mark returns the sign of a verdict, with words for screen readers.
 function mark(verdict) {
   const [sign, words] = marks[verdict], made = element("span", "mark", sign);
   made.setAttribute("role", "img");
@@ -80,7 +82,7 @@ const origins = {
   claimed: "claimed by the writer",
 };
 
-// indented is a value of JSON for reading.
+// indented returns a JSON value as indented text.
 function indented(value, indent) {
   const deeper = indent + "  ", between = ",\n" + deeper;
   if (Array.isArray(value) && value.length > 0) return "[\n" + deeper + value.map((v) => indented(v, deeper)).join(between) + "\n" + indent + "]";
@@ -88,7 +90,7 @@ function indented(value, indent) {
   return "{\n" + deeper + [...value].map(([name, v]) => quoted(name) + ": " + indented(v, deeper)).join(between) + "\n" + indent + "}";
 }
 
-// plain is a member of the event for the table: texts without their quotes.
+// plain returns a member of the event as text for a table. Strings have no quotes.
 function plain(value) {
   return typeof value === "string" ? value : indented(value, "");
 }
@@ -101,14 +103,13 @@ function hashTable(record) {
   return rows.length ? [element("h3", "", "Hashes"), table("Hashes", ["of", "hash", "known from"], rows)] : [];
 }
 
-// claimTable lists the writer's claims that did not hold: that they are in the log is
-// what the ledger is for.
+// claimTable returns a table of the writer's claims that did not match. Such a claim is not a fault of the log.
 function claimTable(record) {
   const rows = record.refuted.map((claim) => [foreign(claim.name), foreign(claim.claimed ?? "none", "hash"), foreign(claim.computed ?? "none", "hash")]);
   return rows.length ? [element("h3", "", "Claims of the writer that did not hold"), table("Claims that did not hold", ["of", "claimed", "computed by the ledger"], rows)] : [];
 }
 
-// hashLabel is what a hash is of.
+// hashLabel returns a description of what a hash covers.
 function hashLabel(name, event) {
   const [list, i] = name.split("/"), members = event.get("record");
   if (list === "nodes") return "stage " + members.get("nodes")[i].get("stage");
@@ -130,7 +131,7 @@ function contentOf(record) {
   }).filter((part) => part !== null);
 }
 
-// shownElsewhere are members of an event's record that have a place of their own.
+// shownElsewhere holds the members of a record that are not shown in the table of its members.
 const shownElsewhere = new Set(["content", "hashes", "nodes", "citations"]);
 
 function eventOf(record) {
@@ -151,7 +152,7 @@ function showRecord(record) {
     event ? ", recorded " + event.get("time") : "", run ? ", run " : "", run ? foreign(run) : "", refuted(record.refuted.length)));
   const made = element("details", "record " + verdict, title, stepsOf(record.steps));
   made.dataset.seq = record.record.seq;
-  // What it says is built when somebody wants to see it.
+  // The details are built when the reader opens the record.
   made.addEventListener("toggle", () => fill(made, record));
   if (verdict === fails) made.open = true;
   return made;
@@ -203,22 +204,22 @@ function showAll(done) {
   showVerdict(done);
 }
 
-// openAll fills and opens every record, for a print that shows all.
+// openAll fills and opens every record, so that a printout shows all of them.
 export function openAll() {
   for (const shown of document.querySelectorAll("details.record")) shown.dispatchEvent(new Event("toggle"));
   for (const shown of document.querySelectorAll("details")) shown.open = true;
 }
 
-let latest = 0; // check that began last: only that is shown
+let latest = 0; // number of the check that began last; only its result is shown
 
-// check verifies the pack with the reader's key, or with the file's own where that is "".
+// check verifies the pack and shows the result. It uses the reader's key, or the keys in the file if key is "".
 export async function check(key) {
   const turn = ++latest;
   let pack = null;
   try {
     pack = JSON.parse(byId("pack").textContent);
   } catch {
-    // It is said below that the file is not complete.
+    // Verification reports that the file is not complete.
   }
   const done = new Verification(pack ?? {}, key);
   if (!globalThis.crypto?.subtle) {

@@ -1,5 +1,5 @@
-// Verifying a pack. Each check becomes a step: what was checked, the verdict (holds,
-// fails, unchecked), and what was found. The rules are those of the TypeScript client.
+// Verification of a pack. Each check becomes a step: its name, its verdict (holds, fails, or unchecked), and what it
+// found. The rules are those of the TypeScript client.
 
 import { namedHashes, recompute } from "../../../../clients/typescript/src/hashes/recompute.js";
 import { fromBase64, fromHex, sha256, toHex, utf8Text } from "../../../../clients/typescript/src/verify/bytes.js";
@@ -14,7 +14,8 @@ function need(condition, message) {
   must(condition, "malformed", message);
 }
 
-// step makes a check and keeps its result. A pack of another form fails too.
+// step runs a check, appends its result to steps, and returns whether it holds. If check throws because the pack is
+// malformed, the verdict is fails.
 async function step(steps, name, check) {
   try {
     steps.push({ name, verdict: holds, says: await check() });
@@ -26,7 +27,7 @@ async function step(steps, name, check) {
   }
 }
 
-// worst is the verdict over several steps.
+// worst returns the worst verdict of several steps.
 export function worst(steps) {
   return [fails, unchecked].find((verdict) => steps.some((s) => s.verdict === verdict)) ?? holds;
 }
@@ -34,11 +35,11 @@ export function worst(steps) {
 export class Verification {
   constructor(pack, key) {
     this.pack = pack;
-    this.key = key; // that the reader gave, or ""
+    this.key = key; // the reader's key, or "" for the keys in the pack
     this.steps = []; // about the pack as a whole
     this.records = [];
     this.bySeq = new Map();
-    this.contents = new Map(); // bytes by digest, of those that have it
+    this.contents = new Map(); // by digest: bytes that were found to have it
     this.used = new Set();
   }
 
@@ -56,13 +57,13 @@ export class Verification {
     return this;
   }
 
-  // form checks that all is there that the rest is about.
+  // form checks that the pack has all members that the other checks need.
   form() {
     const pack = this.pack, text = (value) => need(typeof value === "string", "the pack lacks something that it should have");
     need(pack.format === "colophon-audit-pack@1", "the pack has a format that this page does not know");
     [pack.ledger, pack.exported, pack.checkpoint, pack.content].forEach(text);
     need(Array.isArray(pack.verifier_keys) && Array.isArray(pack.records) && pack.contents instanceof Object, "the pack lacks keys, records or contents");
-    // No proof covers these two, and the page shows them: they must not be words of the forger's choice.
+    // The page shows these two although no proof covers them, so a forger must not be able to choose their text.
     need(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/.test(pack.exported) && !Number.isNaN(Date.parse(pack.exported)), "the pack does not say when it was made");
     need(["included", "left out", "no right"].includes(pack.content), "the pack does not say whether it has content");
     need(pack.records.length > 0, "the pack has no records");
@@ -91,7 +92,7 @@ export class Verification {
     return this.used.size > 0 ? "Records name every piece of content that is in the file." : "There is no content in the file.";
   }
 
-  // piece gives kept bytes, which must have the digest that they are kept under.
+  // piece returns the bytes that the pack has for a digest. It throws if they do not have that digest.
   async piece(digest) {
     this.used.add(digest);
     if (!this.contents.has(digest)) {
@@ -102,7 +103,8 @@ export class Verification {
     return this.contents.get(digest);
   }
 
-  // verdict is "verified" with the reader's key, "consistent" with the file's own.
+  // verdict returns "failed" or "unchecked" if any step is; otherwise "verified" with the reader's key, and "consistent"
+  // with the keys in the pack.
   verdict() {
     const all = worst(this.steps.concat(this.records.flatMap((record) => record.steps)));
     if (all === fails) return "failed";
@@ -116,13 +118,13 @@ class RecordVerification {
     this.whole = whole;
     this.record = record;
     this.steps = [];
-    this.event = null; // once it is read
+    this.event = null; // null until readEvent succeeds
     this.pieces = [];
     this.hashes = [];
-    this.refuted = []; // claims of the writer that did not hold
+    this.refuted = []; // claims of the writer that do not match
   }
 
-  // log checks the record as an entry of the log: place, event, chain.
+  // log checks the record as an entry of the log: its place in the tree, its event, and its link in the chain.
   async log() {
     const { record, whole } = this, { size, root } = whole.checkpoint;
     await step(this.steps, "Place in the log", async () => {
@@ -162,7 +164,7 @@ class RecordVerification {
     return "It follows event " + (seq - 1) + ", which is in this file too.";
   }
 
-  // content checks the content that the event names, and the hashes made of it.
+  // content checks the content that the event names, and the hashes that cover it.
   async content() {
     if (!this.event) return;
     const members = this.event.get("record");
@@ -185,7 +187,7 @@ class RecordVerification {
     }));
   }
 
-  // erased checks that an event of the log says so.
+  // erased checks that an event in the pack has erased the record's content.
   erased() {
     const by = this.record.redacted_by, event = this.whole.bySeq.get(by)?.event;
     need(event, "event " + by + ", which is said to have erased the content, is not in this file");
@@ -221,8 +223,8 @@ class RecordVerification {
   }
 }
 
-// checkName is what the check of a hash is called in the event; "" for a stage of a name
-// that another one had before.
+// checkName returns the name that the check of a hash has in the event, or "" for a stage whose name an earlier stage
+// already has.
 function checkName(name, members) {
   const [list, i] = name.split("/");
   if (list === "citations") return name + "/chunk_hash";
