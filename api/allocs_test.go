@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The test limits the cost of requests by the allocations of the whole process, because these
-// can be counted exactly. They include net/http's (about 15 per request) and, for writes, the
-// ledger's and the index's. The limits leave room for variation. Under the race detector,
-// sync.Pool sometimes drops a value.
+// TestAllocations limits how many allocations a request costs. Unlike times, allocations can be
+// counted exactly. The numbers are those of the whole process: they include the allocations of
+// net/http (about 15 per request) and, for writes, those of the ledger and the index. The
+// limits leave room for variation. Under the race detector, sync.Pool sometimes drops a value.
 func TestAllocations(t *testing.T) {
 	s := start(t)
 	w := s.wire(t)
@@ -49,7 +49,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// A line of a batch costs less than a request.
+// A line of a batch costs fewer allocations than a request.
 func TestAllocationsOfBatchLines(t *testing.T) {
 	s := start(t)
 	const lines, most = 2000, 48.0

@@ -124,7 +124,7 @@ func TestActorIsTheTokensName(t *testing.T) {
 	}
 	for _, e := range expectedOfWrites()[:11] {
 		method, _, _ := strings.Cut(e.route, " ")
-		if body := generations[e.url]; body != "" { // that of the table has nothing to record
+		if body := generations[e.url]; body != "" { // the body in the table records nothing
 			e.body = body
 		}
 		write(writer, "scribe-7", method, e.url[1:], e.body, e.status)

@@ -41,7 +41,8 @@ func (a answer) imported() (list []importedAnswer) {
 	return list
 }
 
-// TestBatchAcceptsNativeLines posts twice what the Python implementation wrote, with the hashes that it computed.
+// TestBatchAcceptsNativeLines posts the output of the Python implementation, including the
+// hashes that Python computed, twice.
 func TestBatchAcceptsNativeLines(t *testing.T) {
 	oracle := cpython.Start(t)
 	s := start(t)

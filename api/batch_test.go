@@ -71,7 +71,7 @@ func TestBatchAnswersLineForLine(t *testing.T) {
 		if l.Status != 0 {
 			line := i + 1
 			if i > 1 {
-				line++ // the third line is empty: it counts, but gets no answer
+				line++ // the third line is empty: it is counted, but not answered
 			}
 			require.Equal(t, line, l.Line)
 			require.NotEmpty(t, l.Detail)
@@ -227,8 +227,8 @@ func TestBrokenCompressionLosesNoGoodLine(t *testing.T) {
 	require.Empty(t, s.batch("").body)
 }
 
-// If a connection drops in the middle of a line, only whole lines count: the rest might be the
-// beginning of another line.
+// If a connection drops in the middle of a line, only complete lines are recorded: the last
+// part might be the beginning of a longer line.
 func TestDroppedConnection(t *testing.T) {
 	s := start(t)
 	connection, err := net.Dial("tcp", s.http.Listener.Addr().String())
@@ -263,7 +263,7 @@ func TestProblemsOfABatchKeepEventsByteForByte(t *testing.T) {
 	s.verify(a.parsed()[1].Receipt)
 }
 
-// A line is answered while the body is still open.
+// The server answers a line while the client is still sending the body.
 func TestBatchIsFullDuplex(t *testing.T) {
 	s := start(t)
 	r, w := io.Pipe()

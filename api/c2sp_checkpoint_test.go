@@ -20,7 +20,7 @@ import (
 	"colophon/proofs"
 )
 
-// signedNote has the parts of a checkpoint, as signed-note and tlog-checkpoint define them.
+// signedNote holds the parts of a checkpoint, as signed-note and tlog-checkpoint define them.
 type signedNote struct {
 	text       string   // the signed text, including its last newline
 	lines      []string // lines of the text
@@ -208,8 +208,8 @@ func TestSignedNotesAreVerified(t *testing.T) {
 	}
 }
 
-// openSigned opens a checkpoint that the key of example.com/log signed, with that origin,
-// spelling of the size, and lines after the root.
+// openSigned opens a checkpoint that the key of example.com/log has signed, with the given
+// origin, spelling of the size, and lines after the root.
 func openSigned(t *testing.T, origin, size, extensions string) error {
 	t.Helper()
 	seed := [ed25519.SeedSize]byte{1}

@@ -34,7 +34,7 @@ func TestConditionalRequests(t *testing.T) {
 	}
 }
 
-// Different bytes have different tags: when the resource has changed, and in two encodings.
+// The entity tag of a resource differs after each change and between encodings.
 func TestEntityTagsDiffer(t *testing.T) {
 	s := published(t, 9)
 	tag := func(path, encoding string) string {

@@ -255,7 +255,7 @@ func TestTlogTilesHead(t *testing.T) {
 	}
 }
 
-// A length uses all 16 bits of its prefix.
+// The length prefix of an entry in a bundle can use all of its 16 bits.
 func TestTlogTilesLongEntries(t *testing.T) {
 	s := published(t, 3)
 	var citations []string

@@ -37,8 +37,8 @@ const (
 // strangeSource is a source_id that must be percent-encoded in a path.
 const strangeSource = "records/4 ü"
 
-// cited returns a server with citation sets about one subject. Set 2 cites a source at the
-// same place with another text, and a chunk under a second source. Then the source is
+// cited returns a server with citation sets about one subject. Set 2 cites a different text at
+// the same place of a source, and cites a chunk under a second source. Then the source is
 // registered (3) without the first text, and set 4 cites that text again.
 func cited(t *testing.T) *server {
 	s := newServer(t)
@@ -166,7 +166,7 @@ func TestPinnedRetrievalAsTheContractSays(t *testing.T) {
 	require.Equal(t, fmt.Sprintf(`{"as_of":5,"seq":2,"chunks":[],"missing":[%q],"cut":[%q]}`+"\n", chunk(register), chunk(keeper2)), retrieve("0"))
 }
 
-// The API reproduces every real case.
+// The API returns the recorded result for every case in pinned-retrieval.cases.json.gz.
 func TestPinnedRetrievalOfRealInput(t *testing.T) {
 	f, err := os.Open(filepath.Join("..", "..", "shared", "data", "pinned-retrieval.cases.json.gz"))
 	if os.IsNotExist(err) {

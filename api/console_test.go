@@ -11,15 +11,14 @@ import (
 	"colophon/console"
 )
 
-// consoleScript returns the address of the script of the console.
+// consoleScript returns the path of the console's script.
 func consoleScript() string {
 	w := httptest.NewRecorder()
 	console.Page(w, httptest.NewRequest(http.MethodGet, "/", nil), false)
 	return "/" + regexp.MustCompile(`src="([^"]+)"`).FindStringSubmatch(w.Body.String())[1]
 }
 
-// The page at / is for browsers. Other clients are sent to the documentation, as before there
-// was a console.
+// At /, browsers get the console. Other clients are redirected to the documentation.
 func TestHomeDependsOnAccept(t *testing.T) {
 	s := start(t)
 	for accept, status := range map[string]int{

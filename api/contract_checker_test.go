@@ -63,7 +63,7 @@ func decodeLines(body io.Reader, header http.Header, schema *openapi3.SchemaRef,
 	lines := []any{}
 	for line := range bytes.Lines(text) {
 		if !bytes.HasSuffix(line, []byte("\n")) {
-			return nil, fmt.Errorf("line %d does not end", len(lines)+1)
+			return nil, fmt.Errorf("line %d does not end with a line feed", len(lines)+1)
 		}
 		value, err := openapi3filter.JSONBodyDecoder(bytes.NewReader(line), header, schema, encoding)
 		if err != nil {

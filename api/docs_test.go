@@ -79,7 +79,7 @@ func TestDocsInABrowser(t *testing.T) {
 	all := samples(t, s)
 	p.Visit(t, s.url+"/docs#put-/v1/ledgers/-ledger-/sources/-source_id-")
 	shown := make(map[string]string)
-	// RapiDoc draws in the background.
+	// RapiDoc renders in the background.
 	p.Eval(t, fmt.Sprintf(`new Promise((done) => {
 		const look = () => {
 			const operations = [...document.querySelector("rapi-doc").shadowRoot?.querySelectorAll(".section-endpoint[id], .observe-me[id]") ?? []];

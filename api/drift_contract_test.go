@@ -22,14 +22,15 @@ const (
 // ferry is the input_hash of all generations here.
 const ferry = "3609dc3060d2b43928749799d2ed7a49ced8a55f007fc60323032d9e676b2a53"
 
-// generation returns the request for a run with that input under some conditions.
+// generation returns the request that posts a run with the input ferry. more is appended to the
+// members of the record.
 func generation(run, model, temperature, output, more string) call {
 	return post(ipc, fmt.Sprintf(`{"run_id":%q,"payload":{"scene":"ferry"},"system_prompt":"Describe it.","seed":7,"max_tokens":120,`+
 		`"model":%q,"temperature":%s,"output":%q%s}`, run, model, temperature, output, more))
 }
 
 // generated returns a server with generations of one input: by a model (1), by the same model
-// again (2), by another model (3), with another temperature (4), and by a model whose name
+// again (2), by a second model (3), with a different temperature (4), and by a model whose name
 // needs escaping (5). The last one is withdrawn (6). An incomplete record (7) is not a run.
 func generated(t *testing.T) *server {
 	s := newServer(t)
@@ -69,8 +70,8 @@ func TestDriftIsAnsweredAsTheContractSays(t *testing.T) {
 	s.requireExample(t, "Reproduction", post(reproduceOf, `{"seq":1,"output":"The ferry is late.","seed":8}`))
 }
 
-// Runs that are not live count if the query asks for them, or if they were live at the
-// requested size.
+// Answers include runs that are not live if the query asks for them, or if they were live at
+// the requested size.
 func TestDriftOfOtherStatesAndSizes(t *testing.T) {
 	s := generated(t)
 	model := get(groupOf, "by", "model", "value", url.PathEscape(strange))

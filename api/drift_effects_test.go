@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The totals of effects follow the log, forwards and backwards.
+// The totals of effects are those of the requested tree size, whether sizes grow or shrink from
+// one request to the next. They change when a run becomes stale.
 func TestEffectTotalsFollowTheLog(t *testing.T) {
 	s := start(t)
 	asked := func(query string) (answer struct {
@@ -43,8 +44,8 @@ func TestEffectTotalsFollowTheLog(t *testing.T) {
 	require.Equal(t, uint64(11), asked("").Pairs)
 }
 
-// Runs that agree in all variables and differ in a label are pairs. Another label, and runs that differ
-// in a variable, do not matter.
+// Two runs that agree in all variables and differ in the requested label are a pair.
+// Differences in other labels do not matter, and runs that differ in a variable are not paired.
 func TestEffectsOfLabels(t *testing.T) {
 	s := start(t)
 	run := func(model, output, labels string) {

@@ -126,7 +126,7 @@ func TestDriftRightAfterAWrite(t *testing.T) {
 	}
 }
 
-// The environment of a re-run is only what the request states. Its payload is parsed like the
+// A re-run has only the environment that the request states. Its payload is parsed like the
 // recorded payload.
 func TestReproductionTakesNoEnvironment(t *testing.T) {
 	s := newServer(t)

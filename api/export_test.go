@@ -39,7 +39,8 @@ func (s *service) exported(question string, asOf uint64) (rows []string, m *proo
 	return rows, m, rest
 }
 
-// pagesOf returns the rows of a question page by page, with few rows on each.
+// pagesOf returns all rows of a query, read in pages of three rows. separator precedes the
+// first further parameter.
 func (s *service) pagesOf(question, separator string) (rows []string) {
 	s.t.Helper()
 	for cursor := ""; ; {

@@ -34,7 +34,7 @@ type listener struct {
 	body  io.ReadCloser
 	lines *bufio.Reader
 	ctx   context.Context // context of the request
-	leave func()          // ends it
+	leave func()          // cancels ctx
 }
 
 // listen follows the ledger; the server must accept the request.
@@ -127,7 +127,7 @@ func (l *listener) last() sent {
 	}
 }
 
-// same requires that events equal the answer of /events from this seq on.
+// same requires that list equals the lines that /events sends from this seq on.
 func (s *service) same(from int, list []sent) {
 	s.t.Helper()
 	lines := s.get(fmt.Sprintf("/events?from=%d&limit=%d", from, max(1, len(list)))).want(http.StatusOK).lines()
@@ -291,7 +291,8 @@ func TestRevocationEndsStreamsAndBatches(t *testing.T) {
 	require.EqualValues(t, 2, s.size())
 }
 
-// A valid token that has lost the scope has the same effect as a revoked one.
+// A valid token that has lost the needed scope ends streams and batches, as a revoked token
+// does.
 func TestLostScopesEndStreamsAndBatches(t *testing.T) {
 	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	made, err := store.Create(access.NewToken{Name: "service", Grants: []access.Grant{{Ledgers: []string{ledger.Default}, Scopes: access.Log}}})
@@ -336,7 +337,7 @@ func TestFollowersAtOnce(t *testing.T) {
 	s.listen("", "X-Forwarded-For", "192.0.2.4")
 }
 
-// wide returns a line of a batch of about 100 KB.
+// wide returns a batch line of about 100 KB.
 func wide() string {
 	chunk := `{"chunk_hash":"sha256:` + strings.Repeat("0", 64) + `","source_id":"s","weight":1},`
 	return `{"kind":"citation_set","record":{"subject":"s","citations":[` + strings.TrimSuffix(strings.Repeat(chunk, 350), ",") + "]}}\n"
@@ -348,7 +349,7 @@ func TestSlowFollowerIsDropped(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.WriteTimeout, c.Load.FollowRate = 4*soon, 1<<30 })
 	deaf := s.dial()
 	deaf.say("GET {ledger}/events?from=0 HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
-	const events = 200 // more than the sockets hold
+	const events = 200 // more than the socket buffers hold
 	s.batch(strings.Repeat(wide(), events))
 	require.Eventually(t, func() bool { return s.refusals(limits.RefusedSlowReader) >= 1 }, patience, time.Millisecond)
 	deaf.ended()
@@ -406,7 +407,7 @@ func TestFollowDamage(t *testing.T) {
 	require.Error(t, err)
 }
 
-// The rate of all followers together is bounded, and they take turns.
+// FollowPace bounds the rate of all followers together, and delays them in turn.
 func TestFollowPace(t *testing.T) {
 	const rate, bytes = 1 << 20, 64 << 10
 	p := limits.NewFollowPace(rate)

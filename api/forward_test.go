@@ -28,14 +28,15 @@ func startForwarding(t *testing.T, holder func(string) (string, bool)) *service 
 	return start(t, func(c *Config) { c.Holder, c.Load.Wait = holder, 100*time.Millisecond })
 }
 
-// holderOf starts the other server.
+// holderOf starts the other server, and returns a Config.Holder that names it as the writer of
+// every ledger.
 func holderOf(t *testing.T, answer http.HandlerFunc) func(string) (string, bool) {
 	other := httptest.NewServer(answer)
 	t.Cleanup(other.Close)
 	return func(string) (string, bool) { return other.URL, true }
 }
 
-// Request and answer pass through unchanged.
+// A forwarded request and its response pass through unchanged.
 func TestForward(t *testing.T) {
 	var seen *http.Request
 	var body []byte
@@ -60,7 +61,7 @@ func TestForward(t *testing.T) {
 	require.Equal(t, "127.0.0.1", seen.Header.Get("X-Forwarded-For"), "what the client says does not count")
 	require.NotEmpty(t, seen.Header.Get(forwardedHeader))
 
-	// Reads and questions are answered here.
+	// This server answers reads and queries itself.
 	seen = nil
 	s.get(s.url).want(http.StatusOK)
 	s.get("/log/checkpoint").want(http.StatusOK)
@@ -75,7 +76,8 @@ func TestForward(t *testing.T) {
 	require.EqualValues(t, 1, s.size())
 }
 
-// A write waits while no server writes the ledger, or the one that did cannot be reached.
+// A write waits while no server writes the ledger, or while the server that writes it cannot be
+// reached.
 func TestForwardWaits(t *testing.T) {
 	var seen []string
 	address := holderOf(t, func(w http.ResponseWriter, r *http.Request) {
@@ -141,8 +143,8 @@ func TestForwardedReadsWithoutAnswer(t *testing.T) {
 	}
 }
 
-// The other server hangs in the middle of a request, and loses the ledger. The client gets an
-// answer nevertheless.
+// If the other server hangs in the middle of a request and loses the ledger, the client still
+// gets an answer.
 func TestForwardToASilentServer(t *testing.T) {
 	silent := make(chan struct{})
 	var moved atomic.Bool
@@ -162,7 +164,7 @@ func TestForwardToASilentServer(t *testing.T) {
 	require.Contains(t, p.Detail, "it is unknown whether anything was written")
 }
 
-// The other server dies before it answers a batch. The batch ends, although its client only
+// If the other server stops before it answers a batch, the batch ends, even if its client only
 // waits for answers.
 func TestForwardOfABatchToAServerThatDies(t *testing.T) {
 	var moved atomic.Bool
@@ -189,7 +191,7 @@ func TestForwardOfABatchToAServerThatDies(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
 }
 
-// The other server answers without reading the body. The client still gets the answer.
+// If the other server answers without reading the body, the client still gets the answer.
 func TestForwardOfARefusedBody(t *testing.T) {
 	s := startForwarding(t, holderOf(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
@@ -221,7 +223,7 @@ func TestForwardOfABrokenBody(t *testing.T) {
 	case err := <-read:
 		require.Error(t, err, "the other server does not mistake it for a whole body")
 	case <-time.After(time.Minute):
-		t.Fatal("the other server waits")
+		t.Fatal("the other server still waits for the rest of the body")
 	}
 }
 

@@ -48,7 +48,7 @@ func stocked(t testing.TB) *service {
 func (s *service) handle(t *testing.T, r *http.Request) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
-	defer func() { // a handler can break off a partial answer, but never a complete one
+	defer func() { // a handler may abort only a response that has begun
 		if failure := recover(); failure != nil {
 			require.Equal(t, http.ErrAbortHandler, failure)
 			require.True(t, w.Flushed || w.Body.Len() > 0)
@@ -96,14 +96,14 @@ func FuzzRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(text)))
 		if err != nil || strings.Contains(r.Header.Get("Accept"), "event-stream") {
-			return // the answer is not HTTP, or does not end
+			return // the request is not HTTP, or its response does not end
 		}
 		s.handle(t, r)
 	})
 }
 
-// pagedQueries lists the queries with pages. Where a query has a second list, its cursor has
-// another name.
+// pagedQueries lists the queries that have pages. The cursor of a query's second list has its
+// own name.
 var pagedQueries = []struct{ url, cursor string }{
 	{"/records?", "cursor"}, {"/records?kind=ipc_record&", "cursor"}, {"/records?clock=occurred&", "cursor"}, {"/records?label:step=a&state=stale&", "cursor"},
 	{"/runs/r1?", "cursor"}, {"/paths?", "cursor"}, {"/paths/p?", "cursor"}, {"/paths/p?status=modified&", "cursor"}, {"/paths/p/a6122a65?", "cursor"}, {"/paths/p/builds?", "cursor"},
@@ -115,8 +115,8 @@ var pagedQueries = []struct{ url, cursor string }{
 	{"/citation-sets/by-chunk/sha256:abbe7862de7660b333d1862141746d1d6d0e23c8cf49227bbd0d16add97bc71e?", "cursor"}, {"/sources?", "cursor"}, {"/producers?", "cursor"}, {"/producers/p?", "cursor"},
 }
 
-// FuzzCursor checks that a forged cursor is refused or leads to a page. The page can be for a
-// tree size that the log does not have yet. A real cursor leads to the next page.
+// FuzzCursor checks that a forged cursor is refused or returns a page. The page can be for a
+// tree size that the log does not have yet. A real cursor returns the next page.
 func FuzzCursor(f *testing.F) {
 	s := stocked(f)
 	given := 0

@@ -60,7 +60,7 @@ func start(t testing.TB, change ...func(*Config)) *service {
 	return &service{t: t, database: database, host: host, http: server, url: server.URL + "/v1/ledgers/default"}
 }
 
-// answer is a response that was read.
+// answer is a response that has been read.
 type answer struct {
 	t      testing.TB
 	status int

@@ -68,13 +68,14 @@ func TestIndexPart(t *testing.T) {
 	require.Contains(t, s.get("/index?as_of=1").problem(http.StatusConflict).Detail, "the index is no longer at this size")
 }
 
-// A size that the index does not reach in time gets 503.
+// A request for a size that the index does not reach in time gets 503.
 func TestIndexPartAtALaterSize(t *testing.T) {
 	s := start(t, func(c *Config) { c.IndexWait = time.Millisecond })
 	s.get("/index?as_of=1000").problem(http.StatusServiceUnavailable)
 }
 
-// The rows have digests under the secret of payload members, but not the secret.
+// The rows contain digests that are keyed with the secret of payload members, but not the
+// secret itself.
 func TestIndexPartsHaveNoSecret(t *testing.T) {
 	s, part := indexed(t)
 	l, err := s.host.Ledger(ledger.Default)

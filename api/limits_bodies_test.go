@@ -28,8 +28,8 @@ import (
 // bulk is the approximate length of a filled body, in bytes.
 const bulk = 256 << 10
 
-// fillings returns JSON texts of about this number of bytes: many short values, or values that
-// grow when they are processed.
+// fillings returns JSON texts of about size bytes each: many short values, or values that grow
+// when they are processed.
 func fillings(size int) map[string]string {
 	list := func(piece string) string {
 		return "[" + strings.TrimSuffix(strings.Repeat(piece+",", size/(len(piece)+1)), ",") + "]"
@@ -98,18 +98,19 @@ func bodies(example map[string]any, schema *openapi3.Schema) map[string][]byte {
 	return found
 }
 
-// decodedPart is the memory, in bytes, that a server takes for each message and text in a body in Protobuf: a
-// message of two bytes takes far more when it is decoded.
+// decodedPart is the memory, in bytes, that a server needs for each message and text in a
+// Protobuf body. When it is decoded, even a message of two bytes needs that much.
 const decodedPart = 160
 
-// message is a body in Protobuf, with the number of messages and texts in its item.
+// message is a Protobuf body, with the number of messages and texts in its item.
 type message struct {
 	body  []byte
 	parts int
 }
 
-// messages returns requests of OTLP, of traces or logs, with one generation. Its attributes have about bulk bytes: many
-// short values, or values that grow when they are processed.
+// messages returns OTLP requests for logs or, if logs is false, for traces, each with one
+// generation. Its attributes have about bulk bytes: many short values, or values that grow when
+// they are processed.
 func messages(logs bool) map[string]message {
 	pair := func(key string, value *commonpb.AnyValue) *commonpb.KeyValue {
 		return &commonpb.KeyValue{Key: key, Value: value}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// An answer that does not depend on the body does not wait for the body: it is sent soon, and
-// the connection then ends.
+// An answer that does not depend on the body does not wait for it: the answer is sent soon, and
+// the connection is then closed.
 func TestAnswersDoNotWaitForBodies(t *testing.T) {
 	s := start(t, func(c *Config) { c.BodyTimeout, c.MaxBody = 10*patience, 10 })
 	for _, c := range []struct {
@@ -35,7 +35,7 @@ func TestAnswersDoNotWaitForBodies(t *testing.T) {
 	s.quiet()
 }
 
-// A body that has arrived is read, and the connection stays open.
+// After a refusal, the server reads a body that has arrived, and keeps the connection open.
 func TestConnectionsStayOpenAfterRefusals(t *testing.T) {
 	s := start(t)
 	client := s.dial()

@@ -70,8 +70,8 @@ func TestConnectionsThatAreClosedAtOnce(t *testing.T) {
 	require.Equal(t, 20, limits.MaxOpen(s.server().shared.Limits.Load))
 }
 
-// A trusted proxy can use all connections. While few connections remain, each of them ends
-// after its answer.
+// A trusted proxy can use all connections. While few connections remain, each connection is
+// closed after its next answer.
 func TestConnectionsOfAProxy(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Connections, c.Load.TrustedProxies = 4, trusted(hog+"/32") })
 	var all []*raw

@@ -61,12 +61,13 @@ func TestRefusedLinesWaitForATurn(t *testing.T) {
 	require.Eventually(t, func() bool { return s.server().shared.Limits.Reads.InUse() == 0 }, patience, time.Millisecond)
 }
 
-// heavyBody is a record whose decoding is heavy.
+// heavyBody returns a record that needs a slot for heavy work.
 func heavyBody(run string) string {
 	return ipcBody(run, strings.Repeat("x", limits.HeavyMemory/limits.BodyCopies))
 }
 
-// Heavy writes wait for a core and reads for a turn, for a bounded time. Everything else continues.
+// Heavy writes wait for a core, and reads wait for a turn, both for a bounded time. All other
+// requests are answered.
 func TestHeavyWorkIsBounded(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Wait = time.Millisecond })
 	s.post("/ipc-records", heavyBody("a")).want(http.StatusCreated)
@@ -119,7 +120,7 @@ func TestHeavyWorkIsBounded(t *testing.T) {
 func TestWaitingRequestsHoldNoCore(t *testing.T) {
 	s := start(t, func(c *Config) { c.MaxBody, c.MaxLine = 12<<20, 12<<20 })
 	work := s.server().shared.Limits.Reads
-	const size = 11 << 20 // more than the sockets hold
+	const size = 11 << 20 // more than the socket buffers hold
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", size))).want(http.StatusCreated)
 	slow := s.dial()
 	slow.say("GET {ledger}/records/1/content/output HTTP/1.1\r\nHost: localhost\r\n\r\n")

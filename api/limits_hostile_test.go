@@ -62,7 +62,7 @@ func TestDeepAndWideRecords(t *testing.T) {
 		var err error
 		cost := bodies.Allocated(func() { _, err = bounds.Parse(record.IPCRecord, body) })
 		require.Error(t, err)
-		require.Less(t, cost, uint64(8*limits.ValueBytes*bounds.Values), "the values, while the room for them grows")
+		require.Less(t, cost, uint64(8*limits.ValueBytes*bounds.Values), "the cost is at most proportional to the number of values")
 		return err.Error()
 	}
 	require.Contains(t, refused(strings.Repeat("[", 4<<20)), "nested too deeply")
@@ -112,8 +112,8 @@ func TestSizesAreCounted(t *testing.T) {
 	}
 }
 
-// A zstd body of a few bytes can require a window of megabytes. The window counts as memory as
-// long as the batch lasts, and the batch is refused if none is left.
+// A zstd body of a few bytes can require a window of megabytes. The window is counted as memory
+// until the batch ends, and a batch is refused if no memory is left.
 func TestWindowsAreCounted(t *testing.T) {
 	s := start(t, small(40<<20))
 	line := bodies.Zstandard(t, nil, ipcLine("", "1"))

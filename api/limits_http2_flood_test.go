@@ -88,7 +88,7 @@ func (f *framed) status(stream uint32) (status string) {
 	return status
 }
 
-// healthy requires an answer on another connection.
+// healthy requires that the server answers on a new connection.
 func (s *service) healthy() {
 	s.t.Helper()
 	f := s.frames()

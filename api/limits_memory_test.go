@@ -18,7 +18,8 @@ func small(bytes int64) func(*Config) {
 	return func(c *Config) { c.Load.BodyMemory, c.Load.Wait = size.Bytes(bytes), time.Millisecond }
 }
 
-// underWay waits until bodies with at least this number of bytes are being read.
+// underWay waits until the bodies of all writes in progress hold at least this number of bytes
+// of memory in total.
 func (s *service) underWay(bytes int64) {
 	s.t.Helper()
 	require.Eventually(s.t, func() bool { return s.server().shared.Limits.Writing.InUse() >= bytes }, patience, time.Millisecond)
@@ -64,7 +65,7 @@ func TestManyValuesTakeMemory(t *testing.T) {
 // Answers that clients do not read hold memory of a separate budget.
 func TestMemoryOfAnswersIsBounded(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Wait, c.MaxBody, c.MaxLine = time.Millisecond, 12<<20, 12<<20 })
-	const size = 11 << 20 // more than the sockets hold
+	const size = 11 << 20 // more than the socket buffers hold
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", size))).want(http.StatusCreated)
 	s.server().shared.Limits.Reading = limits.NewBudget(36<<20, time.Millisecond, limits.RefusedAnswerMemory, "answers")
 	slow := s.dial()
@@ -103,8 +104,8 @@ func (s *service) fillReading() (release func()) {
 	}
 }
 
-// A committed write gets its receipt, no matter how much memory other answers hold. Queries wait and are
-// refused.
+// A committed write gets its receipt, no matter how much memory other answers hold. Queries
+// wait, and are then refused.
 func TestCommittedWritesAreAnswered(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Wait = time.Millisecond })
 	var citations strings.Builder

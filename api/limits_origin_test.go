@@ -24,7 +24,7 @@ func TestOnlyConfiguredProxiesAreTrusted(t *testing.T) {
 	}
 }
 
-// Entry bundles release their memory.
+// Requests for entry bundles release their memory.
 func TestTilesHoldNothing(t *testing.T) {
 	s := start(t)
 	s.get("/log/tile/entries/000.p/1").want(http.StatusOK)

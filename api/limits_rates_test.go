@@ -54,8 +54,9 @@ func TestRateOfAnIdentity(t *testing.T) {
 	require.EqualValues(t, 1, s.refusals(limits.RefusedRate))
 }
 
-// The rate of an address counts requests of all identities, except from a trusted proxy. For
-// IPv6, the /64 counts as the address.
+// The limit of an address applies to the requests of all its identities together. If a trusted
+// proxy has forwarded a request, the address is that of the proxy's client. For IPv6, a /64 is
+// one address.
 func TestRateOfAnAddress(t *testing.T) {
 	s := start(t, behind(func(l *limits.Load) { l.AddressRate = never }))
 	seen := func(forwarded string) int { return s.get(s.http.URL+"/version", "X-Forwarded-For", forwarded).status }
@@ -103,7 +104,7 @@ func TestFailedAuthentications(t *testing.T) {
 }
 
 // After too many invalid signatures from an address, signatures from there are not verified.
-// Its API tokens still count, and other addresses are not affected.
+// API tokens from that address are still accepted, and other addresses are not affected.
 func TestFailedSignatures(t *testing.T) {
 	i := newIssuer(t)
 	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
@@ -141,7 +142,8 @@ func TestFailedSignatures(t *testing.T) {
 	require.EqualValues(t, 3, counterOf(t, s, limits.RefusedCredentials))
 }
 
-// counterOf reads a refusal from a server whose /metrics needs credentials.
+// counterOf returns the number of refusals for a reason. It works even if /metrics needs
+// credentials.
 func counterOf(t *testing.T, s *service, why limits.Reason) float64 {
 	t.Helper()
 	answer := httptest.NewRecorder()

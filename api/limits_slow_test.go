@@ -33,8 +33,7 @@ func TestBodiesThatDoNotArrive(t *testing.T) {
 	s.quiet()
 }
 
-// If a handler takes longer than the time for the body, the client does not count as
-// disconnected.
+// If a handler takes longer than BodyTimeout, the client is not treated as disconnected.
 func TestBodyTimeoutEndsWithTheBody(t *testing.T) {
 	s := start(t, func(c *Config) { c.BodyTimeout = soon })
 	committing, release := make(chan struct{}), make(chan struct{})
@@ -75,7 +74,7 @@ func TestIdleBatches(t *testing.T) {
 // A client that does not read its answer is disconnected; a client that reads slowly is not.
 func TestAnswersThatAreNotRead(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.WriteTimeout, c.MaxBody = soon, 32<<20 })
-	const size = 16 << 20 // more than the sockets hold
+	const size = 16 << 20 // more than the socket buffers hold
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", size))).want(http.StatusCreated)
 	slow := s.dial()
 	slow.say("GET {ledger}/records/1/content/output HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -112,10 +111,10 @@ func TestSpoolsAreBounded(t *testing.T) {
 			deaf := s.dial()
 			deaf.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000000\r\n\r\n", call.NDJSON)
 			go func() { _, _ = deaf.Write([]byte(strings.Repeat("{bad}\n", 100_000))) }()
-			require.Eventually(t, func() bool { // the sockets can hold everything up to the limit
+			require.Eventually(t, func() bool { // the socket buffers can hold everything up to the limit
 				return s.server().shared.Limits.Spools.Taken.Load() > 1<<19 || s.refusals(limits.RefusedSpool) == 1
 			}, patience, time.Millisecond)
-			require.Eventually(t, func() bool { return !isRunning("colophon/api/batch.(*batch).read(") }, patience, time.Millisecond, "it is not read on")
+			require.Eventually(t, func() bool { return !isRunning("colophon/api/batch.(*batch).read(") }, patience, time.Millisecond, "the server still reads the batch")
 			// The client reads what was sent, and sees that the answer is not complete.
 			require.NoError(t, deaf.SetReadDeadline(time.Now().Add(patience)))
 			response, err := http.ReadResponse(deaf.answers, nil)

@@ -62,7 +62,7 @@ func TestLiveSummaries(t *testing.T) {
 	next("frozen")
 }
 
-// A stream of summaries counts as a follower.
+// A stream of summaries needs a slot for followers.
 func TestLiveIsLimited(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Followers = 1 })
 	first := s.listen("")

@@ -44,7 +44,7 @@ const (
 func BenchmarkWritesUnderLoad(b *testing.B) {
 	for b.Loop() {
 		s := newLoaded(b)
-		s.write(loadRound) // warm
+		s.write(loadRound) // warm-up
 		var alone, under []float64
 		for range loadRounds {
 			alone = append(alone, s.write(loadRound))
@@ -115,7 +115,7 @@ func (s *loaded) write(round time.Duration) float64 {
 	return float64(posted.Load()) / time.Since(begin).Seconds()
 }
 
-// each runs f once for each client and waits for all.
+// each runs f for all clients at the same time, and waits for all of them.
 func (s *loaded) each(clients int, f func(client int)) {
 	var all sync.WaitGroup
 	for i := range clients {
@@ -124,7 +124,7 @@ func (s *loaded) each(clients int, f func(client int)) {
 	all.Wait()
 }
 
-// ask sends a request and reads its answer. A status of 0 means that it failed.
+// ask sends a request and reads its answer. A status of 0 means that the request failed.
 func (s *loaded) ask(method, path, body string) int {
 	r, err := http.NewRequest(method, "http://"+s.address+"/v1/ledgers/default"+path, strings.NewReader(body))
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *loaded) follow() net.Conn {
 	return c
 }
 
-// read sends various requests, with a pause after each.
+// read sends reads of several kinds, one per loadPause, until ctx is done.
 func (s *loaded) read(ctx context.Context, reader int) {
 	paths := []string{"/records/1", "/records?limit=20", "/log/checkpoint", "/proofs/inclusion?seq=1", "/drift/groups?by=model", "/events?limit=20"}
 	turn := time.NewTicker(loadPause)

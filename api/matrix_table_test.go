@@ -34,7 +34,7 @@ const (
 
 const ofALedger = "/v1/ledgers/{ledger}"
 
-// expectations has a line for every route. The test fails if a line is missing.
+// expectations has a line for every route. TestMatrix fails if a line is missing.
 func expectations() []expectation {
 	return slices.Concat(expectedOfServer(), expectedOfWrites(), expectedOfReads(), expectedOfQueries())
 }
@@ -161,7 +161,7 @@ var cachedDimensions = `{"source_root":"` + zeros + `","question_hash":"` + zero
 	`","conversation_hash":"` + zeros + `","governance_policy_hash":"` + zeros +
 	`","schema_version":"1","canonicalization_version":"1","chunking_version":"1"}`
 
-// cacheKey returns its cache key (spec: Cache key).
+// cacheKey returns the cache key of cachedDAG (spec: Cache key).
 func cacheKey() string {
 	question := sha256.Sum256([]byte("q"))
 	key := sha256.Sum256([]byte(zeros + "|" + hex.EncodeToString(question[:]) + "|" + strings.Repeat(zeros+"|", 3) + "1|1|1"))

@@ -76,7 +76,7 @@ func carries(m *dto.Metric, labels []string) bool {
 	return true
 }
 
-// require checks a value.
+// require checks the value of a series.
 func (f families) require(t testing.TB, want float64, name string, labels ...string) {
 	t.Helper()
 	got, found := f.value(name, labels...)

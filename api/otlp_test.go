@@ -29,7 +29,7 @@ import (
 	"colophon/ledger"
 )
 
-// textAttributes returns attributes that are texts, in the order of names and values.
+// textAttributes returns string attributes. Its arguments are alternating names and values.
 func textAttributes(namesAndValues ...string) (list []*commonpb.KeyValue) {
 	for i := 0; i < len(namesAndValues); i += 2 {
 		list = append(list, &commonpb.KeyValue{Key: namesAndValues[i], Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: namesAndValues[i+1]}}})
@@ -70,7 +70,7 @@ func marshal(t testing.TB, m proto.Message) string {
 	return string(b)
 }
 
-// inJSON returns traces as OTLP has them in JSON, with the ids in hexadecimal digits.
+// inJSON returns traces in OTLP's JSON form, with ids in hexadecimal digits.
 func inJSON(t testing.TB, spans ...*tracepb.Span) string {
 	t.Helper()
 	var list []any
@@ -100,7 +100,7 @@ func gzipped(t testing.TB, text string) string {
 	return b.String()
 }
 
-// export sends traces in Protobuf, and returns what was rejected.
+// export sends traces in Protobuf. It returns nil if no span was rejected.
 func (s *service) export(body string, headers ...string) *collecttraces.ExportTracePartialSuccess {
 	s.t.Helper()
 	a := s.do(http.MethodPost, "/otlp/v1/traces", body, append([]string{"Content-Type", otlp.Protobuf}, headers...)...).want(http.StatusOK)
@@ -110,8 +110,8 @@ func (s *service) export(body string, headers ...string) *collecttraces.ExportTr
 	return answer.PartialSuccess
 }
 
-// However often an exporter sends spans, and in whatever form and order, each generation becomes one
-// record.
+// However often an exporter sends spans, and in whatever encoding and order, each generation
+// becomes one record.
 func TestOTLPRecordsEachGenerationOnce(t *testing.T) {
 	s := start(t)
 	const count = 400
@@ -146,7 +146,8 @@ func TestOTLPRecordsEachGenerationOnce(t *testing.T) {
 	s.metrics().require(t, 0, "colophon_otlp_items_total", "outcome", "rejected")
 }
 
-// What cannot be recorded is counted and explained. The rest is recorded.
+// The answer counts the spans that cannot be recorded, and explains one of them. All other
+// generations are recorded.
 func TestOTLPPartialSuccess(t *testing.T) {
 	s := start(t)
 	deep := &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: "x"}}
@@ -173,7 +174,8 @@ func TestOTLPPartialSuccess(t *testing.T) {
 	require.EqualValues(t, 1, s.export(broken).RejectedSpans)
 }
 
-// A ledger that keeps only hashes has those of the content, and the same key.
+// A ledger that keeps only hashes records the same hashes and the same key as a ledger that
+// keeps content.
 func TestOTLPKeepsOnlyHashes(t *testing.T) {
 	s := start(t)
 	body := marshal(t, tracesOf(chatSpan(1, "gen_ai.system_instructions", "Be brief.")))
@@ -248,8 +250,8 @@ func TestOTLPLogs(t *testing.T) {
 	require.Equal(t, "chat-web", s.event(2).Record.Labels["service"])
 }
 
-// Failures are answered in the media type of the request, as OTLP says, and a repetition adds only
-// what is missing.
+// The answer to a request that fails is a Status in the media type of the request, as OTLP
+// requires. Repeating the request adds only the missing records.
 func TestOTLPFailures(t *testing.T) {
 	s := start(t)
 	status := func(a answer, code int, message string) {
@@ -300,8 +302,8 @@ func otlpStatus(t testing.TB, b []byte) (code int, message string) {
 	return int(b[1]), string(b[3+size:][:n])
 }
 
-// A client that sends more records than its rate allows is told when to send again, after it has sent
-// them: a request is never recorded in part because of the rate.
+// A request with more records than the rate allows is recorded as a whole. The client's next
+// request is then refused with the time after which to try again.
 func TestOTLPRate(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.RequestRate, c.Load.RateBurst = 10, 10e9 })
 	require.Nil(t, s.export(marshal(t, tracesOf(chats(250)...))))
@@ -314,7 +316,7 @@ func TestOTLPRate(t *testing.T) {
 	require.Equal(t, 14, code)
 }
 
-// While the ledger takes nothing, an exporter is told to send again.
+// While the ledger accepts no records, exporters are told to send again later.
 func TestOTLPWhileTheLedgerTakesNothing(t *testing.T) {
 	s := start(t)
 	body := marshal(t, tracesOf(chats(3)...))
@@ -327,7 +329,7 @@ func TestOTLPWhileTheLedgerTakesNothing(t *testing.T) {
 	require.Equal(t, 14, code)
 }
 
-// A call by gRPC does what the request by HTTP does.
+// A gRPC call has the same effect as the equivalent HTTP request.
 func TestOTLPByGRPC(t *testing.T) {
 	s := start(t)
 	server := httptest.NewUnstartedServer(nil)
@@ -392,7 +394,7 @@ func TestOTLPByGRPC(t *testing.T) {
 		status, _, _ = call(c.service, body, c.header, c.value)
 		require.True(t, strings.HasPrefix(status, c.want), status)
 	}
-	// A message that breaks off is not a shorter message.
+	// A message that breaks off is refused. It is not read as a shorter message.
 	r, err := http.NewRequest(http.MethodPost, server.URL+"/opentelemetry.proto.collector.trace.v1.TraceService/Export", strings.NewReader("\x00\x00\x00\x00\x09\x0a\x00"))
 	require.NoError(t, err)
 	r.Header.Set("Content-Type", "application/grpc")

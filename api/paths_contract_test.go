@@ -22,8 +22,8 @@ const (
 // strange is a name that must be percent-encoded in a path.
 const strange = "a/b c%2F?ü"
 
-// startWithPaths returns a server with some paths of a project whose name needs escaping, and of
-// another project.
+// startWithPaths returns a server with paths of two projects, one of which has a name that
+// needs escaping.
 func startWithPaths(t *testing.T) *server {
 	s := newServer(t)
 	fingerprint := func(build, route, content string) {
@@ -40,8 +40,8 @@ func startWithPaths(t *testing.T) *server {
 	return s
 }
 
-// asked sends a query that the contract allows, waits for the index, and returns the answer
-// without its cursor.
+// asked sends a query that the contract allows, and returns the body of the answer. A call
+// without parameters waits until the index has folded the events of startWithPaths.
 func asked(t *testing.T, s *server, k call) string {
 	t.Helper()
 	if k.query == "" {

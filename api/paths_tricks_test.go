@@ -49,7 +49,7 @@ func TestPathsHaveOneMeaning(t *testing.T) {
 				"/./v1/ledgers/"+name+rest, "/docs/../v1/ledgers/"+name+rest, "http://localhost/v1/ledgers/"+name+rest, "/%76%31/ledgers/"+name+rest)
 		}
 	}
-	tip := "other" // occurs in every answer about the ledger other
+	tip := "other" // the name in every answer about the ledger other
 	for i, target := range targets {
 		methods := []string{"GET"}
 		if i%7 == 0 {

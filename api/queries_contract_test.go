@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every query accepts the common parameters that the contract lists for it, and refuses the
-// others, which would have no meaning.
+// Every query accepts the common parameters that the contract lists for it, and refuses those
+// that it does not list.
 func TestQueriesTakeTheCommonParametersOfTheContract(t *testing.T) {
 	s := newServer(t)
 	s.do(t, s.record(t, "complete"), http.StatusCreated)
@@ -44,8 +44,8 @@ func TestQueriesTakeTheCommonParametersOfTheContract(t *testing.T) {
 	require.Greater(t, queries, 25)
 }
 
-// A parameter without a value usually comes from an unset variable, so it means neither an
-// empty name nor an absent parameter.
+// A parameter with an empty value is refused, because it usually comes from an unset variable.
+// It means neither an empty name nor an absent parameter.
 func TestEmptyParametersAreRefused(t *testing.T) {
 	s := newServer(t)
 	s.do(t, s.record(t, "complete"), http.StatusCreated)

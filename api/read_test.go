@@ -108,8 +108,8 @@ func TestEventsAreTheLog(t *testing.T) {
 	s.get("/events/xyz").problem(http.StatusBadRequest)
 }
 
-// Damage is the server's fault, not the client's. A page that ends early must not look
-// complete.
+// If the database is damaged, the server answers 500 and not 404. A page that breaks off does
+// not look complete.
 func TestDamageIsNotAbsence(t *testing.T) {
 	s := filled(t, 300)
 	x, err := s.database.Tamper("default")

@@ -12,8 +12,8 @@ import (
 	"colophon/storage"
 )
 
-// A server that only reads refuses each route that changes something, before it reads the body, and
-// answers all others.
+// A read-only server refuses every request that changes something, before it reads the body. It
+// answers all other requests.
 func TestReadOnly(t *testing.T) {
 	var following error
 	s := start(t, func(c *Config) {
@@ -64,7 +64,8 @@ func TestReadOnly(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, status)
 }
 
-// An error names what a published copy lacks, and does not count as a failure of the server.
+// storage.ErrLogOnly becomes a 404 that names what a published copy lacks, and is not an
+// internal error.
 func TestLogOnly(t *testing.T) {
 	p, internal := problem.Of(storage.ErrLogOnly)
 	require.False(t, internal)

@@ -84,7 +84,7 @@ func startStuck(t *testing.T) (*service, *Server, stuckDatabase) {
 	return s, handler, database
 }
 
-// A write counts as in progress until its answer, and reads leave a core to it.
+// A write is in progress until its answer begins, and reads leave a core to it until then.
 func TestWritesCountUntilTheirAnswer(t *testing.T) {
 	s, handler, database := startStuck(t)
 	for name, write := range map[string]func() answer{

@@ -9,7 +9,8 @@ import (
 	"colophon/api/call"
 )
 
-// A client that does not accept a stream gets a page.
+// GET /events sends a page to a client whose Accept header rules out an event stream, and a
+// stream to a client that prefers one.
 func TestAcceptOfEvents(t *testing.T) {
 	s := start(t)
 	a := s.get("/events", "Accept", "text/event-stream;q=0").want(http.StatusOK)

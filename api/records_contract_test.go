@@ -58,8 +58,8 @@ func (l recordList) seqs() string {
 	return strings.Join(seqs, " ")
 }
 
-// recorded returns a server with records of all kinds. The first two have changed their state,
-// with events 6 and 7.
+// recorded returns a server with records of all kinds. Events 6 and 7 change the states of the
+// first two.
 func recorded(t *testing.T) *server {
 	s := newServer(t)
 	for _, name := range []string{"complete", "inputs", "answer", "chapter", "mismatch"} {
@@ -107,7 +107,7 @@ func TestRecordsByWhatTheyHaveInCommon(t *testing.T) {
 	}
 }
 
-// Every property of a record finds it.
+// GET /records finds a record by each of its properties.
 func TestEveryPropertyFindsItsRecord(t *testing.T) {
 	s := recorded(t)
 	s.do(t, post(ipc, `{"producer":{"id":"p","seq":7},"payload":{"seed":1},"output":"o","model":"m","temperature":0,"max_tokens":1,
@@ -167,7 +167,8 @@ func TestEveryPropertyFindsItsRecord(t *testing.T) {
 	require.Equal(t, "1969-07-20T20:17:40Z", *occurred.Rows[0].Timestamp)
 }
 
-// The label values of the metric of mismatches can be used to find the records.
+// The values of the label field in the metric of failed checks are also values of the parameter
+// mismatch, which finds the records.
 func TestRecordsWhoseClaimsDoNotHold(t *testing.T) {
 	s := recorded(t)
 	zero := strings.Repeat("0", 64)
@@ -202,8 +203,8 @@ func TestRecordsWhoseClaimsDoNotHold(t *testing.T) {
 	require.Greater(t, len(fields), 4)
 }
 
-// All pages of a list are for the same size, whatever is written in the meantime, and can be
-// proved.
+// All pages of a list are for the same tree size, even if records are written in the meantime,
+// and their rows can be proved.
 func TestPagesOfRecords(t *testing.T) {
 	s := recorded(t)
 	for _, clock := range []string{"recorded", "occurred"} {
@@ -231,7 +232,7 @@ func TestPagesOfRecords(t *testing.T) {
 	}
 }
 
-// The answer for a run has all its records, and every link works.
+// The answer for a run lists all of its records, and every link in the answer works.
 func TestRuns(t *testing.T) {
 	s := newServer(t)
 	const runID = "a/b ü"

@@ -34,7 +34,7 @@ func (s *service) redacting(body string) redaction {
 	return r
 }
 
-// contentOf requires this status for each piece of a record's content.
+// contentOf requires the given status for each named piece of a record's content.
 func (s *service) contentOf(seq uint64, status int, names ...string) {
 	s.t.Helper()
 	for _, name := range names {
@@ -79,7 +79,7 @@ func TestRecordIsRedacted(t *testing.T) {
 	s.contentOf(1, http.StatusGone, "output")
 	s.audited()
 
-	// A repeated request adds no event. It gets the first receipt again.
+	// A repeated request adds no event, and gets the first receipt again.
 	size := s.size()
 	a = s.remove("/records/1/content", `{"reason":"another"}`).want(http.StatusOK)
 	require.Equal(t, "true", a.header.Get("Idempotent-Replayed"))
@@ -238,8 +238,8 @@ func TestRedactionByFilter(t *testing.T) {
 	require.Equal(t, "content_redacted", r.Kind)
 	require.Contains(t, string(r.Proof.Event), `"reason":"because","seqs":[1,5]`)
 	done.Receipts, done.Events, done.DryRun = nil, nil, true
-	dry.NeededBy++ // the new one
-	require.Equal(t, dry, done, "it did what was seen")
+	dry.NeededBy++ // the record that was written after the dry run
+	require.Equal(t, dry, done, "the redaction did what the dry run reported")
 	for seq, status := range map[uint64]int{1: 410, 2: 200, 3: 410, 4: 200, 5: 410, 6: 200, 8: 200} {
 		s.contentOf(seq, status, "output")
 	}
@@ -337,7 +337,8 @@ func TestFrozenLedgerIsNotRedacted(t *testing.T) {
 	require.Equal(t, first.EventHash, s.verified(again).EventHash)
 }
 
-// Concurrent redactions of the same records, by either route, all get a correct answer.
+// If clients redact the same records at the same time, through either route, every client gets
+// a correct answer.
 func TestRedactionsAtOnce(t *testing.T) {
 	s := start(t)
 	for i := range 20 {

@@ -32,8 +32,8 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// A receipt is sent in one write, although net/http buffers only 4 KiB. The same holds for the
-// next receipt on the connection.
+// A receipt is sent in one write, although net/http buffers only 4 KiB. So is the next receipt
+// on the same connection.
 func TestReceiptsAreSentInOneWrite(t *testing.T) {
 	s := start(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -158,7 +158,8 @@ func TestStagesAreProvedAsTheContractSays(t *testing.T) {
 	s.do(t, get(stageProofOf, "seq", "9", "stage", "answer"), http.StatusNotFound)
 }
 
-// hashed returns the SHA-256 of texts that consist of hexadecimal digits.
+// hashed returns the SHA-256 of the bytes that its arguments encode in hexadecimal, one after
+// the other.
 func hashed(t *testing.T, parts ...string) string {
 	t.Helper()
 	b, err := hex.DecodeString(strings.Join(parts, ""))
@@ -261,8 +262,8 @@ func sum(text string) []byte {
 	return h[:]
 }
 
-// A lookup tries both modes of the question, returns only live run-DAGs, and has the answer
-// even if only the inputs have it.
+// A lookup tries both modes of the question, returns only live run-DAGs, and returns the answer
+// even if only the inputs contain it.
 func TestAnswersAreLookedUpAsTheContractSays(t *testing.T) {
 	s := answered(t)
 	lookup := func(question, root string, status int) (found struct {
@@ -316,8 +317,9 @@ func TestDivergenceHasACause(t *testing.T) {
 	require.Nil(t, list.Rows[2].Dimensions)
 }
 
-// A group of run-DAGs counts the run-DAGs with one hash. If the query has a period, groups are
-// listed at the head, by their last run-DAGs. The run-DAGs of a group are in /run-dags.
+// A group of run-DAGs counts the run-DAGs that have the same hash. If the query limits the
+// period, groups are listed at the head, in the order of their last run-DAGs. /run-dags lists
+// the run-DAGs of a group.
 func TestRunGroupsAreListedAsTheContractSays(t *testing.T) {
 	s := answered(t)
 	groups := prefix + "/run-dags/groups"

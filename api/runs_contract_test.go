@@ -65,8 +65,8 @@ func (s *server) compareRuns(t *testing.T, query string) (x wire.RunsComparison)
 	return x
 }
 
-// If nothing else differs, the citation sets of the runs are the cause, in each answer about
-// the two records.
+// If two runs differ only in their citation sets, every answer about the two records says that
+// the evidence is the cause.
 func TestEvidenceIsACause(t *testing.T) {
 	s := evident(t)
 	x := s.compareRuns(t, "?a=a&b=b&after=4&proofs=true")
@@ -184,8 +184,8 @@ func TestWhichRecordsOfRunsAreCompared(t *testing.T) {
 	require.Len(t, page.Rows, 3)
 }
 
-// If too many records of a run are newer than its live record, the query is refused, and does
-// not search them all.
+// A query is refused if too many records of a run are newer than its live record. It does not
+// search all of them.
 func TestLongRunsAreNotSearched(t *testing.T) {
 	s := newServer(t)
 	s.do(t, post(ipc, runRecord("b", "m", "yes")), http.StatusCreated)
@@ -205,8 +205,8 @@ func TestLongRunsAreNotSearched(t *testing.T) {
 	require.Equal(t, uint64(most+2), *s.compareRuns(t, "?a=a&b=b&state=any").A.IPCRecord)
 }
 
-// With the setting, the ledger refuses sets with sources that are not registered, alone and in
-// batches, but accepts everything else.
+// If unregistered_sources is reject, the ledger refuses sets with sources that are not
+// registered, alone and in batches. It accepts all other records.
 func TestUnregisteredSourcesAreRejected(t *testing.T) {
 	s := newServer(t)
 	set := func(policy string) {

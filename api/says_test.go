@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A conflict names the key in question: the Idempotency-Key or the run_id.
+// The 409 for a conflict names the key that is already in use: the Idempotency-Key or the
+// run_id.
 func TestConflictsNameTheKey(t *testing.T) {
 	s := start(t)
 	const byRun = "another record of this kind has this run_id: event 1; give each run its own run_id, or send the same record again"

@@ -13,9 +13,10 @@ import (
 	"colophon/api/access"
 )
 
-// oneValue is a shared value in memory, which the test can make unreadable.
+// oneValue implements access.Shared with one value in memory, which the test can make
+// unreadable.
 type oneValue struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	text    []byte
 	version int64
 	fault   error
@@ -40,8 +41,8 @@ func (v *oneValue) SetValue(_ context.Context, _ string, _ int64, value []byte) 
 	return v.fault
 }
 
-// While the server cannot read which tokens are revoked, it accepts no token, and its answer
-// says that the token is not at fault.
+// While the server cannot read which tokens are revoked, it accepts no token. It then answers
+// 503, and not 401, because the token might be valid.
 func TestUnreadableSharedTokens(t *testing.T) {
 	tokens := new(oneValue)
 	made, err := access.Store{Shared: tokens, Now: time.Now}.Create(access.NewToken{Name: "reader", Grants: []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}}})
@@ -63,7 +64,8 @@ func TestUnreadableSharedTokens(t *testing.T) {
 	require.Eventually(t, func() bool { return ask().status == http.StatusOK }, time.Minute, 100*time.Millisecond)
 }
 
-// tokensOnly stores only the tokens and ignores all other values.
+// tokensOnly ignores all changes, so that the server cannot replace the tokens with its
+// last-use times.
 type tokensOnly struct{ *oneValue }
 
 func (v *tokensOnly) SetValue(_ context.Context, _ string, _ int64, _ []byte) error { return nil }

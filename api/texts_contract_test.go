@@ -74,7 +74,7 @@ func TestFiguresOfTexts(t *testing.T) {
 		require.NotContains(t, string(s.do(t, k, http.StatusOK).body), `"text"`)
 	}
 
-	// A redacted text has no figures, although they were computed before.
+	// A redacted text has no figures, even if they were computed before.
 	s.do(t, verb(http.MethodDelete, contentsOf, because, "seq", "3"), http.StatusCreated)
 	var p struct {
 		RedactedBy uint64 `json:"redacted_by"`

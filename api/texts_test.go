@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/figures"
 )
 
-// A caller without the scope content gets the same answer without the figures.
+// A caller without the scope content gets the same answer, but without the figures.
 func TestFiguresNeedTheScopeContent(t *testing.T) {
 	g := startGated(t)
 	with := caller{authorization: bearer(g.token("with", []string{"default"}, []string{"read", "content"}).Text)}
@@ -60,8 +60,8 @@ func TestTextsThatAreTooLongForADiff(t *testing.T) {
 	require.InDelta(t, 1, answer.Text.Output.Similarity, 0.00001)
 }
 
-// An answer holds memory and a core for the texts that it reads, and is refused if none is
-// free.
+// An answer holds memory and a core for the texts that it reads. It is refused if no memory or
+// no core is free.
 func TestTextsHoldMemoryAndACore(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Wait = time.Millisecond })
 	s.post("/ipc-records", ipcBody("", strings.Repeat("o ", 1<<18))).want(http.StatusCreated)

@@ -31,8 +31,7 @@ func (s *storyLine) validate(body string, header ...string) answer {
 	return s.do(http.MethodPut, "/paths/p/"+s.id+"/validation", body, append([]string{"Content-Type", "application/json"}, header...)...)
 }
 
-// A pull request's build changes a passage. The main branch continues with its own text, which
-// stays validated.
+// If a build of a pull request changes a passage, the text of the main branch stays validated.
 func TestPullRequestsBuildLeavesMainValidated(t *testing.T) {
 	s := &storyLine{service: start(t)}
 	yes, no := true, false
@@ -81,7 +80,8 @@ func TestValidationNamesItsBuild(t *testing.T) {
 	s.get("/paths/p?build=pr7&validated=true").want(http.StatusOK).json(&wall)
 	require.Empty(t, wall.Rows)
 
-	// A repeated request is replayed, even if the path has other content in the meantime.
+	// A repeated request is replayed, even if the content of the path has changed in the
+	// meantime.
 	s.build("main", "main", "", "A gate.")
 	s.validate(named).problem(http.StatusConflict)
 	require.Equal(t, "true", s.validate(named, "Idempotency-Key", "k").want(http.StatusOK).header.Get("Idempotent-Replayed"))

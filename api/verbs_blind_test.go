@@ -9,8 +9,8 @@ import (
 )
 
 // Requests that cannot be applied all get the same answer. A request with invalid values is
-// refused before any lookup. So a caller without the scope read learns nothing without leaving
-// an event.
+// refused before any lookup. Thus, a caller without the scope read cannot learn anything
+// without leaving an event.
 func TestVerbsRevealNothing(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)                                                        // 1

@@ -16,7 +16,8 @@ const (
 	sourceOf     = prefix + "/sources/{source_id}"
 )
 
-// verb returns a request to change the state of something. If body is empty, the request has no body.
+// verb returns a request with a JSON body, such as a request to change a state. If body is
+// empty, the request has no body.
 func verb(method, route, body string, path ...string) call {
 	k := get(route, path...)
 	k.method, k.body = method, []byte(body)

@@ -81,7 +81,7 @@ func TestOnlyRecordsThatCanHaveAStateHaveOne(t *testing.T) {
 	require.Equal(t, size, s.size())
 }
 
-// A note belongs to a record of any kind, and is found by the record and by its topic.
+// A record of any kind can have notes. Notes can be found by their record and by their topic.
 func TestNotes(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)

@@ -51,8 +51,8 @@ func (h heldStore) Entries(ctx context.Context, from uint64) iter.Seq2[storage.E
 	}
 }
 
-// A query that needs more events than the index has waits for IndexWait, and then gets the
-// lag. Other requests do not wait.
+// A query that needs more events than the index has waits for IndexWait, and then gets a 503
+// that states the lag. Other requests do not wait.
 func TestQueriesWaitForTheIndex(t *testing.T) {
 	database := held{memory.New(), new(sync.RWMutex)}
 	host, err := ledger.OpenHost(t.Context(), database, keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })

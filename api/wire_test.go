@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// connection is a client connection that sends requests and reads only a part of each answer.
+// connection is a client connection that sends requests. Of each answer, it parses only the
+// status and the length.
 type connection struct {
 	t      testing.TB
 	conn   net.Conn
@@ -25,7 +26,7 @@ func (s *service) wire(t testing.TB) *connection {
 	return &connection{t: t, conn: conn, buffer: make([]byte, 64<<10)}
 }
 
-// ask sends a request and reads its answer by its length.
+// ask sends a request and reads the answer to its end.
 func (w *connection) ask(request []byte, status int) {
 	_, err := w.conn.Write(request)
 	require.NoError(w.t, err)

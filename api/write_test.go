@@ -151,7 +151,7 @@ func TestOtherOriginsAreRefused(t *testing.T) {
 	s.post("/ipc-records", ipcBody("r", "o"), "Sec-Fetch-Site", "same-origin").want(http.StatusCreated)
 }
 
-// The server does not wait forever for a body.
+// If a body does not arrive within BodyTimeout, the answer is 408.
 func TestSlowBody(t *testing.T) {
 	s := start(t, func(c *Config) { c.BodyTimeout = time.Millisecond })
 	r, w := io.Pipe()

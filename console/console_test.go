@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ask returns the answer to a request for the page, or for one of its files.
+// ask returns the response to a request for a file of the page or, if name is empty, for the
+// page itself.
 func ask(t *testing.T, compressed bool, version, name string, header ...string) *http.Response {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, "/", nil)

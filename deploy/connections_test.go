@@ -58,8 +58,8 @@ func TestConnectionsOfServer(t *testing.T) {
 	}
 }
 
-// A server works behind a pooler in session mode. It does not start behind one that shares
-// sessions, and the doctor says why.
+// A server works behind a pooler in session mode. It does not start behind a pooler in
+// transaction mode, where clients share sessions. Both serve and doctor say why.
 func TestServerBehindPooler(t *testing.T) {
 	database := postgrestest.Shared(t)
 	startServer(t, "COLOPHON_STORE="+database.Pooled(t, "session")).exercise("default")

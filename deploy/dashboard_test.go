@@ -116,8 +116,8 @@ func TestQueriesNameWhatServersExport(t *testing.T) {
 	holdQueries(t, serversDashboard, servers, "prometheus/recording.rules.yml", "prometheus/servers.rules.yml")
 }
 
-// holdQueries compares the queries of a dashboard and of files of rules with what servers
-// export.
+// holdQueries requires that the queries of a dashboard and of rule files use only metrics that
+// the servers export or that recording rules compute.
 func holdQueries(t *testing.T, name string, servers []*server, files ...string) {
 	t.Helper()
 	known := map[string]bool{"up": true, "ALERTS": true} // Prometheus's own

@@ -118,8 +118,8 @@ func expectedDrift(t *testing.T, name string) counted {
 	return counts
 }
 
-// expectedFailures counts run-DAGs by failure stage and audit mode (spec: Failure stage). A
-// run that preflight rejected has no failure stage. A run without an audit mode counts as
+// expectedFailures counts run-DAGs by failure stage and audit mode (spec: Failure stage). A run
+// that preflight rejected has no failure stage. A run without an audit mode is counted as
 // UNGROUNDED.
 func expectedFailures(t *testing.T, name string) counted {
 	t.Helper()
@@ -149,7 +149,7 @@ func expectedFailures(t *testing.T, name string) counted {
 	return counts
 }
 
-// expectedRepeats counts the run-DAGs whose question occurred before.
+// expectedRepeats counts the run-DAGs whose question has already occurred in the file.
 func expectedRepeats(t *testing.T, name string) (repeats float64) {
 	t.Helper()
 	seen := make(map[string]bool)

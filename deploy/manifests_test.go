@@ -135,12 +135,13 @@ func TestComposeOfServers(t *testing.T) {
 }
 
 var (
-	// variable matches what compose replaces.
+	// variable matches a variable that compose replaces.
 	variable = regexp.MustCompile(`\$\{[^}]*\}`)
 	image    = regexp.MustCompile(`(?m)^\s*(?:- )?(?:image|imageName|name|FROM):? (\S+/\S+|postgres\S*|haproxy\S*|golang\S*)`)
 )
 
-// A tag such as latest would change what runs without a change of these files.
+// Every image has a fixed version. A tag such as latest would change what runs without a change
+// to these files.
 func TestImagesArePinned(t *testing.T) {
 	found := 0
 	files := slices.Concat(glob(t, "compose*.yaml"), glob(t, "kubernetes/*.yaml"), glob(t, "kubernetes/*/*.yaml"), []string{"Dockerfile"})

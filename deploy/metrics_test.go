@@ -81,8 +81,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 
 var serversRow = regexp.MustCompile("(?m)^\\| ((?:`colophon_[a-z_0-9]+`(?:, )?)+) \\|")
 
-// docs/servers.md has the metrics of a server with a database elsewhere that docs/metrics.md
-// does not have.
+// docs/servers.md documents the metrics that a server with a remote database exports and that
+// docs/metrics.md does not contain.
 func TestMetricsOfServersAreDocumented(t *testing.T) {
 	servers := startServers(t)
 	servers[1].exercise("default")

@@ -28,8 +28,8 @@ type prometheus struct{ url string }
 // patience limits each of the three waits for scrapes and evaluations.
 const patience = 18 * time.Second
 
-// configure writes a deployed configuration with other server addresses, paths of the rules,
-// and intervals.
+// configure writes a copy of a deployed configuration, with the addresses of the test's
+// servers, absolute paths of the rules, and short intervals.
 func configure(t *testing.T, file string, servers []*server) (path string) {
 	t.Helper()
 	var config struct {
@@ -88,7 +88,8 @@ func startPrometheus(t *testing.T, program, file string, servers ...*server) *pr
 	return p
 }
 
-// get fetches an answer of Prometheus's API.
+// get requests a path of Prometheus's API and decodes the data of the answer. It reports
+// whether that succeeded.
 func (p *prometheus) get(t assert.TestingT, path string, data any) bool {
 	response, err := http.Get(p.url + path)
 	if !assert.NoError(t, err) {

@@ -23,7 +23,7 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// server is a process with an empty data folder.
+// server is a running server that started with an empty data folder.
 type server struct {
 	t   *testing.T
 	url string
@@ -46,8 +46,8 @@ func startServers(t *testing.T) []*server {
 	return servers
 }
 
-// startServer starts a server with these variables, which publishes its default ledger and sends
-// webhooks.
+// startServer starts a server with these environment variables. The server publishes its
+// default ledger and sends webhooks.
 func startServer(t *testing.T, environ ...string) *server {
 	t.Helper()
 	return startWith(t, []string{"--publish", "file://" + t.TempDir(), "--publish-ledgers", "default", "--webhooks", hooks(t)}, environ...)
@@ -65,7 +65,7 @@ func hooks(t *testing.T) (name string) {
 	return name
 }
 
-// startWith starts a server with these flags and variables.
+// startWith starts a server with these flags and environment variables.
 func startWith(t *testing.T, flags []string, environ ...string) *server {
 	t.Helper()
 	command := exec.Command(colophon, append([]string{"serve", "--listen", "127.0.0.1:0"}, flags...)...)

@@ -23,8 +23,8 @@ import (
 // folder.
 const standbyPort = 5433
 
-// startStandby runs postgres/standby.sh as the owner of the primary's folder. It ends with the
-// test.
+// startStandby runs postgres/standby.sh as the owner of the primary's folder. The standby stops
+// when the test ends.
 func startStandby(t *testing.T, primary string, environ []string) {
 	t.Helper()
 	owner, err := os.Stat(filepath.Join(primary, "data"))
@@ -38,7 +38,7 @@ func startStandby(t *testing.T, primary string, environ []string) {
 	require.NoError(t, err)
 	file := filepath.Join(data, "standby.sh")
 	require.NoError(t, os.WriteFile(file, script, 0o644))
-	// The standby ends when standard input is closed, even if the test is killed.
+	// The standby stops when standard input is closed, even if the test is killed.
 	command := exec.Command("sh", "-c", `exec 3<&0; sh "$0" </dev/null 3<&- & cat <&3; kill -QUIT $!; wait`, file)
 	command.Dir = data
 	command.Env = append(environ, "PGDATA="+data, fmt.Sprintf("PRIMARY=%s port=5432", primary), fmt.Sprintf("PGPORT=%d", standbyPort))

@@ -9,7 +9,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// The auditor accepts every name that the server gives to an actor.
+// record.IsActor, which the auditor uses, accepts every actor name that Authenticate can
+// return.
 func TestActorsAreActors(t *testing.T) {
 	longest := strings.Repeat("a", 64)
 	for _, name := range []string{anonymous, longest, "mtls:" + longest, "oidc:" + longest + ":" + strings.Repeat("é", maxClaimedName/2) + "e", "oidc:auth0|5f7c"} {

@@ -89,7 +89,7 @@ func TestRevocationHoldsAtOnce(t *testing.T) {
 	_, err = b.store.Revoke("two")
 	require.NoError(t, err)
 	b.refuses(with("Bearer "+two.Text), "is revoked")
-	require.True(t, b.Required(), "the last revocation opens no door")
+	require.True(t, b.Required(), "after the last revocation, requests still need a token")
 	require.Equal(t, "no valid token", b.Summary())
 	b.reopen(Rules{})
 	require.True(t, b.Required())
@@ -204,7 +204,7 @@ func TestLastUse(t *testing.T) {
 	b.clock.add(time.Hour)
 	b.accepts(with("Bearer "+two.Text), "two")
 	all[1] = b.clock.now()
-	require.Equal(t, all, lastUse(), "what was known stays")
+	require.Equal(t, all, lastUse(), "the times that were stored before remain")
 }
 
 func TestLastUseIsKeptAsWellAsItCanBe(t *testing.T) {

@@ -109,7 +109,7 @@ func TestCertificateRules(t *testing.T) {
 	require.ErrorContains(t, err, "reading the subject")
 }
 
-// A subject keeps what pkix.Name would drop: a second common name.
+// subjectOf keeps a second common name, which pkix.Name would drop.
 func TestSubjectsAreWhole(t *testing.T) {
 	template := clientTemplate()
 	common := func(name string) pkix.RelativeDistinguishedNameSET {
@@ -222,7 +222,8 @@ func TestCertificatesThatAreNoCredentials(t *testing.T) {
 	require.Equal(t, ErrNoCredentials, err)
 }
 
-// A verified chain is valid until its first certificate expires.
+// A chain that a handshake has verified is valid until one of its certificates expires or its
+// authority is no longer trusted.
 func TestVerifiedChainsAreCheckedAgain(t *testing.T) {
 	clients, others := newAuthority(t), newAuthority(t)
 	_, leaf := clients.issue(clientTemplate())

@@ -31,7 +31,7 @@ func (p *provider) answerKeys(text func() []byte) {
 			p.write(w, map[string]any{"issuer": p.url, "jwks_uri": p.url + "/keys"})
 			return
 		}
-		_, _ = w.Write(text()) // a write error shows at the client
+		_, _ = w.Write(text()) // the client sees a write error
 	})
 }
 
@@ -312,22 +312,22 @@ func (h *hanging) drip(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Keys are fetched over https, or from an issuer on the same machine.
+// Keys are fetched over https. Only an issuer on the same machine may use http.
 func TestKeysComeBySafeWays(t *testing.T) {
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { asked++; _, _ = w.Write([]byte(`{"keys":[]}`)) }))
 	defer server.Close()
 	_, err := newIssuerClient("https://id.example.org", issuerTimeout, time.Now).Get(server.URL + "/keys")
 	require.ErrorContains(t, err, "is not an https URL")
-	require.Zero(t, asked, "an issuer elsewhere has this machine asked")
+	require.Zero(t, asked, "the client for a remote issuer has sent a request to this machine")
 	response, err := newIssuerClient("http://127.0.0.1:1", issuerTimeout, time.Now).Get(server.URL + "/keys")
 	require.NoError(t, err)
 	require.NoError(t, response.Body.Close())
 	require.Equal(t, 1, asked)
 }
 
-// If the server's clock jumps, a token is valid by the new time, and the server still asks the
-// issuer again.
+// After the server's clock jumps, tokens are checked against the new time, and the server still
+// asks the issuer for its keys.
 func TestClocksThatJump(t *testing.T) {
 	p := newProvider(t)
 	b := p.trusting()

@@ -196,8 +196,8 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	require.Equal(t, 1, p.times("/keys"))
 }
 
-// The console may send requests to an issuer with a client for it, and to the token endpoint
-// once a discovery has named it.
+// ConsoleOrigins returns the origin of an issuer that has a ConsoleClientID and, once a
+// discovery has named it, that of the token endpoint.
 func TestConsoleOrigins(t *testing.T) {
 	p := newProvider(t)
 	require.Empty(t, p.trusting().ConsoleOrigins())
@@ -208,7 +208,8 @@ func TestConsoleOrigins(t *testing.T) {
 	require.Equal(t, []string{p.url, "https://tokens.example.org"}, b.ConsoleOrigins())
 }
 
-// An origin goes into a Content-Security-Policy, where a semicolon or a space would begin another part.
+// originOf returns no origin with a semicolon or a space, because it would begin another part
+// of a Content-Security-Policy.
 func TestOriginsOfAddresses(t *testing.T) {
 	for address, want := range map[string]string{
 		"https://id.example.org/realms/a?b#c": "https://id.example.org", "http://127.0.0.1:8080": "http://127.0.0.1:8080", "http://[::1]:80/": "http://[::1]:80",
@@ -281,8 +282,8 @@ func TestTokensOfAnIssuerThatAreRefused(t *testing.T) {
 	b.accepts(p.token("first"), "oidc:alice")
 }
 
-// settle returns when a request is accepted or, depending on the argument, refused. Right after a fetch the
-// library can still give the previous result.
+// settle waits until a request is accepted or, if accepted is false, refused. Right after a
+// fetch the library can still give the previous result.
 func (b *bench) settle(r *http.Request, accepted bool) {
 	b.t.Helper()
 	for range 10_000 {
@@ -311,7 +312,7 @@ func TestKeysAreFetchedWhenTheyAreRotated(t *testing.T) {
 	b.settle(p.token("first"), false)
 }
 
-// wait returns when no request to the issuer is in progress.
+// wait waits for the running discovery, if there is one.
 func (i *issuer) wait() {
 	i.mu.Lock()
 	asking := i.asking
@@ -344,7 +345,7 @@ func TestAnIssuerThatIsDown(t *testing.T) {
 	require.Contains(t, b.log.String(), "level=WARN")
 	b.accepts(with("Bearer "+made.Text), "one")
 	b.refuses(p.token("first"), "does not respond")
-	require.Equal(t, 1, p.times(discoverySuffix), "it is left alone for a while")
+	require.Equal(t, 1, p.times(discoverySuffix), "the issuer is not asked again before the pause is over")
 	p.clock.add(minBackoff)
 	b.refuses(p.token("first"), "does not respond")
 	p.setDown(false)

@@ -18,9 +18,9 @@ import (
 	"colophon/storage"
 )
 
-// values are shared values in memory.
+// values implements Shared in memory.
 type values struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	texts    map[string][]byte
 	versions map[string]int64
 	fault    error // returned by every call
@@ -91,7 +91,7 @@ func becomes(t *testing.T, a *Authenticator, token string, want error) {
 	require.Eventually(t, func() bool { return errors.Is(ask(a, token), want) && (want != nil || ask(a, token) == nil) }, time.Minute, 10*time.Millisecond)
 }
 
-// Several servers accept and refuse the same tokens.
+// Servers that share a token store accept and refuse the same tokens.
 func TestSharedTokens(t *testing.T) {
 	v := newValues()
 	a, b := sharing(t, v), sharing(t, v)
@@ -116,7 +116,7 @@ func TestSharedTokens(t *testing.T) {
 	require.Equal(t, "revoked", list[0].State(time.Now()))
 }
 
-// If the list is gone or damaged, no token is accepted.
+// If the shared list is lost or damaged, no token is accepted.
 func TestLostSharedTokens(t *testing.T) {
 	v := newValues()
 	a := sharing(t, v)
@@ -134,7 +134,8 @@ func TestLostSharedTokens(t *testing.T) {
 	require.ErrorContains(t, err, "damaged")
 }
 
-// A server that cannot read revocations for some time accepts no token, and logs this.
+// A server that cannot read the shared list for StaleAfter accepts no token, and logs the
+// reason.
 func TestStaleTokens(t *testing.T) {
 	v := newValues()
 	s := Store{Shared: v, Now: time.Now}
@@ -148,7 +149,7 @@ func TestStaleTokens(t *testing.T) {
 	require.NoError(t, ask(a, one.Text))
 	v.fail(errors.New("unreachable"))
 	require.Error(t, p.look(t.Context()))
-	require.NoError(t, ask(a, one.Text), "for a while, the last list counts")
+	require.NoError(t, ask(a, one.Text), "until StaleAfter, the last list is used")
 	p.staleAfter = 0
 	require.ErrorIs(t, ask(a, one.Text), ErrStale)
 	require.True(t, a.Required())
@@ -203,7 +204,7 @@ func TestSharedLastUses(t *testing.T) {
 	require.Equal(t, early.now(), list[1].LastUse)
 }
 
-// The tokens of a folder move into the shared store once.
+// TakeOver moves the tokens of a folder into the shared store once.
 func TestTakeOver(t *testing.T) {
 	grants := []Grant{{Ledgers: []string{"default"}, Scopes: Read}}
 	folder := func() Store { return Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now} }
@@ -233,7 +234,7 @@ func TestTakeOver(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(own.Dir, tokensFile))
 	require.ErrorIs(t, ask(sharing(t, v), one.Text), ErrInvalid)
 
-	// A second folder has other tokens.
+	// A second folder has a token that the store does not have.
 	other := folder()
 	_, err = other.Create(NewToken{Name: "two", Grants: grants})
 	require.NoError(t, err)
@@ -248,7 +249,7 @@ func TestTakeOver(t *testing.T) {
 	require.ErrorContains(t, TakeOver(seen.Dir, v), "has no token file, and the database has no tokens")
 }
 
-// Tokens that are exported from one kind of store can be imported into the other.
+// A list that Text returns for one kind of store can be passed to SetText of the other kind.
 func TestTextOfTokens(t *testing.T) {
 	shared, folder := Store{Shared: newValues(), Now: time.Now}, Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	for _, s := range []Store{shared, folder} {

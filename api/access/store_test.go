@@ -126,8 +126,8 @@ func TestTheStoreIsPrivate(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Several processes change the store at once. Each opens the lock file itself, as each Store
-// does.
+// If several processes change the store at the same time, no change is lost. Each Store here
+// opens the lock file itself, as a process would.
 func TestNoWriterLosesAnothersChange(t *testing.T) {
 	s, _ := newStore(t)
 	const writers, each = 4, 5
@@ -167,7 +167,7 @@ func TestNoWriterLosesAnothersChange(t *testing.T) {
 func TestAChangeThatCannotBeWritten(t *testing.T) {
 	s, _ := newStore(t)
 	create(t, s, "one", time.Time{})
-	// A folder has the name that the new file needs.
+	// A folder is in the place of the new file.
 	next := filepath.Join(s.Dir, tokensFile+".next")
 	require.NoError(t, os.MkdirAll(filepath.Join(next, "x"), 0o700))
 	_, err := s.Revoke("one")
@@ -175,13 +175,13 @@ func TestAChangeThatCannotBeWritten(t *testing.T) {
 	list, err := s.List()
 	require.NoError(t, err)
 	require.True(t, list[0].Revoked.IsZero())
-	// An interrupted change is repeated.
+	// A file that an interrupted change has left behind does not prevent the next change.
 	require.NoError(t, os.RemoveAll(next))
 	require.NoError(t, os.WriteFile(next, []byte("half"), 0o644))
 	_, err = s.Revoke("one")
 	require.NoError(t, err)
 	require.NoFileExists(t, next)
-	// The lock is not a file.
+	// A folder is in the place of the lock file.
 	require.NoError(t, os.Remove(filepath.Join(s.Dir, lockFile)))
 	require.NoError(t, os.Mkdir(filepath.Join(s.Dir, lockFile), 0o700))
 	_, err = s.Revoke("one")

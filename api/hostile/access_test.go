@@ -44,7 +44,7 @@ func makeTokens(t *testing.T, data string) *credentials {
 	return c
 }
 
-// authorize adds credentials to a request. Most credentials permit what the request asks for.
+// authorize adds random credentials to a request. Most of them permit the request.
 func (d *generator) authorize(r *request) {
 	if d.credentials == nil || r.has("Authorization") {
 		return

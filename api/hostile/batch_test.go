@@ -72,7 +72,7 @@ var batchTricks = []trick{
 	}},
 }
 
-// compress turns the request into a batch of this text, compressed.
+// compress replaces the body of a batch with the compressed form of a text.
 func (r *request) compress(d *generator, text []byte) {
 	name := pick(d, "gzip", "zstd")
 	r.header = append(r.header, field{"Content-Encoding", name})

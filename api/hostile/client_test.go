@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// answer is a response that was read.
+// answer is a response that has been read.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
-	err    error // why the rest is missing
+	err    error // why the rest of the response is missing; nil if nothing is missing
 	own    bool  // the answer comes from net/http and not from a handler
 }
 
@@ -35,7 +35,7 @@ const (
 	streamPatience = 20 * time.Millisecond
 )
 
-// client keeps a connection as long as the server does. It belongs to one goroutine.
+// client keeps its connection open for as long as the server does. It belongs to one goroutine.
 type client struct {
 	address string
 	conn    net.Conn // nil while there is none
@@ -59,7 +59,7 @@ func (c *client) exchange(requests []*request) []*answer {
 		}
 		c.conn, c.reader = conn, bufio.NewReader(conn)
 	}
-	_ = c.conn.SetDeadline(time.Now().Add(patience)) // never fails: it is open
+	_ = c.conn.SetDeadline(time.Now().Add(patience)) // never fails: the connection is open
 	sent := make(chan struct{})
 	go func(to net.Conn) {
 		defer close(sent)
@@ -89,8 +89,8 @@ func (c *client) exchange(requests []*request) []*answer {
 	return answers
 }
 
-// send writes the requests. If the server does not read a whole request, its answer explains
-// that.
+// send writes the requests. It stops at a write error: if the server does not read a whole
+// request, its answer says why.
 func send(to net.Conn, requests []*request) {
 	var text []byte
 	for _, r := range requests {

@@ -25,7 +25,7 @@ const (
 	linesType   = "application/x-ndjson"
 	problemType = "application/problem+json"
 	streamType  = "text/event-stream"
-	// protobufType is that of OTLP, which has its own form of failures.
+	// protobufType is the media type of OTLP, whose failures have their own form.
 	protobufType = "application/x-protobuf"
 )
 
@@ -85,7 +85,7 @@ func newOperation(method, route string, item *openapi3.PathItem, o *openapi3.Ope
 	}
 	for media, content := range o.RequestBody.Value.Content {
 		if media == protobufType {
-			continue // the same in JSON
+			continue // the examples in JSON are the same
 		}
 		op.media, op.body = media, content.Schema.Value
 		for _, name := range slices.Sorted(maps.Keys(content.Examples)) {
@@ -104,7 +104,7 @@ func decodeLines(body io.Reader, header http.Header, schema *openapi3.SchemaRef,
 	lines := []any{}
 	for line := range bytes.Lines(text) {
 		if !bytes.HasSuffix(line, []byte("\n")) {
-			return nil, fmt.Errorf("line %d does not end", len(lines)+1)
+			return nil, fmt.Errorf("line %d does not end with a line feed", len(lines)+1)
 		}
 		value, err := openapi3filter.JSONBodyDecoder(bytes.NewReader(line), header, schema, encoding)
 		if err != nil {

@@ -19,10 +19,10 @@ import (
 )
 
 // The attackers share the cores with the server and use processor time that no server can
-// reserve for its writes. The control shows how much: the same clients send the same requests
-// to a process that reads and refuses them, and use as much processor time per second as in
-// the attack. The share of speed that writes keep is the speed in the attack divided by that
-// in the control.
+// reserve for its writes. The control shows how much speed this costs: the same clients send
+// the same requests to a process that reads and refuses them, and use as much processor time
+// per second as in the attack. The share of speed that writes keep is the speed in the attack
+// divided by that in the control.
 
 // refuserOf is the environment variable that turns a process of this test into a server that
 // refuses everything.
@@ -58,7 +58,7 @@ func refuseAll(out io.Writer) {
 	}
 	fmt.Fprintln(out, listener.Addr())
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // whatever is wrong with it, the answer is the same
+		_, _ = io.Copy(io.Discard, r.Body) // an error in the body does not change the answer
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = io.WriteString(w, `{"type":"about:blank","title":"Not Found","status":404,"detail":"refused"}`)
@@ -87,8 +87,8 @@ func (p *process) time() time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// attackFor attacks for a time, from all clients, and uses at most this share of a core. It
-// returns the number of requests.
+// attackFor attacks from all clients for the given time, and returns the number of requests.
+// The clients together use at most the given share of a core.
 func (s *attacker) attackFor(length time.Duration, share float64) (requests int64) {
 	var sent atomic.Int64
 	begin, used := time.Now(), ownTime()

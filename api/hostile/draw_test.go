@@ -28,8 +28,9 @@ func (d *generator) chance(n int) bool { return d.IntN(n) == 0 }
 // pick returns a random element of a list.
 func pick[T any](d *generator, list ...T) T { return list[d.IntN(len(list))] }
 
-// value returns a random value of a schema, for a member with this name. It can violate conditions of
-// the schema beyond the shape, such as "not"; body then draws again.
+// value returns a random value of a schema, for a member with the given name. The value has the
+// shape that the schema requires, but can violate further conditions, such as "not"; body then
+// draws again.
 func (d *generator) value(s *openapi3.Schema, name string, depth int) *value {
 	s = flat(s)
 	switch {
@@ -94,10 +95,11 @@ func (d *generator) array(s *openapi3.Schema, name string, depth int) *value {
 	return v
 }
 
-// free returns random JSON.
+// free returns a random JSON value. It ignores schemas. Deeper values contain fewer arrays and
+// objects.
 func (d *generator) free(depth int) *value {
 	v := &value{}
-	switch d.IntN(8 - min(depth, 6)) { // no arrays and objects if the value is deeply nested
+	switch d.IntN(8 - min(depth, 6)) { // no arrays or objects if the value is deeply nested
 	case 0:
 		v.text = pick(d, "null", "true", "false")
 	case 1:
@@ -151,7 +153,8 @@ func (d *generator) text(s *openapi3.Schema, name string) string {
 	return text
 }
 
-// others maps a name to further names under which its values were seen.
+// others maps the name of a parameter or member to the names under which suitable values have
+// been seen.
 var others = map[string][]string{
 	"id": {"producer"}, "key": {"cache_key"}, "hash": {"event_hash", "chunk_hash"}, "value": {"value", "input_hash", "model"},
 	"a": {"seq", "model"}, "b": {"seq", "model"}, "first": {"tree_size", "seq"}, "second": {"tree_size"}, "as_of": {"tree_size", "as_of"},
@@ -198,8 +201,8 @@ func (d *generator) number(s *openapi3.Schema) string {
 	return pick(d, "0", "1", "0.5", "1.0", fmt.Sprint(d.Float64()*high), "2.5e-1")
 }
 
-// body returns a random body that the contract allows: an example, or a value of its schema. A value
-// can combine members that exclude each other.
+// body returns a random body that the contract allows: an example, or a value of its schema.
+// body draws again if a value combines members that exclude each other.
 func (d *generator) body(op *operation) *value {
 	for range 8 {
 		v := d.value(op.body, "", 0)
@@ -213,7 +216,7 @@ func (d *generator) body(op *operation) *value {
 	return valueOf(op.body, pick(d, op.examples...))
 }
 
-// varied changes a few values of an example.
+// varied replaces up to three values of an example with random values of their schemas.
 func (d *generator) varied(v *value) *value {
 	for range d.IntN(4) {
 		w := v.one(d.Rand, func(w *value) bool { return w.open == 0 && w.schema != nil })

@@ -31,10 +31,11 @@ type attacker struct {
 	seen        *memory
 	tally       *tally
 	seed        uint64
-	round       uint64 // number of the round of draws; each round has its own
+	round       uint64 // number of generators so far; each generator has its own seed
 }
 
-// number reads a number from the environment.
+// number returns the number in an environment variable. It returns otherwise if the variable is
+// not set.
 func number(t *testing.T, name string, otherwise uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)
@@ -54,7 +55,7 @@ func TestServerWithstandsHostileRequests(t *testing.T) {
 	})
 }
 
-// attackServer attacks a server that uses this data folder.
+// attackServer starts a server with the given data folder, and attacks it.
 func attackServer(t *testing.T, data string, credentials *credentials) {
 	contract, err := loadContract()
 	require.NoError(t, err)
@@ -90,9 +91,9 @@ var answered = fmt.Sprintf(`{"question":"Who keeps the lighthouse?","inputs":{"c
 	`"governance_policy_hash":%q,"schema_version":"v9.8.0","canonicalization_version":"norm-v1","chunking_version":"tok-512-v1"}}`,
 	strings.Repeat("4", 64), strings.Repeat("2", 64), strings.Repeat("6", 64), strings.Repeat("1", 64), strings.Repeat("2", 64), strings.Repeat("3", 64))
 
-// prepare creates the ledgers, records every example of the contract in each, and repeats
-// every operation until it has succeeded once. After that, drawn requests reach as much of the
-// server as they can.
+// prepare creates the ledgers, records every example of the contract in each, and repeats every
+// operation until it has succeeded once, so that random requests then reach as much of the
+// server as possible.
 func (s *attacker) prepare(t *testing.T) {
 	t.Helper()
 	d := s.generator(0)
@@ -132,14 +133,14 @@ func (s *attacker) prepare(t *testing.T) {
 		for tries := 0; !s.tally.succeeded(op.OperationID); tries++ {
 			require.Less(t, tries, 500, "%s is never answered with success", op.OperationID)
 			r := d.valid(op)
-			if op.OperationID == "lookUpRunDAG" { // the hashes of its example
+			if op.OperationID == "lookUpRunDAG" { // the ledger needs a run-DAG with the hashes of the example
 				s.server.send(t, http.MethodPost, "/v1/ledgers/"+first+"/run-dags", answered, http.StatusCreated)
 				r.ledger, r.tree, r.target = first, valueOf(op.body, op.examples[0]), strings.ReplaceAll(op.route, "{ledger}", first)
 				r.query = nil
 				r.write()
 			}
 			ask(r)
-			if tries%10 == 9 { // the content that it needs might be erased by now
+			if tries%10 == 9 { // the content that the operation needs might have been erased
 				for _, writing := range s.contract.operations {
 					if slices.Contains(recording, writing.OperationID) {
 						ask(d.valid(writing))
@@ -150,7 +151,8 @@ func (s *attacker) prepare(t *testing.T) {
 	}
 }
 
-// seeConsole remembers the files that the page at / names. No answer in JSON has their version.
+// seeConsole remembers the files that the page at / names, because no JSON answer contains
+// their version.
 func (s *attacker) seeConsole(t *testing.T, d *generator) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.server.address+"/", http.NoBody)
@@ -170,7 +172,7 @@ func (s *attacker) seeConsole(t *testing.T, d *generator) {
 	}
 }
 
-// generator returns the generator of one client's requests.
+// generator returns a generator for one client. Generators differ even for the same client.
 func (s *attacker) generator(client uint64) *generator {
 	s.round++
 	return &generator{Rand: rand.New(rand.NewPCG(s.seed, s.round<<8|client)), contract: s.contract, seen: s.seen, credentials: s.credentials}
@@ -228,7 +230,7 @@ func (s *attacker) holdConnections() (leave func()) {
 	}
 }
 
-// turn lists all operations in random order. Operations with a body appear several times.
+// turn returns all operations in random order. Operations with a body appear several times.
 func (d *generator) turn() []*operation {
 	list := slices.Clone(d.contract.operations)
 	for _, op := range d.contract.operations {
@@ -243,8 +245,8 @@ func (d *generator) turn() []*operation {
 	return list
 }
 
-// draw draws a request of an operation, or sometimes several, which are sent before the first
-// is answered.
+// draw returns one random request of an operation or, sometimes, several, which the client
+// sends before the first is answered.
 func (s *attacker) draw(d *generator, op *operation) []*request {
 	switch d.IntN(10) {
 	case 0, 1, 2, 3:
@@ -284,7 +286,7 @@ func (s *attacker) send(d *generator, c *client, requests ...*request) {
 	}
 }
 
-// remember keeps the next page as a link to request.
+// remember keeps a link to the next page of an answer, for later requests.
 func (s *attacker) remember(d *generator, r *request, a *answer) {
 	var page struct {
 		Next string `json:"next"`
@@ -298,7 +300,7 @@ func (s *attacker) remember(d *generator, r *request, a *answer) {
 	s.seen.keepLink(d.Rand, r.ledger, next.url())
 }
 
-// settle waits until the server holds no more than after the warm-up.
+// settle waits until the server holds no more resources than after the warm-up (level.above).
 func (s *attacker) settle(t *testing.T, warm level) {
 	t.Helper()
 	await(t, func() string {

@@ -14,8 +14,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// inside matches words that show internals of the server in a message: Go's words for types,
-// places and failures, names of libraries, files.
+// inside matches words that reveal internals of the server in a message: words of Go for types,
+// places, and failures, and names of libraries and files.
 var inside = regexp.MustCompile(strings.Join([]string{
 	`goroutine|runtime[. ]|panic|nil pointer|index out of range|\.go:\d|0x[0-9a-f]{6,}|%!|<nil>|interface \{|map\[|\*[a-z]+\.[A-Z]`,
 	`json: |strconv\.|encoding/|reflect|errors\.|invalid character .* looking|context (canceled|deadline)|net/http|echo\.|code=\d|message=`,
@@ -33,7 +33,7 @@ type problem struct {
 	} `json:"errors"`
 }
 
-// judge returns nil if the answer to a request is allowed.
+// judge returns an error unless the answer to a request is allowed.
 func (c *contract) judge(r *request, a *answer) error {
 	switch {
 	case errors.Is(a.err, errLeft):
@@ -48,7 +48,7 @@ func (c *contract) judge(r *request, a *answer) error {
 		return fmt.Errorf("the answer breaks off: %w", a.err)
 	case a.own:
 		if !r.way.garbled {
-			return fmt.Errorf("the server's HTTP library answered %d by itself", a.status)
+			return fmt.Errorf("net/http answered %d, without a handler", a.status)
 		}
 		return leaks(string(a.body))
 	}
@@ -59,7 +59,7 @@ func (c *contract) judge(r *request, a *answer) error {
 		return errors.New("no X-Content-Type-Options: nosniff")
 	}
 	if a.header.Get("Injected") != "" {
-		return errors.New("a header that the client injected")
+		return errors.New("the answer has a header that the client injected")
 	}
 	if err := c.documented(r, a); err != nil {
 		return err
@@ -101,7 +101,8 @@ func (c *contract) documented(r *request, a *answer) error {
 	return fmt.Errorf("the contract has no status %d here, %s", a.status, op.OperationID)
 }
 
-// judgeProblem returns nil for a problem that explains what is wrong and reveals nothing else.
+// judgeProblem returns an error unless the answer is a problem that says what is wrong and
+// reveals nothing else.
 func (c *contract) judgeProblem(a *answer) error {
 	if a.status == http.StatusExpectationFailed {
 		return nil // net/http answers 417 itself, without a body
@@ -114,7 +115,7 @@ func (c *contract) judgeProblem(a *answer) error {
 	case jsonType: // OTLP's own form, which documented has compared with the contract
 		var status struct{ Message string }
 		if err := json.Unmarshal(a.body, &status); err != nil || strings.TrimSpace(status.Message) == "" {
-			return fmt.Errorf("a failure of OTLP without message: %.200q", a.body)
+			return fmt.Errorf("an OTLP failure without a message: %.200q", a.body)
 		}
 		return leaks(status.Message)
 	default:
@@ -129,14 +130,14 @@ func (c *contract) checkProblem(status int, text []byte) error {
 		return fmt.Errorf("a problem that is not JSON: %w: %.200q", err, text)
 	}
 	if p.Status != status || strings.TrimSpace(p.Detail) == "" {
-		return fmt.Errorf("a problem of another status or without detail: %.300q", text)
+		return fmt.Errorf("a problem with a different status or without a detail: %.300q", text)
 	}
 	var v any
 	if err := json.Unmarshal(text, &v); err != nil {
 		return err
 	}
 	if err := c.problem.VisitJSON(v, openapi3.VisitAsResponse()); err != nil {
-		return fmt.Errorf("not a problem as in the contract: %w", err)
+		return fmt.Errorf("a problem that does not match the contract: %w", err)
 	}
 	for _, e := range p.Errors {
 		if err := leaks(e.Detail); err != nil {
@@ -146,7 +147,7 @@ func (c *contract) checkProblem(status int, text []byte) error {
 	return leaks(p.Detail)
 }
 
-// leaks returns nil for a message that shows no internals of the server.
+// leaks returns an error if a message reveals internals of the server.
 func leaks(message string) error {
 	if found := inside.FindString(message); found != "" {
 		return fmt.Errorf("%q shows %q", message, found)
@@ -158,7 +159,7 @@ func leaks(message string) error {
 func (c *contract) judgeOutcome(r *request, a *answer) error {
 	if a.status >= 300 || r.op.media != linesType || r.method != http.MethodPost {
 		if r.refused && a.status < 400 && !r.way.garbled {
-			return fmt.Errorf("accepted with status %d, though the contract does not allow it", a.status)
+			return fmt.Errorf("accepted with status %d, although the contract does not allow the request", a.status)
 		}
 		return nil
 	}
@@ -181,7 +182,7 @@ func (c *contract) judgeOutcome(r *request, a *answer) error {
 		}
 	}
 	if r.refused && refused == 0 {
-		return errors.New("every line was accepted, though the contract does not allow one")
+		return errors.New("every line was accepted, although the contract does not allow one of them")
 	}
 	if r.class == valid && answers != len(r.lines) {
 		return fmt.Errorf("%d answers to %d lines", answers, len(r.lines))

@@ -25,16 +25,17 @@ func (l level) String() string {
 		l.goroutines, len(l.open), l.heap/(1<<20), l.resident/(1<<20), l.ledgers)
 }
 
-// The memory of the server's databases, in bytes. It is small, so that the warm-up of a longer
-// attack fills it and it cannot hide other growth.
+// The memory of the server's databases, in bytes. It is small, so that the warm-up of a long
+// attack fills it. It then cannot hide other growth.
 const (
 	databaseCache = 8 << 20
 	memTable      = 16 << 20 // size of a memory table of the database, which has two
 	indexMemory   = 16 << 20
 )
 
-// above names what exceeds the level after the warm-up, apart from what ledgers need and from
-// the caches of the databases until they are full. Requests must not use up anything else.
+// above names a resource that has grown since the warm-up, or returns "". It allows for what
+// additional ledgers need, and for database caches that are not yet full. Requests must not use
+// up anything else.
 func (l level) above(warm level) string {
 	const (
 		spareGoroutines = 8 // goroutines of the databases and of the measurement
@@ -69,7 +70,8 @@ func await(t *testing.T, amiss func() string) {
 	}
 }
 
-// measure measures once the index is up to date, after two garbage collections.
+// measure waits until the index is up to date and two garbage collections have run, and returns
+// the resources that the server then holds.
 func (p *process) measure(t *testing.T) (l level) {
 	t.Helper()
 	begun := p.collections(t)

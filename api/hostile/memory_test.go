@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// memory has values that clients have learned from answers, for use in later requests.
+// memory holds values that clients have learned from answers, for use in later requests.
 type memory struct {
 	contract *contract
 	mu       sync.Mutex
@@ -93,7 +93,7 @@ func (m *memory) walk(r *rand.Rand, ledger, name string, v any) {
 	}
 }
 
-// keepLink remembers a link, by the operation that it leads to.
+// keepLink remembers a link under the operation that the link requests.
 func (m *memory) keepLink(r *rand.Rand, ledger, link string) {
 	if op, _ := m.contract.find(http.MethodGet, link); op != nil {
 		m.keep(r, ledger, linkTo(op), link)
@@ -102,7 +102,7 @@ func (m *memory) keepLink(r *rand.Rand, ledger, link string) {
 
 func linkTo(op *operation) string { return "link to " + op.OperationID }
 
-// relate keeps pairs of values that an object holds together.
+// relate keeps the values that an object has for each pair of members in together.
 func (m *memory) relate(r *rand.Rand, ledger string, object map[string]any) {
 	for _, pair := range together {
 		a, _ := object[pair[0]].(string)

@@ -11,14 +11,15 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// fault makes a request wrong in one way. It returns false if it cannot.
+// fault is one way to make a request invalid. make returns false if the request cannot have
+// this fault.
 type fault struct {
 	name string
 	make func(d *generator, r *request) bool
 }
 
-// nearly returns a random request with one thing wrong. If the contract still allows the request, it
-// need not be refused.
+// nearly returns a random request that has one fault. If the contract still allows the request,
+// the server need not refuse it.
 func (d *generator) nearly(op *operation) *request {
 	for {
 		r := d.valid(op)
@@ -279,8 +280,8 @@ func beyond(_ *generator, v *value) {
 	}
 }
 
-// inTree returns a fault that changes one suitable value in a body. The request must be
-// refused if the contract no longer allows the body.
+// inTree returns a fault that applies bend to one value in a body that fits. The request must
+// be refused if the contract no longer allows the body.
 func inTree(fits func(*value) bool, bend func(*generator, *value)) func(*generator, *request) bool {
 	return func(d *generator, r *request) bool {
 		root := d.root(r)

@@ -9,8 +9,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// The ledgers of the server. One is frozen at the end; another exists once a request has
-// created it.
+// The ledgers of the server. Requests to freeze a ledger go only to frozen. The ledger third
+// exists once a request has created it.
 const (
 	first  = "default"
 	second = "second"
@@ -52,7 +52,7 @@ func (d *generator) path(op *operation) string {
 		if p.Name != "ledger" {
 			text = url.PathEscape(d.parameter(op, p))
 		}
-		if p.Name == "path" { // its slashes need no escape
+		if p.Name == "path" { // slashes in this parameter need no escape
 			text = strings.ReplaceAll(text, "%2F", "/")
 		}
 		path = strings.ReplaceAll(path, "{"+p.Name+"}", text)

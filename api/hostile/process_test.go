@@ -67,11 +67,11 @@ func startServerIn(t *testing.T, data string, credentials *credentials, environm
 		}
 	}
 	require.NotEmpty(t, p.address, "the server did not start: %s", &p.log)
-	go func() { _, _ = io.Copy(io.Discard, banner) }() // so that it never waits for a reader
+	go func() { _, _ = io.Copy(io.Discard, banner) }() // so that the server never blocks on its output
 	return p
 }
 
-// stop ends the server with a signal. The server must exit cleanly.
+// stop stops the server with SIGTERM. The server must exit cleanly.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
 	require.NoError(t, p.command.Process.Signal(syscall.SIGTERM))

@@ -22,7 +22,7 @@ const (
 
 // request is one request as it is sent.
 type request struct {
-	op    *operation // the operation for which the request was drawn
+	op    *operation // the operation for which the request was generated
 	class class
 	trick string // what is wrong with it
 	// refused means that the server must refuse the request or, in a batch, at least one line.
@@ -75,7 +75,7 @@ func (d *generator) valid(op *operation) *request {
 	return r
 }
 
-// forms lists the media types of a success.
+// forms returns the media types of an operation's response with status 200, sorted.
 func (op *operation) forms() (list []string) {
 	if success := op.Responses.Status(http.StatusOK); success != nil {
 		list = slices.Sorted(maps.Keys(success.Value.Content))
@@ -110,7 +110,7 @@ func (d *generator) addBody(r *request) {
 		r.lines, r.tree = r.tree.items, nil
 	}
 	switch r.op.OperationID {
-	case "createLedger": // because a ledger takes memory forever
+	case "createLedger": // because each ledger takes memory for as long as the server runs
 		r.tree.set("name", scalar(r.op.body.Properties["name"].Value, quote(pick(d, append(ledgers, third)...))))
 	case "compute":
 		r.target = "/v1/compute/" + d.kind(r.tree)
@@ -118,7 +118,8 @@ func (d *generator) addBody(r *request) {
 	r.write()
 }
 
-// kind is the kind of a record for /compute, by its name or by that of its route.
+// kind returns the element of the path of /compute that fits a record: the name of its kind, or
+// of its route.
 func (d *generator) kind(record *value) string {
 	compute := d.contract.operation("compute")
 	names := flat(compute.parameters[0].Schema.Value).Enum

@@ -21,11 +21,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// slowAttack has many clients that request long answers and do not read them, others that send bodies that need
-// far more memory once decoded, and writers that continue.
+// slowAttack attacks a server with many clients that request long answers and do not read them,
+// and with others that send bodies that need far more memory once decoded. In the meantime,
+// writers post records.
 type slowAttack struct {
 	server  *process
-	targets []string // whole requests for everything that can be long
+	targets []string // whole requests, one for each kind of answer that can be long
 	swollen []string // whole requests with bodies of many small values
 	stop    chan struct{}
 	running sync.WaitGroup
@@ -35,17 +36,17 @@ type slowAttack struct {
 	statuses sync.Map     // statuses of the answers to slow readers: int → *atomic.Int64
 }
 
-// Addresses of loopback, which on Linux is all of 127.0.0.0/8: slow readers are several
-// callers, and the writers another caller.
+// Loopback addresses; on Linux, all of 127.0.0.0/8 is loopback. The slow readers have several
+// addresses, and the writers have a different one.
 const (
 	writersAddress = "127.0.0.1"
 	readersNetwork = "127.0.1."
 	readersInTurn  = 2 // addresses
 )
 
-// Whatever clients request and do not read, memory stays within its bounds and writes
-// continue. With COLOPHON_HOSTILE, the test is as large as the documented campaign, and logs
-// the speed of writes with and without slow readers.
+// Whatever clients request without reading the answers, the server's memory stays within its
+// bounds and writes continue. With COLOPHON_HOSTILE, the test is as large as the documented
+// campaign, and logs the speed of writes with and without slow readers.
 func TestSlowReadersHoldLittle(t *testing.T) {
 	if os.Getenv("COLOPHON_HOSTILE") != "" {
 		slowAndLarge(t)
@@ -85,7 +86,7 @@ const (
 	senders      = 31 // clients that send bodies that take far more memory once decoded
 )
 
-// slowAndLarge is the whole campaign. docs/performance.md describes it (Hostile clients).
+// slowAndLarge runs the whole campaign that docs/performance.md describes (Hostile clients).
 func slowAndLarge(t *testing.T) {
 	requests, readers := int(number(t, "COLOPHON_HOSTILE", 0)), int(number(t, "COLOPHON_SLOW", 500))
 	rounds, phase := int(number(t, "COLOPHON_ROUNDS", 6)), 10*time.Second
@@ -194,7 +195,7 @@ func newSlowAttack(t *testing.T, server *process, large int) *slowAttack {
 	}
 	content := post("/ipc-records", `{"model":"m","temperature":0,"max_tokens":9,"payload":{},"output":"`+text+`"}`)
 	document := post("/citation-sets", `{"subject":"large","citations":[{"source_id":"a","weight":1,"text":"`+text+`"}]}`)
-	var wide strings.Builder // an event of some 60 KB
+	var wide strings.Builder // an event of about 60 KB
 	for i := range 300 {
 		fmt.Fprintf(&wide, `{"source_id":"%s%d","weight":1,"chunk_hash":"sha256:%064d"},`, strings.Repeat("s", 20), i, i)
 	}
@@ -259,7 +260,7 @@ func (s *slowAttack) dialFrom(address string) (net.Conn, error) {
 		d.LocalAddr = &net.TCPAddr{IP: ip}
 	}
 	conn, err := d.Dial("tcp", s.server.address)
-	if err != nil { // some systems have only one address of loopback
+	if err != nil { // some systems have only one loopback address
 		d.LocalAddr = nil
 		return d.Dial("tcp", s.server.address)
 	}
@@ -314,14 +315,15 @@ func (s *slowAttack) count(begin []byte) {
 	}
 }
 
-// client uses one connection after the other until the end.
+// client passes one connection after the other to use until the attack ends. While use returns
+// true, it gets the same connection again.
 func (s *slowAttack) client(use func(net.Conn) (again bool), address string) {
 	over := closing(s.stop)
 	s.running.Go(func() {
 		for s.pause(10 * time.Millisecond) {
 			conn, err := s.dialFrom(address)
 			if err != nil {
-				continue // the server might have refused the rest
+				continue // the server might have refused the connection
 			}
 			ended := context.AfterFunc(over, func() { _ = conn.Close() })
 			for use(conn) {
@@ -340,7 +342,7 @@ func closing(stop chan struct{}) context.Context {
 	return ctx
 }
 
-// pause waits. It returns false at the end of the attack.
+// pause waits for d. It returns false if the attack ends in the meantime.
 func (s *slowAttack) pause(d time.Duration) bool {
 	select {
 	case <-s.stop:
@@ -350,7 +352,7 @@ func (s *slowAttack) pause(d time.Duration) bool {
 	}
 }
 
-// end ends all clients except writers.
+// end stops all clients except the writers.
 func (s *slowAttack) end() {
 	close(s.stop)
 	s.running.Wait()

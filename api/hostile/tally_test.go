@@ -62,7 +62,7 @@ func describe(r *request, a *answer, wrong error, before *request) string {
 	return said
 }
 
-// found lists all findings.
+// found returns the texts of all findings, in the order of their common texts.
 func (t *tally) found() (list []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

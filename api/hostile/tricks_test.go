@@ -11,8 +11,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// trick makes a request hostile, or returns false if it cannot. weight is its relative
-// frequency.
+// trick is one way to make a request hostile. weight is the trick's relative frequency. make
+// returns false if the trick does not apply to the request.
 type trick struct {
 	name   string
 	weight int
@@ -50,7 +50,7 @@ func (d *generator) weighed(list []trick) trick {
 			return t
 		}
 	}
-	panic("unreachable: the weights are those of the sum")
+	panic("unreachable: the random number is below the sum of the weights")
 }
 
 // texts are texts that no honest client sends. None may appear in the headers of an answer or,
@@ -260,7 +260,7 @@ var targetTricks = []trick{
 	}},
 }
 
-// damaged changes some bytes of a text.
+// damaged returns a copy of a text with one to three random changes.
 func (d *generator) damaged(text []byte) []byte {
 	text = slices.Clone(text)
 	for range 1 + d.IntN(3) {

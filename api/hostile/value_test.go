@@ -75,7 +75,7 @@ func (v *value) all() []*value {
 	return list
 }
 
-// one draws v or a value in it that fits. It returns nil if no value fits.
+// one returns a random one of v and the values in it that fit. It returns nil if none fits.
 func (v *value) one(r *rand.Rand, fit func(*value) bool) *value {
 	list := slices.DeleteFunc(v.all(), func(w *value) bool { return !fit(w) })
 	if len(list) == 0 {

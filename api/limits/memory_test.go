@@ -91,7 +91,7 @@ func leaving() context.Context {
 	return ctx
 }
 
-// awaitWaiting waits until this number of shares are waiting.
+// awaitWaiting waits until n shares of a budget are waiting.
 func awaitWaiting(t *testing.T, m *Budget, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool { m.mu.Lock(); defer m.mu.Unlock(); return len(m.waiting) == n }, time.Minute, time.Millisecond)
@@ -141,7 +141,8 @@ func TestLargeSharesAreNotStarved(t *testing.T) {
 	require.Empty(t, m.holders)
 }
 
-// A claim does not delay a share that already holds memory. It ends with its waiter.
+// A claim does not delay a share that already holds memory. The claim ends when the claimant
+// stops waiting.
 func TestClaimsOnMemory(t *testing.T) {
 	m := budget(100, time.Hour)
 	one, two := &Share{Budget: m, Who: Holder{Name: "one"}}, &Share{Budget: m, Who: Holder{Name: "two"}}
@@ -189,7 +190,7 @@ func TestMemoryBudget(t *testing.T) {
 			if rapid.Bool().Draw(t, "give") {
 				s.Shrink(n)
 			} else {
-				_ = s.Take(context.Background(), n) // refused or not
+				_ = s.Take(context.Background(), n) // a refusal is no failure here
 			}
 			if got := s.Held - held; got > 0 {
 				require.LessOrEqual(t, m.holders[s.Who].bytes, left)

@@ -22,7 +22,8 @@ func TestLinesWaitUntilTheClientIsGone(t *testing.T) {
 	require.Equal(t, 1, passed)
 }
 
-// Lines that were recorded together are owed, however many they are.
+// After OweLines, CheckLines refuses further lines until the identity has tokens again, however
+// many lines it owes.
 func TestOwedLines(t *testing.T) {
 	r := newRates(Load{RequestRate: 1e-6, RateBurst: 1e7 * time.Second}.WithDefaults())
 	require.NoError(t, r.CheckLines("somebody"))

@@ -14,7 +14,8 @@ import (
 // caller is a function that names a caller.
 func caller(name string) func() Holder { return func() Holder { return Holder{Name: name} } }
 
-// work takes a turn for a caller, reports it, and ends it when the test allows.
+// work takes a turn for a caller, sends the caller's name to begun, and ends the turn when it
+// receives from finish.
 func work(ctx context.Context, turns *ReadTurns, name string, begun chan<- string, finish <-chan struct{}) {
 	var turn ReadTurn
 	if turn.Take(ctx, turns, caller(name)) != nil {
@@ -44,7 +45,7 @@ func TestReadsLeaveACoreToWrites(t *testing.T) {
 		require.Len(t, begun, 4)
 		turns.EndWrite()
 		time.Sleep(2 * lull)
-		require.Len(t, begun, 5, "the core of the writes is used")
+		require.Len(t, begun, 5, "reads use the core of the writes, too")
 		close(finish)
 		synctest.Wait()
 		require.Zero(t, turns.InUse())
@@ -104,14 +105,14 @@ func TestLongTurnsRest(t *testing.T) {
 		turns := NewReadTurns(1, time.Hour)
 		var turn ReadTurn
 		require.NoError(t, turn.Yield(t.Context(), caller("long")))
-		require.Zero(t, turns.InUse(), "it has none")
+		require.Zero(t, turns.InUse(), "Yield takes no turn if none is held")
 		require.NoError(t, turn.Take(t.Context(), turns, caller("long")))
 		begun, finish := make(chan string, 10), make(chan struct{})
 		go work(t.Context(), turns, "other", begun, finish)
 		synctest.Wait()
 		require.NoError(t, turn.Yield(t.Context(), caller("long")))
 		synctest.Wait()
-		require.Empty(t, begun, "the turn is short yet")
+		require.Empty(t, begun, "the turn has not lasted long enough")
 		time.Sleep(longestTurn)
 		go func() { finish <- struct{}{} }()
 		require.NoError(t, turn.Yield(t.Context(), caller("long")))

@@ -80,7 +80,7 @@ func values(t *testing.T, text string) map[string]any {
 	return read
 }
 
-// render renders the chart as the release "colophon".
+// render renders the chart as the release "colophon". text holds the values in YAML.
 func render(t *testing.T, text string) (objects []any, err error) {
 	t.Helper()
 	c, err := loader.Load(chart)
@@ -134,7 +134,7 @@ func decode(t *testing.T, name string, text []byte) (objects []any) {
 	}
 }
 
-// The chart has neither errors nor warnings.
+// Helm's linter reports neither errors nor warnings about the chart.
 func TestLint(t *testing.T) {
 	version, err := chartutil.ParseKubeVersion(kubernetes)
 	require.NoError(t, err)
@@ -208,7 +208,8 @@ func TestWrongValues(t *testing.T) {
 	}
 }
 
-// The server accepts the flags, and the variables belong to flags, keys, or libraries.
+// The server accepts all flags that the chart sets. Each environment variable that the chart
+// sets belongs to a flag, a key, or a library.
 func TestServerAcceptsTheSettings(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "colophon")
 	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "./cmd/colophon")
@@ -252,7 +253,7 @@ func TestServerAcceptsTheSettings(t *testing.T) {
 	}
 }
 
-// The operator gets all rules, and Grafana all dashboards.
+// The chart passes all rules to the Prometheus operator, and all dashboards to Grafana.
 func TestMonitoring(t *testing.T) {
 	objects, err := render(t, everything)
 	require.NoError(t, err)

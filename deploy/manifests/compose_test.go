@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A key has characters that an environment file could interpret.
+// signingKey contains characters that have a meaning in an environment file.
 const signingKey = "PRIVATE+KEY+ledger.example.org/default+8bc471bd+AU7b0Gn6/fyEkNO151VWg5n3FLliaSd9ucGU5f5phM=="
 
 // load loads compose files of deploy/ with servers.env.example, filled in.
