@@ -172,8 +172,8 @@ func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
 		says     string
 	}{
 		"content":    {"/content/output", "Ana", "Eva", `fetching content "output" of event 1: the server's content does not have the digest that the event names`},
-		"event":      {"/receipt", `"actor":"anonymous"`, `"actor":"anonymouse"`, "the server's answers do not verify"},
-		"checkpoint": {"/receipt", `\n9\n`, `\n8\n`, "the server's answers do not verify"},
+		"event":      {"/receipt", `"actor":"anonymous"`, `"actor":"anonymouse"`, "verifying the pack"},
+		"checkpoint": {"/receipt", `\n9\n`, `\n8\n`, "verifying the pack"},
 		"receipt":    {"/receipt", `"ledger"`, `"seq":1,"ledger"`, "reading the receipt of event 1"},
 		"no receipt": {"/receipt", `"event":{`, `"event":{}}//`, "reading the receipt of event 1"},
 		"key":        {"/log/key", `"verifier_key":"`, `"verifier_key":"x`, "unexpected answer: log/key"},
@@ -203,8 +203,8 @@ func TestExportsHaveTheRequestedRecordsOnly(t *testing.T) {
 		ledger   string
 		says     string
 	}{
-		"another record": {"/records/7/receipt", "/records/8/receipt", "default", `the receipt of event 7: the server's answer is malformed: it is for event 8 of ledger "default"`},
-		"another ledger": {"/ledgers/other", "/ledgers/default", "other", `the receipt of event 7: the server's answer is malformed: it is for event 7 of ledger "default"`},
+		"another record": {"/records/7/receipt", "/records/8/receipt", "default", `the receipt of event 7: the server returned the receipt of event 8 of ledger "default"`},
+		"another ledger": {"/ledgers/other", "/ledgers/default", "other", `the receipt of event 7: the server returned the receipt of event 7 of ledger "default"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

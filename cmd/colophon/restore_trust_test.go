@@ -114,7 +114,7 @@ func TestRestoresLeaveTokensOut(t *testing.T) {
 
 	data = filepath.Join(t.TempDir(), "data")
 	said = s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key(), "--with-tokens")
-	require.Contains(t, said, "revoke those again that were revoked after the backup")
+	require.Contains(t, said, "revoke again those that were revoked after the backup")
 	accepted, _ = authorized(t, data, revoked)
 	require.True(t, accepted)
 	data = filepath.Join(t.TempDir(), "data")
@@ -285,7 +285,7 @@ func TestRestoresTrustTheNewestKey(t *testing.T) {
 		require.NoError(t, os.WriteFile(newest+name, old, 0o600))
 		args := []string{"restore", "--from", s.backups, "--data", data, "--newest"}
 		said := s.colophon(cli.ExitFailed, args...)
-		require.Contains(t, said, "give the key that was in force at the time of the backup with --key", name)
+		require.Contains(t, said, "give the key that signed at the time of the backup with --key", name)
 		require.NoDirExists(t, datadir.Database(data))
 		s.colophon(cli.ExitOK, append(args, "--key", s.key())...)
 	}

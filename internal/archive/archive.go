@@ -1,9 +1,9 @@
 // Package archive reads, from a published copy of the log, the entries that a store no longer holds
 // (storage.Archiver).
 //
-// Package archive does not trust the copy. A bundle or a tile must have the root that the store's own tile of
-// level 1 states for it. The store always keeps that tile. An object that is missing, or that has another root,
-// is damage, and the error names it.
+// The copy is not trusted. The root of a bundle or of a level-0 tile must equal its hash in the store's own
+// level-1 tile, which the store always keeps. A missing object, or one with a different root, is reported as
+// damage, in an error that names the object.
 package archive
 
 import (
@@ -31,18 +31,18 @@ type Options struct {
 	Bucket bucket.Bucket
 	// Timeout bounds each request to the bucket. Default 30 seconds.
 	Timeout time.Duration
-	// Cache bounds the bytes of objects in memory. Default 64 MiB.
+	// Cache is the maximum size of the object cache, in bytes. Default 64 MiB.
 	Cache int
 }
 
 const (
 	defaultTimeout = 30 * time.Second
 	defaultCache   = 64 << 20
-	parallel       = 8 // objects that are fetched at once
-	ahead          = 4 // bundles that a walk over entries fetches before it needs them
+	parallel       = 8 // maximum number of concurrent fetches
+	ahead          = 4 // number of bundles that Entries prefetches
 )
 
-// Database wraps another database. It reads from a bucket what the stores of that database have archived.
+// Database wraps another database, and reads from a bucket the entries and tiles that its stores have archived.
 type Database struct {
 	storage.Database
 	options Options
@@ -62,7 +62,7 @@ type Database struct {
 
 var _ storage.KeyChecker = (*Database)(nil)
 
-// Wrap returns a Database over another database. Close also closes that database.
+// Wrap returns a Database that wraps another one. Closing it also closes the wrapped database.
 func Wrap(under storage.Database, o Options) *Database {
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	o.Cache = cmp.Or(o.Cache, defaultCache)
@@ -103,14 +103,15 @@ func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSum
 	return checker.CheckKeys(ctx, logs, progress)
 }
 
-// Close implements storage.Database. It ends requests to the bucket.
+// Close implements storage.Database. It cancels the requests to the bucket.
 func (d *Database) Close() error {
 	d.cancel()
 	d.running.Wait()
 	return d.Database.Close()
 }
 
-// bucket returns the bucket with the copy.
+// bucket returns the bucket of the options or, if they have none, the bucket at place. It opens each place only
+// once.
 func (d *Database) bucket(place string) (bucket.Bucket, error) {
 	if d.options.Bucket != nil {
 		return d.options.Bucket, nil
@@ -122,13 +123,13 @@ func (d *Database) bucket(place string) (bucket.Bucket, error) {
 	}
 	b, err := bucket.Open(place)
 	if err != nil {
-		return nil, fmt.Errorf("the archive at %s: %w", place, err)
+		return nil, fmt.Errorf("opening the archive at %s: %w", place, err)
 	}
 	d.buckets[place] = b
 	return b, nil
 }
 
-// object returns a bundle or a tile of level 0, verified.
+// object returns a verified bundle or level-0 tile, from the cache if possible. The caller must not change it.
 func (s *store) object(ctx context.Context, a storage.Archived, path proofs.TilePath) ([]byte, error) {
 	d, name := s.database, bucket.LogName(s.name, path.String())
 	key := sha256.Sum256([]byte(name))
@@ -155,7 +156,7 @@ func (s *store) object(ctx context.Context, a storage.Archived, path proofs.Tile
 	}
 }
 
-// fetch reads an object and verifies it. The fetch continues if its first caller gives up, since others may
+// fetch reads an object and verifies it. It continues if the first caller gives up, because other callers may
 // wait for the same object.
 func (s *store) fetch(a storage.Archived, name string, path proofs.TilePath) ([]byte, error) {
 	d := s.database
@@ -193,8 +194,8 @@ func (s *store) fetch(a storage.Archived, name string, path proofs.TilePath) ([]
 	return body, nil
 }
 
-// rootOf returns the root of a full tile of level 0: of the object itself if it is a tile, or of its entries if
-// it is a bundle.
+// rootOf returns the root of the tree over the 256 leaves of an object. A level-0 tile holds the leaf hashes, a
+// bundle the entries. rootOf fails if the object is not full.
 func rootOf(path proofs.TilePath, body []byte) (proofs.Hash, error) {
 	tree, err := proofs.OpenTree(0, nil, nil)
 	if err != nil {

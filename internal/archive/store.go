@@ -11,7 +11,8 @@ import (
 	"colophon/storage"
 )
 
-// store is the store of one ledger. It reads from a bucket what the underlying store has archived.
+// store wraps the store of one ledger, and reads from a bucket the entries and tiles that the
+// wrapped store has archived.
 type store struct {
 	storage.Store
 	database *Database
@@ -33,7 +34,7 @@ func (l leased) Held() bool { return l.lease.Held() }
 func (s *store) Archive(ctx context.Context, a storage.Archived, keep []uint64) error {
 	archiver, can := s.Store.(storage.Archiver)
 	if !can {
-		return fmt.Errorf("archiving ledger %q: its store keeps all entries", s.name)
+		return fmt.Errorf("archiving ledger %q: its store does not support archiving", s.name)
 	}
 	return archiver.Archive(ctx, a, keep)
 }
@@ -119,7 +120,8 @@ func (s *store) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entr
 	}
 }
 
-// walkBundle returns a bundle, and begins to fetch those after it.
+// walkBundle returns the entries of a bundle, and starts to fetch the next bundles in the
+// background.
 func (s *store) walkBundle(ctx context.Context, a storage.Archived, index uint64) ([][]byte, error) {
 	for next := index + 1; next < min(index+1+ahead, a.Below/proofs.FullTile); next++ {
 		s.database.running.Go(func() {

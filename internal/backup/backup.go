@@ -56,7 +56,7 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	}
 	made, err := writeBackup(ctx, c, o, store, copies.Database())
 	if errors.Is(err, syscall.ENOSPC) {
-		return cli.Exitf(cli.ExitFailed, "%w\nThe backup is incomplete and does not count. Free space in %s and run backup again: it continues from there", err, o.To)
+		return cli.Exitf(cli.ExitFailed, "%w\nThe backup is incomplete and cannot be restored. Free space in %s and run backup again: it continues from there", err, o.To)
 	}
 	if err != nil {
 		return err
@@ -76,8 +76,8 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	return store.Prune(o.Keep, made.counted, made.ignored)
 }
 
-// checkPlace refuses a data folder that does not fit the options: one without a database or, with Store, one
-// that holds its own log.
+// checkPlace returns an error if the data folder does not match the options: if it has no database or, with
+// Store, if it holds its own log.
 func (o Options) checkPlace() error {
 	if o.Store != "" {
 		return datadir.CheckUsedElsewhere(o.Data)
@@ -91,22 +91,22 @@ func (o Options) checkPlace() error {
 	return nil
 }
 
-// lockBackup locks both folders against other backups. release unlocks them and removes the
-// snapshot.
+// lockBackup locks the store and the snapshot folder against other backups. release unlocks both and removes
+// the snapshot.
 func lockBackup(store Store, copies datadir.Snapshots) (release func() error, err error) {
 	if err := store.Make(); err != nil {
 		return nil, err
 	}
 	there, err := folderlock.Take(store.Dir)
 	if errors.Is(err, storage.ErrInUse) {
-		return nil, cli.Exitf(cli.ExitInUse, "another backup to %s is running; run backup again when it has ended", store.Dir)
+		return nil, cli.Exitf(cli.ExitInUse, "another backup to %s is running; run backup again when it has finished", store.Dir)
 	}
 	if err != nil {
 		return nil, err
 	}
 	here, err := copies.Lock()
 	if errors.Is(err, storage.ErrInUse) {
-		err = cli.Exitf(cli.ExitInUse, "another backup of this data folder is running; run backup again when it has ended")
+		err = cli.Exitf(cli.ExitInUse, "another backup of this data folder is running; run backup again when it has finished")
 	}
 	if err != nil {
 		return nil, errors.Join(err, there.Close())
@@ -114,9 +114,9 @@ func lockBackup(store Store, copies datadir.Snapshots) (release func() error, er
 	return func() error { return errors.Join(copies.Remove(), here.Close(), there.Close()) }, nil
 }
 
-// takeSnapshot copies the database, through its server if one is running. The snapshot has a
-// fixed name that did not exist before, so a false server cannot make backup read or remove
-// another folder.
+// takeSnapshot copies the database, or asks the server that uses the database to copy it. erasing is the
+// number of erased texts that the snapshot may still contain. The snapshot has a fixed name that did not
+// exist before, so a malicious server cannot make backup read or remove another folder.
 func takeSnapshot(ctx context.Context, c *cli.Console, o Options, copies datadir.Snapshots) (erasing int, err error) {
 	if o.Store != "" {
 		if err := os.Mkdir(copies.Folder(), 0o700); err != nil {
@@ -153,11 +153,11 @@ type madeBackup struct {
 	copied   int64 // number of bytes copied
 	shared   int   // files that the store already had
 
-	counted, ignored []string // names of the earlier backups that count, and of those that do not
+	counted, ignored []string // names of the earlier backups, as Store.Counted returns them
 }
 
-// writeBackup copies a snapshot and the other files of a backup. It writes the manifest last: an
-// interrupted backup has none, and the next backup uses the files that it copied.
+// writeBackup copies a snapshot and the other files of a backup. It writes the manifest last: an interrupted
+// backup has none, and the next backup reuses the files that it copied.
 func writeBackup(ctx context.Context, c *cli.Console, o Options, store Store, snapshot string) (made madeBackup, err error) {
 	access := datadir.Access(o.Data)
 	if o.Store != "" {

@@ -20,11 +20,12 @@ type Ledger struct {
 	Time        time.Time `json:"time"` // time of the last event
 	Checkpoint  string    `json:"checkpoint"`
 
-	signedBy []string         // verifier keys in force; two during a rotation
-	archived storage.Archived // what the database does not have, because it is only in a published copy
+	signedBy []string         // verifier keys that sign; two during a rotation
+	archived storage.Archived // which entries are only in a published copy, and where that is
 }
 
-// Inspect verifies the head, tree, and signature of every ledger in a database.
+// Inspect describes every ledger in a database. It verifies each ledger's head, tree, and
+// signature.
 func Inspect(ctx context.Context, database *pebble.Database) (list []Ledger, err error) {
 	infos, err := database.Ledgers(ctx)
 	if err != nil {

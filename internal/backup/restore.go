@@ -68,7 +68,7 @@ func Restore(ctx context.Context, c *cli.Console, o RestoreOptions) (err error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	if err := checkEmpty(o.Data); err != nil { // checked again under the lock, because another restore may have just ended
+	if err := checkEmpty(o.Data); err != nil { // checked again under the lock, because another restore may have just finished
 		return err
 	}
 	if err := o.restoreFiles(ctx, c, store, m); err != nil {
@@ -97,7 +97,7 @@ func (o RestoreOptions) lock() (release func() error, err error) {
 	}
 	lock, err := folderlock.Take(dir)
 	if errors.Is(err, storage.ErrInUse) {
-		return nil, cli.Exitf(cli.ExitInUse, "another restore into %s is running; run restore again when it has ended", o.Data)
+		return nil, cli.Exitf(cli.ExitInUse, "another restore into %s is running; run restore again when it has finished", o.Data)
 	}
 	if err != nil {
 		return nil, err
@@ -111,7 +111,8 @@ func (o RestoreOptions) lock() (release func() error, err error) {
 	}, nil
 }
 
-// report prints what was restored, and which ledgers signed more than the backup holds.
+// report prints what was restored and what the operator must still do. It prints the messages in
+// older, and returns an error if there are any.
 func (o RestoreOptions) report(c *cli.Console, m *Manifest, older []string) error {
 	fmt.Fprintf(c.Out, "restored the backup of %s\n", m.Made.Format("2006-01-02 15:04:05 MST"))
 	for _, l := range m.Ledgers {
@@ -119,7 +120,7 @@ func (o RestoreOptions) report(c *cli.Console, m *Manifest, older []string) erro
 	}
 	switch {
 	case o.Tokens && m.hasTokens():
-		c.Say("the tokens in the backup are valid again: revoke those again that were revoked after the backup")
+		c.Say("the tokens in the backup are valid again: revoke again those that were revoked after the backup")
 	case o.closes(m):
 		c.Say("no token was restored, and requests need one: create one with colophon token create --data %s", o.Data)
 	}
@@ -141,7 +142,7 @@ func (o RestoreOptions) report(c *cli.Console, m *Manifest, older []string) erro
 	return nil
 }
 
-// choose reads the manifest of the backup that the flags name.
+// choose returns the manifest of the backup that --backup names, or of the newest counted backup.
 func (o RestoreOptions) choose(c *cli.Console, store Store, given []*proofs.Verifier) (*Manifest, error) {
 	names, err := store.Names()
 	if err != nil {
@@ -166,12 +167,13 @@ func (o RestoreOptions) choose(c *cli.Console, store Store, given []*proofs.Veri
 	}
 	store.warnIgnored(c, ignored)
 	if len(counted) == 0 {
-		return nil, cli.Exitf(cli.ExitUsage, "no backup in %s counts as the newest, because their times are in the future or invalid: set this machine's clock, or name a backup with --backup", o.From)
+		return nil, cli.Exitf(cli.ExitUsage, "no backup in %s can be chosen as the newest, because their times are in the future or invalid: set this machine's clock, or name a backup with --backup", o.From)
 	}
 	return store.Read(counted[len(counted)-1])
 }
 
-// checkEmpty refuses a data folder that has anything but marks and keys.
+// checkEmpty returns an error if the data folder contains anything but high-water marks, keys,
+// and the folder that restore uses.
 func checkEmpty(data string) error {
 	entries, err := os.ReadDir(data)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -190,7 +192,8 @@ func checkEmpty(data string) error {
 	return nil
 }
 
-// missingKeys returns the ledgers whose keys are neither in the data folder nor in variables.
+// missingKeys returns the names of the ledgers whose signing keys are neither in the data folder
+// nor in environment variables.
 func missingKeys(c *cli.Console, data string, m *Manifest) (names []string) {
 	keys := datadir.SigningKeys(c, data)
 	for _, l := range m.Ledgers {

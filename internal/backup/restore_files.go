@@ -25,13 +25,15 @@ func (m *Manifest) hasTokens() bool {
 }
 
 // closes reports whether the restored server will require a token but have none. This is so if
-// tokens are left out, or if an unauthenticated manifest says that there were none.
+// the backup's tokens are not restored, and also if the manifest is unauthenticated, because it
+// could hide that there were tokens.
 func (o RestoreOptions) closes(m *Manifest) bool {
 	return !o.Tokens && (m.hasTokens() || o.Unauthenticated)
 }
 
 // takes reports whether a file of the backup is restored. A staged key of an unauthenticated
-// backup is not: an attacker may have put it there, and the ledger would later sign with it.
+// backup is not restored: an attacker may have put it there, and the ledger would later sign with
+// it.
 func (o RestoreOptions) takes(f StoredFile) bool {
 	switch folder, base := path.Split(f.Name); folder {
 	case "access/":
@@ -42,8 +44,8 @@ func (o RestoreOptions) takes(f StoredFile) bool {
 	return true
 }
 
-// restoreFiles copies the files that the manifest names into an empty folder in the data
-// folder.
+// restoreFiles copies the files that restore takes from the backup into the folder
+// datadir.Restoring. It first removes the files that an interrupted restore left there.
 func (o RestoreOptions) restoreFiles(ctx context.Context, c *cli.Console, store Store, m *Manifest) error {
 	dir := datadir.Restoring(o.Data)
 	left, err := os.ReadDir(dir)

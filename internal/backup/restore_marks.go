@@ -16,7 +16,7 @@ import (
 	"colophon/storage/pebble"
 )
 
-// seenCheckpoint is a checkpoint from --seen. Only its first line is checked.
+// seenCheckpoint is a checkpoint from --seen. Only its first line, the origin, has been checked.
 type seenCheckpoint struct {
 	ledger, file string
 	text         []byte
@@ -38,8 +38,8 @@ func (o RestoreOptions) readSeen(c *cli.Console, m *Manifest) (list []seenCheckp
 	return list, nil
 }
 
-// checkKnown returns an error if neither a mark nor the flags say how much a ledger has
-// signed.
+// checkKnown returns an error if it is unknown how much a ledger has signed: the ledger has no high-water mark
+// and no checkpoint in seen, and --newest is not set.
 func (o RestoreOptions) checkKnown(m *Manifest, seen []seenCheckpoint) error {
 	marks := datadir.Marks(o.Data)
 	for _, l := range m.Ledgers {
@@ -86,8 +86,8 @@ func verifyRestored(ctx context.Context, c *cli.Console, o RestoreOptions, m *Ma
 	return older, nil
 }
 
-// checkOlder returns a message if a ledger's database does not hold what the ledger signed. It
-// returns "" if no mark or checkpoint contradicts the database.
+// checkOlder raises a ledger's high-water mark to the ledger's checkpoints in seen. It returns a message if the
+// database does not hold everything that the mark covers, and "" otherwise.
 func checkOlder(ctx context.Context, data, name string, database *pebble.Database, seen []seenCheckpoint) (string, error) {
 	store, err := database.Ledger(ctx, name)
 	if err != nil {
@@ -116,10 +116,9 @@ func checkOlder(ctx context.Context, data, name string, database *pebble.Databas
 	return damage.Message, nil
 }
 
-// raiseMark makes a checkpoint that one of the keys signed the mark of its ledger. It keeps a
-// mark that is at least as high. It also keeps a mark that the keys cannot verify, because
-// that mark could be higher. With such a mark, or with an unreadable one, the ledger accepts
-// no writes.
+// raiseMark sets the high-water mark of a ledger to a checkpoint that one of the keys has signed. It keeps a
+// mark that is at least as high. It also keeps a mark that the keys cannot verify, because that mark could be
+// higher. With such a mark, the ledger accepts no writes.
 func raiseMark(marks keystore.Marks, s seenCheckpoint, keys []*proofs.Verifier) error {
 	seen, err := proofs.OpenCheckpoint(s.text, keys...)
 	if errors.Is(err, proofs.ErrWrongKey) {

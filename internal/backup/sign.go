@@ -62,8 +62,8 @@ func (m *Manifest) Sign(keys ledger.RotatingKeys) (unsigned []string, err error)
 	return unsigned, err
 }
 
-// ErrNoAnchor means that there is a ledger for which neither the flags nor the data folder
-// have a trusted key.
+// ErrNoAnchor means that neither the flags nor the data folder provide a trusted key for one of
+// the ledgers.
 var ErrNoAnchor = errors.New("there is no trusted key")
 
 // Authenticate checks that a trusted key of every ledger with events signed the manifest. One
@@ -115,16 +115,16 @@ func (o RestoreOptions) givenKeys(c *cli.Console) (list []*proofs.Verifier, err 
 	return list, nil
 }
 
-// keptKeys returns, for each ledger in the backup, the verifier key of the newest signing key
-// in the data folder. An older key in that folder may be stolen, so it counts only if --key
+// keptKeys returns, for each ledger in the backup, the verifier key of the newest signing key in
+// the data folder. An older key in that folder may be stolen, so it is trusted only if --key
 // names it. During a rotation both keys sign, so checking the newest is enough. Keys in the
-// backup do not count.
+// backup are not trusted.
 func keptKeys(c *cli.Console, data string, m *Manifest) (list []*proofs.Verifier, err error) {
 	kept := datadir.SigningKeys(c, data)
 	for _, l := range m.Ledgers {
 		signer, err := kept.Load(l.Name)
 		if value, _ := c.Env(kept.Variable(l.Name)); errors.Is(err, storage.ErrNotFound) && strings.TrimSpace(value) != "" {
-			signer, err = kept.Staged(l.Name) // the first key of the variable, if no file says which key signed
+			signer, err = kept.Staged(l.Name) // the first key of the variable, if no file records which key signed
 		}
 		if errors.Is(err, storage.ErrNotFound) {
 			continue
@@ -156,7 +156,7 @@ func (o RestoreOptions) checkAuthentic(c *cli.Console, m *Manifest, given []*pro
 		return cli.Exitf(cli.ExitUsage, "the backup is not authenticated: %w. Give the ledger's verifier key with --key, or copy the signing keys to %s first%s",
 			err, datadir.Keys(o.Data).Dir, instead)
 	case errors.Is(err, proofs.ErrWrongKey):
-		return cli.Exitf(cli.ExitFailed, "the backup is not authenticated: %w. If the key was rotated, give the key that was in force at the time of the backup with --key%s", err, instead)
+		return cli.Exitf(cli.ExitFailed, "the backup is not authenticated: %w. If the key was rotated, give the key that signed at the time of the backup with --key%s", err, instead)
 	}
 	return cli.Exitf(cli.ExitFailed, "the backup is not authenticated: %w%s", err, instead)
 }

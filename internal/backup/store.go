@@ -38,7 +38,7 @@ type Manifest struct {
 	Note string `json:"note,omitempty"`
 }
 
-// BackupName is the time layout of the names of backups.
+// BackupName is the layout of a backup's name, for time.Format.
 const BackupName = "backup-20060102T150405.000000Z"
 
 func (m *Manifest) Name() string { return m.Made.Format(BackupName) }
@@ -67,7 +67,8 @@ type Source struct {
 	Info       fs.FileInfo
 }
 
-// backupSources returns the files that belong to a backup.
+// backupSources returns the files to back up, sorted by name: the snapshot of the database, the
+// tokens, and, with Options.Keys, the signing keys.
 func backupSources(o Options, snapshot, tokens string) ([]Source, error) {
 	var list []Source
 	folders := map[string]string{"db": snapshot, "access": tokens}
@@ -96,8 +97,8 @@ func backupSources(o Options, snapshot, tokens string) ([]Source, error) {
 	return list, nil
 }
 
-// Store is a folder of backups. Other users may be able to write to it, so open opens all files
-// in it, and follows no link that leads out of it.
+// Store is a folder of backups. Other users may be able to write to it, so its files are opened
+// only through the os.Root that open returns, which follows no link out of the folder.
 type Store struct{ Dir string }
 
 // open opens the folder. If "files" exists, it must be a folder.
@@ -164,10 +165,11 @@ func (b Store) Names() ([]string, error) {
 // authentic.
 const maxAhead = 24 * time.Hour
 
-// Counted returns the names of the backups that count. Another user could add a file with a
-// future time, which would remain the newest backup forever. Counted therefore ignores files
-// whose names are not backup names. It also ignores backups whose times are more than maxAhead
-// in the future, unless their manifest is authentic.
+// Counted divides the names of the backups into those that count as backups and those to ignore,
+// each oldest first. Another user could add a file with a future time, which would remain the
+// newest backup forever. Counted therefore ignores files whose names are not backup names. It
+// also ignores backups whose times are more than maxAhead in the future, unless their manifest is
+// authentic.
 func (b Store) Counted(now time.Time, authentic func(*Manifest) bool) (counted, ignored []string, err error) {
 	names, err := b.Names()
 	if err != nil {
@@ -189,16 +191,17 @@ func (b Store) Counted(now time.Time, authentic func(*Manifest) bool) (counted, 
 	return counted, ignored, nil
 }
 
-// warnIgnored names the backups that do not count.
+// warnIgnored prints a warning that names the backups that Counted ignores.
 func (b Store) warnIgnored(c *cli.Console, ignored []string) {
 	if len(ignored) > 0 {
-		c.Say("these backups in %s do not count: their times are more than 24 hours ahead of this machine's clock or invalid, and no available signing key "+
+		c.Say("these backups in %s are ignored: their times are more than 24 hours ahead of this machine's clock or invalid, and no available signing key "+
 			"signed them: %q. If the clock is right, move them away", b.Dir, ignored)
 	}
 }
 
-// nextTime returns the time of a new backup: now, or just after the newest backup that counts,
-// so that the new backup is the newest even if the clock was set back. Times have microseconds.
+// nextTime returns the time of a new backup: now, or just after the newest counted backup, so
+// that the new backup is the newest even if the clock was set back. Times have microsecond
+// precision.
 func nextTime(now time.Time, counted []string) (time.Time, error) {
 	next := now.UTC().Truncate(time.Microsecond)
 	if len(counted) == 0 {
@@ -308,7 +311,8 @@ func (b Store) Add(s Source) (f StoredFile, copied int64, err error) {
 // the next backup replaces what an interrupted one left.
 const Incomplete = "incomplete"
 
-// Finish writes the manifest durably. The backup then counts.
+// Finish durably writes the manifest, which completes the backup. It returns the name of the
+// backup.
 func (b Store) Finish(m *Manifest) (string, error) {
 	root, err := b.open()
 	if err != nil {
@@ -336,7 +340,8 @@ func (b Store) Finish(m *Manifest) (string, error) {
 	return name, safefile.SyncDirIn(root, ".")
 }
 
-// copyFile writes a new file durably and closes it.
+// copyFile copies in to out, and syncs and closes out. It returns the SHA-256 and the length of
+// the data.
 func copyFile(out *os.File, in io.Reader) (digest string, size int64, err error) {
 	hash := sha256.New()
 	size, err = io.Copy(io.MultiWriter(out, hash), in)
@@ -367,8 +372,9 @@ func verifyFile(root *os.Root, name string, want StoredFile) error {
 	return nil
 }
 
-// Prune removes all but the newest keep backups that count, and every file that no backup needs.
-// If keep is 0 it removes nothing. It keeps backups that do not count, because they may be real.
+// Prune keeps the newest counted backups, as many as keep says. It removes the older ones, and
+// every file that no remaining backup needs. If keep is 0, it removes nothing. It keeps the
+// ignored backups, because they may be real.
 func (b Store) Prune(keep int, counted, ignored []string) error {
 	if keep == 0 || len(counted) <= keep {
 		return nil

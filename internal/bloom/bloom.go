@@ -7,14 +7,14 @@ import (
 	"sync/atomic"
 )
 
-// Key is half of a SHA-256, possibly mixed with a number. Its bits are as good as random, so
-// the filter uses them directly and does not hash again.
+// Key is half of a SHA-256, possibly mixed with a number. Its bits are effectively random, so the filter uses
+// them directly and does not hash again.
 type Key = [16]byte
 
 // ReserveFunc reserves bytes until release is called. ok is false if fewer bytes are left.
 type ReserveFunc func(bytes int64) (release func(), ok bool)
 
-// Within reserves memory from spare, a number of bytes that several filters can share.
+// Within returns a ReserveFunc that takes bytes from spare, which several filters can share.
 func Within(spare *atomic.Int64) ReserveFunc {
 	return func(bytes int64) (func(), bool) {
 		if spare.Add(-bytes) < 0 {
@@ -25,12 +25,12 @@ func Within(spare *atomic.Int64) ReserveFunc {
 	}
 }
 
-// Filter reports every added key as present. Of all other keys, it wrongly reports at most
-// seven in a thousand. It grows with the keys until memory runs out. It then releases its
-// memory, and MayContain returns true for every key. It is not safe for concurrent use.
+// Filter reports every added key as present. It wrongly reports at most 0.7 % of all other keys. It grows
+// with the keys until memory runs out. It then releases its memory, and MayContain returns true for every
+// key. It is not safe for concurrent use.
 type Filter struct {
 	memory ReserveFunc
-	layers []layer // each layer is for four times as many keys as the previous one, if memory allows
+	layers []layer // each layer has room for four times as many keys as the previous one, if memory allows
 	blind  bool    // memory ran out, so keys are missing
 }
 
@@ -51,7 +51,7 @@ const (
 	placeBits  = 9      // bits of a position in a block
 )
 
-// New makes an empty filter.
+// New returns an empty filter that reserves its memory with the given function.
 func New(memory ReserveFunc) *Filter { return &Filter{memory: memory} }
 
 // Add adds a key.
@@ -98,7 +98,8 @@ func (f *Filter) Release() {
 // Release was called.
 func (f *Filter) Blind() bool { return f.blind }
 
-// placesOf packs the positions of a key's seven bits, nine bits each, below a final 1.
+// placesOf returns the positions of a key's seven bits, nine bits each. The highest bit is 1 and marks the
+// end.
 func placesOf(k Key) uint64 { return binary.BigEndian.Uint64(k[8:]) | 1<<63 }
 
 func (l *layer) block(k Key) *block {

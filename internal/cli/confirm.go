@@ -10,9 +10,9 @@ import (
 	"golang.org/x/term"
 )
 
-// Confirm prints a warning and asks the user to type the name of the ledger. why is the text
-// of the warning. done is a participle such as "erased", for the message that nothing was
-// done. Without a terminal, Confirm returns an error that names --yes.
+// Confirm prints a warning and asks the user to type the name of the ledger. why is the text of
+// the warning. done is a past participle such as "erased", for the message "nothing was erased".
+// Without a terminal, Confirm returns an error that names --yes.
 func (c *Console) Confirm(ctx context.Context, name, why, done string) error {
 	if file, ok := c.In.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
 		return Exitf(ExitUsage, "%s; pass --yes to confirm", why)

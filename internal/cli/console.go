@@ -27,7 +27,7 @@ func New(in io.Reader, out, err io.Writer, env func(name string) (string, bool))
 	return &Console{In: in, Out: visibleWriter{out}, Err: visibleWriter{err}, Env: env}
 }
 
-// Environment returns the value of a variable, or fallback if it is unset or empty.
+// Environment returns the value of an environment variable, or fallback if the variable is unset or empty.
 func (c *Console) Environment(name, fallback string) string {
 	if value, set := c.Env(name); set && value != "" {
 		return value
@@ -40,10 +40,10 @@ func (c *Console) Say(format string, args ...any) {
 	fmt.Fprintf(c.Err, "colophon: "+format+"\n", args...)
 }
 
-// visibleWriter escapes characters that a terminal would obey or reorder: those below U+007F
-// as \x1b, and the others as in JSON, such as \u009b. JSON texts contain no such characters
-// below U+007F except newlines, so JSON keeps its meaning. Each write must consist of whole
-// characters. visibleWriter is safe for concurrent use if the underlying writer is.
+// visibleWriter escapes characters that control a terminal or reorder its text. It writes those below U+007F
+// like \x1b, and the others as in JSON, like \u009b. JSON texts contain no such characters below U+007F except
+// newlines, so JSON keeps its meaning. Each write must consist of whole characters. visibleWriter is safe for
+// concurrent use if the underlying writer is.
 type visibleWriter struct{ to io.Writer }
 
 // Write implements io.Writer.

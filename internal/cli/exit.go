@@ -15,7 +15,8 @@ const (
 	ExitUndecided   = 7 // drift gate: there is not enough evidence
 )
 
-// ExitError ends the process with a code. If Err is nil, the command has printed the error.
+// ExitError is an error that makes the process exit with Code. If Err is nil, the command has
+// already printed the error.
 type ExitError struct {
 	Code int
 	Err  error

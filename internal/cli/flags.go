@@ -29,8 +29,8 @@ func ExplainVariable(name string, err error) error {
 	return fmt.Errorf("environment variable %s: %w", name, err)
 }
 
-// wanted says what the value of a flag must be. If the flag's type parses the value itself,
-// wanted keeps its error.
+// wanted returns an error that says what the value of a flag must be. For types that parse their
+// own values, it returns the parser's error.
 func wanted(invalid *pflag.InvalidValueError) error {
 	kind := invalid.GetFlag().Value.Type()
 	switch kind {

@@ -10,20 +10,20 @@ import (
 
 // TrustedKeys holds the keys of --key.
 type TrustedKeys struct {
-	Keys []*proofs.Verifier // keys that suffice on their own
-	// Replaced holds the predecessors of Keys. A signature by one of them alone counts only if
-	// a consistency proof shows that the tree belongs to the log.
+	Keys []*proofs.Verifier // keys whose signature alone suffices
+	// Replaced holds the predecessors of Keys. A signature by one of them alone is accepted only if a
+	// consistency proof shows that the tree belongs to the log.
 	Replaced []*proofs.Verifier
 }
 
-// ReadKeys returns the keys of --key that suffice on their own: the given verifier key, the
-// keys in the given file, or the newest key if the file lists all keys of a log.
+// ReadKeys returns the keys of --key whose signature alone suffices: the given verifier key, the keys in the
+// given file, or the newest key if the file lists all keys of a log.
 func (c *Console) ReadKeys(given string) ([]*proofs.Verifier, error) {
 	trusted, err := c.ReadTrusted(given)
 	return trusted.Keys, err
 }
 
-// ReadTrusted returns all keys of --key.
+// ReadTrusted returns the keys of --key, including those that have been replaced.
 func (c *Console) ReadTrusted(given string) (TrustedKeys, error) {
 	// A verifier key is never treated as a file name. Otherwise the sender of a receipt could also send a file
 	// with this name.
@@ -48,9 +48,8 @@ func (c *Console) ReadTrusted(given string) (TrustedKeys, error) {
 	return ParseKeys(string(text), given)
 }
 
-// ParseKeys parses verifier keys, one per line, or the keys of a log in the form of GET
-// /log/key. Its errors name the text by where. They never quote the text, because the user may
-// have given a signing key.
+// ParseKeys parses verifier keys, one per line, or the keys of a log in the format of GET /log/key. Its errors
+// begin with where, and never quote the text, because the user may have given a signing key.
 func ParseKeys(text, where string) (TrustedKeys, error) {
 	if strings.Contains(text, "PRIVATE+KEY") {
 		return TrustedKeys{}, Exitf(ExitUsage, "%s: this is a signing key, which must stay secret; give the verifier key", where)

@@ -9,14 +9,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Moment is a flag whose value is a time. Its text is the time in RFC 3339. It also accepts a
-// date in UTC, and a duration, which means a time this long before now.
+// Moment is a flag whose value is a time. It accepts RFC 3339, a date (midnight UTC), and a
+// duration before now. String returns the time in RFC 3339.
 type Moment struct {
 	text string
 	Now  func() time.Time
 }
 
-// MomentVar adds a flag of this type.
+// MomentVar adds a Moment flag, and appends the accepted formats to its usage.
 func MomentVar(flags *pflag.FlagSet, name, usage string) {
 	flags.Var(&Moment{Now: time.Now}, name, usage+": RFC 3339, a date, or a duration before now, like 7d or 12h")
 }

@@ -48,5 +48,5 @@ func Counted(n uint64, thing string) string {
 
 func Decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// Share formats a fraction as a percentage.
+// Share formats a fraction as a percentage with one decimal.
 func Share(part float64) string { return strconv.FormatFloat(100*part, 'f', 1, 64) + "%" }

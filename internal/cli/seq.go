@@ -6,7 +6,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ExplainSeqFlag explains a flag error of a command whose arguments are seqs.
+// ExplainSeqFlag is like ExplainFlag, for a command whose arguments are seqs. It reports a
+// negative number as an invalid seq instead of an unknown flag.
 func ExplainSeqFlag(command *cobra.Command, err error) error {
 	if number, found := NegativeNumber(err); found {
 		return NotASeq(number)

@@ -26,7 +26,7 @@ func NewTable(out io.Writer, columns ...Column) *Table {
 	return &Table{out: out, columns: columns}
 }
 
-// Write prints rows. Each must have one cell per column.
+// Write prints rows. Each row must have one cell per column.
 func (t *Table) Write(rows [][]string) error {
 	if len(rows) == 0 {
 		return nil
@@ -62,8 +62,8 @@ func (t *Table) Write(rows [][]string) error {
 	return err
 }
 
-// Plain returns a text as a cell. It quotes the text if it is empty, blank, or has characters
-// that a terminal would obey.
+// Plain returns a text as a cell. It quotes the text if it is empty, begins or ends with white
+// space, or contains unprintable characters.
 func Plain(text string) string {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) }
 	if text == "" || strings.ContainsFunc(text, odd) || strings.TrimSpace(text) != text {
@@ -72,7 +72,7 @@ func Plain(text string) string {
 	return text
 }
 
-// None is the cell for null.
+// None is the cell for a missing value.
 const None = "-"
 
 // PlainOr returns a text as a cell, and None for nil.

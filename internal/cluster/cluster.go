@@ -27,8 +27,8 @@ const (
 	beatPause = postgres.LeaseTime / 6
 	// grace is how long a free lease waits for the preferred server.
 	grace = time.Second
-	// settle is how long another server is preferred before a ledger is passed to it, so that
-	// a server that keeps failing gets no ledger.
+	// settle is how long another server must have been preferred before a ledger is passed to it, so that a
+	// server that keeps failing gets no ledger.
 	settle = 5 * time.Second
 	// followTime is the longest time of one attempt to follow a ledger.
 	followTime = 10 * time.Second
@@ -61,11 +61,11 @@ type Cluster struct {
 	places  map[string]*place        // by name of the ledger; guarded by mu
 	servers []postgres.RunningServer // as of the last complete round; guarded by mu
 	beats   map[string]beat          // last beats of the servers, by ID; guarded by mu
-	heard   map[string]bool          // ledgers of which the database has notified this server since the last round; guarded by mu
+	heard   map[string]bool          // ledgers that notifications have named since the last round; guarded by mu
 	next    time.Time                // when the next complete round is due; guarded by mu
 }
 
-// beat is when a server last reported that it is running.
+// beat records when a server last reported that it is running.
 type beat struct {
 	seen    time.Time // time of the beat, by the database's clock
 	changed time.Time // when this server saw it change, by its own clock
@@ -75,9 +75,9 @@ type beat struct {
 type place struct {
 	postgres.State           // as of the last round
 	busy           bool      // a step for this ledger is running
-	stale          bool      // the ledger has changed since it was read; State.Version does not suffice, because two changes can lead to the same version
+	stale          bool      // the ledger has changed since it was read; State.Version does not suffice, because two changes can result in the same version
 	again          bool      // a round found the ledger busy, so the end of the step decides on another one
-	lost           bool      // this server has held the ledger since it started, so it no longer resumes a lease of an earlier run
+	lost           bool      // this server has held the lease since it started, so it no longer resumes a lease of an earlier run
 	renewed        time.Time // when the lease was last seen to have changed, by this server's clock
 	expired        bool      // the lease has not changed for longer than a lease lasts, so it is free, whatever the database's clock says
 	free           time.Time // when the lease became free; zero while it is taken
@@ -88,11 +88,11 @@ type place struct {
 	able           bool      // this server can sign for the ledger
 	looked         time.Time // when able was determined
 	unfit          time.Time // this server does not take the ledger before this time
-	changes        uint64    // number of changes of the epoch that this server has seen
+	changes        uint64    // number of epoch changes that this server has seen
 }
 
-// Start begins to share the ledgers of a database. When it returns, this server has taken the
-// leases that it was able to take, including its own from an earlier run.
+// Start begins to share the ledgers of a database. When Start returns, this server has taken every lease that
+// it could take, including those from its earlier run.
 func Start(ctx context.Context, database *postgres.Database, host *ledger.Host, log *slog.Logger) (*Cluster, error) {
 	return start(ctx, database, host, log, roundPause)
 }
@@ -135,10 +135,10 @@ func (c *Cluster) signal() {
 	}
 }
 
-// hear notes that the database has notified this server of a change of a ledger. An empty name
-// means that notifications may have been lost.
+// hear records a notification that a ledger has changed. An empty name means that notifications may have been
+// lost.
 func (c *Cluster) hear(name string) {
-	if c.leases.Held(name) { // the change is most likely this server's
+	if c.leases.Held(name) { // this server most likely made the change
 		return
 	}
 	if name == "" {
@@ -151,8 +151,8 @@ func (c *Cluster) hear(name string) {
 	c.signal()
 }
 
-// every calls f after each pause, and when it is woken, until ctx is done. It logs when f starts to
-// fail and when it succeeds again.
+// every calls f at once, and then after each pause or whenever wake receives, until ctx is done. It logs when f
+// starts to fail and when f succeeds again.
 func (c *Cluster) every(ctx context.Context, pause time.Duration, wake <-chan struct{}, f func(context.Context) error) {
 	failing := false
 	for ctx.Err() == nil {
@@ -192,7 +192,8 @@ func (c *Cluster) beat(ctx context.Context) error {
 	return c.leases.Heartbeat(ctx, c.able(ctx))
 }
 
-// able returns the ledgers whose signing keys this server has.
+// able returns the ledgers that this server can write: those whose signing keys it has, except those that it
+// recently failed to write.
 func (c *Cluster) able(ctx context.Context) (names []string) {
 	c.mu.Lock()
 	var unknown []string
@@ -225,8 +226,9 @@ func (c *Cluster) able(ctx context.Context) (names []string) {
 	return names
 }
 
-// round reads the ledgers of which the database has notified this server, or all ledgers if a complete round is
-// due. The previous round may already have read the change that started this one.
+// round reads the ledgers that notifications have named, or all ledgers if a complete round is due, and starts
+// the next step for each ledger. It does nothing if the previous round has already read the change that started
+// this one.
 func (c *Cluster) round(ctx context.Context) error {
 	c.mu.Lock()
 	names := slices.Collect(maps.Keys(c.heard))
@@ -252,7 +254,7 @@ func (c *Cluster) round(ctx context.Context) error {
 	return err
 }
 
-// Following returns an error if this server may not show the newest state of a ledger that another server
+// Following returns an error if this server may be showing an outdated state of a ledger that another server
 // writes. The error names no ledger.
 func (c *Cluster) Following() error {
 	if c.failed.Load() {
@@ -332,7 +334,7 @@ func (c *Cluster) running(servers []postgres.RunningServer) []postgres.RunningSe
 	return slices.DeleteFunc(servers, func(s postgres.RunningServer) bool { return time.Since(beats[s.ID].changed) > postgres.LeaseTime })
 }
 
-// decide starts the next step for each ledger.
+// decide starts the next step for each ledger that needs one.
 func (c *Cluster) decide(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -424,8 +426,8 @@ func (c *Cluster) take(ctx context.Context, name string, p *place) {
 	c.lead(ctx, name, p)
 }
 
-// lead opens a ledger that this server holds. If this server cannot write the ledger, it gives
-// up the lease, so that another server can take it.
+// lead opens for writing a ledger whose lease this server holds. If this server cannot write the ledger, lead
+// gives up the lease, so that another server can take it.
 func (c *Cluster) lead(ctx context.Context, name string, p *place) {
 	l, err := c.host.Reopen(ctx, name)
 	switch {
@@ -435,18 +437,18 @@ func (c *Cluster) lead(ctx context.Context, name string, p *place) {
 	case err == nil:
 		err = l.Writable(ctx)
 	case !errors.Is(err, ledger.ErrDamaged):
-		c.log.Warn("this server has taken a ledger but cannot open it yet; trying again", "ledger", name, "error", err)
+		c.log.Warn("this server has taken the lease of a ledger but cannot open the ledger yet; trying again", "ledger", name, "error", err)
 		time.Sleep(beatPause)
 		return
 	}
-	c.log.Error("this server has taken a ledger but cannot write it; giving it up", "ledger", name, "error", err)
+	c.log.Error("this server has taken the lease of a ledger but cannot write the ledger; giving up the lease", "ledger", name, "error", err)
 	c.mu.Lock()
 	p.unfit = time.Now().Add(unfitFor)
 	c.mu.Unlock()
 	c.give(ctx, name, p, nil)
 }
 
-// pass hands a ledger to the preferred server.
+// pass hands the lease of a ledger to the preferred server.
 func (c *Cluster) pass(ctx context.Context, name string, p *place) {
 	c.mu.Lock()
 	to := serverOf(c.servers, p.preferred)
@@ -466,8 +468,8 @@ func serverOf(servers []postgres.RunningServer, id string) *postgres.Server {
 	return nil
 }
 
-// give commits the records that a ledger has accepted, gives up the ledger, and then follows
-// it.
+// give commits the records that a ledger has accepted, gives up its lease, and then follows the ledger. The
+// lease goes to the server to, or to any server if to is nil.
 func (c *Cluster) give(ctx context.Context, name string, p *place, to *postgres.Server) {
 	c.host.StepDown(name)
 	limited, cancel := context.WithTimeout(ctx, postgres.LeaseTime)
@@ -553,8 +555,8 @@ func (c *Cluster) HandOver(ctx context.Context) {
 	}
 }
 
-// Settle ends all changes of roles. Afterwards each ledger keeps its role on this server, and the server still
-// renews its leases. It must be called before the host is closed.
+// Settle waits for the running steps and prevents new ones. Afterwards each ledger keeps its role on this
+// server, and the server still renews its leases. Settle must be called before the host is closed.
 func (c *Cluster) Settle() {
 	c.mu.Lock()
 	c.settled = true

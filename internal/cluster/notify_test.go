@@ -19,10 +19,10 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 
-// never is a pause that no test waits for.
+// never is a pause that is longer than any test.
 const never = time.Hour
 
-// node is a server on a database.
+// node is one of several servers that share a database.
 type node struct {
 	*testing.T
 	host    *ledger.Host
@@ -30,7 +30,8 @@ type node struct {
 	log     *locked.Buffer
 }
 
-// startNode starts a server that has its own keys, so that it writes only what it has created.
+// startNode starts a server that has its own keys, so that it writes only the ledgers that it has
+// created.
 func startNode(t *testing.T, url, id string, pause time.Duration) node {
 	t.Helper()
 	n := node{T: t, log: new(locked.Buffer)}
@@ -63,7 +64,7 @@ func (n node) public(name string, public bool) {
 	require.NoError(n, n.ledger(name).SetPublic(n.Context(), public))
 }
 
-// sees waits until a ledger's log is public, or is not.
+// sees waits until the server shows a ledger's log as public or, if public is false, as not public.
 func (n node) sees(name string, public bool) {
 	n.Helper()
 	require.Eventually(n, func() bool {
@@ -115,7 +116,7 @@ func TestNotified(t *testing.T) {
 	b.sees("two", true)
 	require.Equal(t, ledger.Writer, a.host.Role("one"))
 	require.Equal(t, ledger.Reader, b.host.Role("one"))
-	// The same holds in the other direction.
+	// The same applies in the other direction.
 	b.create("three")
 	a.shows("three", 1)
 }
@@ -136,7 +137,7 @@ func TestNotifiedDuringFollow(t *testing.T) {
 	b.shows("default", 2)
 }
 
-// If the connections break, the server reads what it has missed.
+// After its connections break, a server reads the changes that it missed.
 func TestNotifiedAfterBreak(t *testing.T) {
 	server := postgrestest.Shared(t)
 	schema := server.Schema(t)
@@ -152,7 +153,7 @@ func TestNotifiedAfterBreak(t *testing.T) {
 	}
 }
 
-// Without notifications, servers poll. If the database refuses them, the log says so once.
+// Without notifications, servers poll. If the database refuses notifications, the log says so once.
 func TestPolling(t *testing.T) {
 	for name, without := range map[string]func(*postgrestest.Proxy){
 		"refused": (*postgrestest.Proxy).RefuseNotifications, "dropped": (*postgrestest.Proxy).DropNotifications,

@@ -40,7 +40,7 @@ var flagValues = map[string][]string{
 	"where":       append(Names("state=", record.States[:]), Names("incomplete=", fields.IPCParts[1:])...), // every IPC record has an input
 }
 
-// Names returns the texts of a list, each with a prefix.
+// Names converts a list to strings, and puts a prefix before each.
 func Names[S ~string](prefix string, list []S) []string {
 	texts := make([]string, len(list))
 	for i, name := range list {
@@ -82,8 +82,8 @@ func Flag(command *cobra.Command, name string, complete Func) {
 // not answer.
 type Func = func(command *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective)
 
-// Fixed completes from a list. If a value of the list is only a prefix, the shell adds no
-// space after it.
+// Fixed completes from a list. If a value ends with a colon, it is only a prefix, and the shell
+// adds no space after it.
 func Fixed(values []string) Func {
 	directive := cobra.ShellCompDirectiveNoFileComp
 	if slices.ContainsFunc(values, func(v string) bool { return strings.HasSuffix(v, ":") }) {

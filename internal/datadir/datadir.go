@@ -14,7 +14,8 @@ import (
 	"colophon/ledger/keystore"
 )
 
-// Resolve returns a path without links. If the path does not exist, it returns the path itself.
+// Resolve returns a path with its symbolic links resolved, or the path itself if it does not
+// exist.
 func Resolve(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -41,14 +42,14 @@ func Moved(data string) string { return filepath.Join(data, "db.moved") }
 // Index returns the folder of the index, which can be rebuilt from the log.
 func Index(data string) string { return filepath.Join(data, "index") }
 
-// Spool returns the folder of answers that wait for slow clients.
+// Spool returns the folder for the results of batches that their clients have not read yet.
 func Spool(data string) string { return filepath.Join(data, "spool") }
 
-// Webhooks returns the folder of the cursors of webhooks. A hook without a cursor begins at the
-// head of the log.
+// Webhooks returns the folder that holds the webhook cursors. A hook without a cursor begins at
+// the head of the log.
 func Webhooks(data string) string { return filepath.Join(data, "webhooks") }
 
-// Access returns the folder of the tokens.
+// Access returns the folder that holds the tokens.
 func Access(data string) string { return filepath.Join(data, "access") }
 
 // Keys returns the files of the signing keys.
@@ -78,8 +79,8 @@ func SigningKeys(c *cli.Console, data string) keystore.Variables {
 	return keystore.Variables{Files: Keys(data), Lookup: c.Env}
 }
 
-// Marks returns the high-water marks. Backups do not include them, because marks serve to
-// detect that a backup was restored.
+// Marks returns the high-water marks. Backups do not include them, because the marks must show
+// that an old backup was restored.
 func Marks(data string) keystore.Marks {
 	return keystore.Marks{Dir: filepath.Join(data, "marks")}
 }

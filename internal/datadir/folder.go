@@ -14,12 +14,12 @@ import (
 	"colophon/storage"
 )
 
-// Folder records what Make created, so that Remove can remove it: restore needs a folder without
-// a database.
+// Folder records what Make created, so that Remove can remove it: restore refuses a folder that has a
+// database.
 type Folder struct {
 	data      string
 	folder    bool // the data folder was created
-	databases bool // the folders in it were created, the database first
+	databases bool // the data folder had no database before
 }
 
 // HasDatabase reports whether a data folder has a database. If this cannot be determined, it
@@ -35,7 +35,7 @@ func IsElsewhere(data string) bool {
 	return err == nil
 }
 
-// CheckNoCopy refuses the folder of a server with --from.
+// CheckNoCopy returns an error if the folder belongs to a server with --from.
 func CheckNoCopy(data string) error {
 	if _, err := os.Stat(Copy(data)); err == nil {
 		return cli.Exitf(cli.ExitUsage, "the folder %s has a published copy of a log: start the server with --read-only --from URL, or name another folder with --data", data)
@@ -43,8 +43,8 @@ func CheckNoCopy(data string) error {
 	return nil
 }
 
-// CheckCopy refuses a folder that has a log of its own instead of a published copy. A server with --from calls
-// it.
+// CheckCopy returns an error if the folder of a server with --from has a log of its own instead of a published
+// copy.
 func CheckCopy(data string) error {
 	if HasDatabase(data) || IsElsewhere(data) {
 		return cli.Exitf(cli.ExitUsage, "the folder %s belongs to a server that writes; name another folder with --data", data)
@@ -62,7 +62,7 @@ func ElsewhereError(data string) error {
 		"To undo the move before anything is written there: colophon migrate --undo --from %s --to URL. To move the log back later: colophon migrate --from URL --to %s", data, data, data)
 }
 
-// CheckElsewhere refuses a folder that has its own log. A server with --store calls it.
+// CheckElsewhere returns an error if the folder of a server with --store has its own log.
 func CheckElsewhere(data string) error {
 	if HasDatabase(data) {
 		return cli.Exitf(cli.ExitUsage, "the folder %s has its own log; name another folder with --data, omit --store, or move the log into the database with colophon migrate", data)
@@ -70,7 +70,7 @@ func CheckElsewhere(data string) error {
 	return nil
 }
 
-// CheckUsedElsewhere refuses a folder that does not belong to a server with --store.
+// CheckUsedElsewhere returns an error if the folder does not belong to a server with --store.
 func CheckUsedElsewhere(data string) error {
 	if err := CheckElsewhere(data); err != nil {
 		return err
@@ -81,9 +81,9 @@ func CheckUsedElsewhere(data string) error {
 	return nil
 }
 
-// CheckForeign refuses a folder that has no ledger but has files that are not Colophon's. It
-// ignores lost+found, which new file systems contain, and names that begin with a dot, which
-// operating systems leave behind.
+// CheckForeign returns an error if the folder has no database but has files that are not Colophon's. It
+// ignores lost+found, which new file systems contain, and names that begin with a dot, which operating systems
+// leave behind.
 func CheckForeign(data string) error {
 	if HasDatabase(data) {
 		return nil
@@ -124,8 +124,8 @@ func (m Folder) Note() string {
 	return ""
 }
 
-// NewKeyNote says where the signing key of a new ledger is. It returns "" if an environment
-// variable holds the key.
+// NewKeyNote returns a part of the banner that names the file of the default ledger's new signing key. It
+// returns "" if an environment variable holds the key.
 func NewKeyNote(data string) string {
 	path := Keys(data).Path(ledger.Default)
 	if _, err := os.Stat(path); err != nil {
@@ -134,8 +134,8 @@ func NewKeyNote(data string) string {
 	return ", and the key that signs it: keep a copy of " + path
 }
 
-// Remove removes what Make created, if it holds no ledger. The folder must be closed. Keys and
-// marks are kept.
+// Remove removes what Make created, except keys and high-water marks. The folder must be closed, and must hold
+// no ledger.
 func (m Folder) Remove() error {
 	if !m.databases {
 		return nil

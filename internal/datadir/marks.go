@@ -10,8 +10,8 @@ import (
 	"colophon/storage"
 )
 
-// CheckMark compares a ledger with its high-water mark. The damage is nil if the ledger holds
-// everything that the mark covers.
+// CheckMark compares a ledger with its high-water mark. The damage is nil if the ledger has no
+// mark, or holds everything that the mark covers.
 func CheckMark(ctx context.Context, data, name string, store storage.Reader, keys []*proofs.Verifier) (*audit.Damage, error) {
 	mark, err := Marks(data).Mark(name)
 	if errors.Is(err, storage.ErrNotFound) {

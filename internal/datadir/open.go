@@ -13,7 +13,8 @@ import (
 	"colophon/storage/pebble"
 )
 
-// Open opens the database of a data folder. It must exist, and no other process may use it.
+// Open opens the database of a data folder. The database must exist, and no other process may use
+// it.
 func Open(ctx context.Context, c *cli.Console, data string) (*pebble.Database, error) {
 	return OpenWith(ctx, c, data, pebble.Config{Copies: SnapshotsOf(data).Sweep})
 }
@@ -43,8 +44,8 @@ func ExplainOpen(err error, data string) error {
 	return err
 }
 
-// OpenWith is like Open, with a given configuration. If files are damaged, the error wraps
-// storage.ErrDamaged.
+// OpenWith is like Open, with the given configuration except Dir and Logger. If files are
+// damaged, the error wraps storage.ErrDamaged.
 func OpenWith(ctx context.Context, c *cli.Console, data string, config pebble.Config) (*pebble.Database, error) {
 	config.Dir, config.Logger = Database(data), c.Warnings()
 	if IsElsewhere(data) {

@@ -37,7 +37,7 @@ func (s Snapshots) Folder() string { return filepath.Join(s.Dir, snapshotName) }
 func (s Snapshots) Database() string { return filepath.Join(s.Folder(), "db") }
 
 // ErrSnapshotHeld means that a copy was not removed, because a backup is reading it.
-var ErrSnapshotHeld = errors.New("a running backup is reading a copy of the database, which may still hold erased content; the copy is removed when the backup ends")
+var ErrSnapshotHeld = errors.New("a running backup is reading a copy of the database, which may still hold erased content; the copy is removed when the backup finishes")
 
 // errNoBackup means that no backup is waiting, so nothing would ever remove the requested
 // copy.

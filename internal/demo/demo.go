@@ -1,4 +1,4 @@
-// Package demo loads the example into a ledger, and answers five questions about it in words.
+// Package demo loads the example into a ledger, and prints the answers to five questions about it.
 package demo
 
 import (
@@ -15,18 +15,17 @@ import (
 	"colophon/internal/example"
 )
 
-// Tour is the ledger with the example, and where its answers are printed.
+// Tour loads the example into Ledger, and prints to the Console.
 type Tour struct {
 	*cli.Console
 	Ledger *client.Ledger
-	last   uint64 // the example's last event, for which each question waits
+	last   uint64 // seq of the example's last event; each query waits until it is indexed
 }
 
 // ErrOther means that the ledger has other records, and that nothing was posted.
 var ErrOther = errors.New("the ledger has records that are not the example's")
 
-// Load posts the example, unless the ledger has other records. The ledger then has it once, however
-// often Load is called.
+// Load posts the example, unless the ledger has other records. Calling Load again adds nothing.
 func (t *Tour) Load(ctx context.Context) error {
 	stats, err := t.Ledger.Stats(ctx)
 	if err != nil {
@@ -82,7 +81,7 @@ func (t *Tour) Questions(ctx context.Context) error {
 		{"What does the verbose prompt do?", "drift effects system_prompt_hash label:config=plain label:config=verbose", t.prompt},
 		{"Which inputs are unstable, and why?", "drift groups --by input --min-outputs 2 --sort flips", t.unstable},
 		{"Which answers rest on a changed chunk?", "drift stale handbook", t.stale},
-		{"What became of the story between two builds?", "drift paths the-late-boat --build summer", t.story},
+		{"What happened to the story between two builds?", "drift paths the-late-boat --build summer", t.story},
 	} {
 		answer, err := q.answer(ctx)
 		if err != nil {
@@ -139,7 +138,7 @@ func (t *Tour) model(ctx context.Context) (string, error) {
 	return text, nil
 }
 
-// quoted returns the words of a name after a colon.
+// quoted returns a colon and the words of a name in quotes, or "" for nil.
 func quoted(name *wire.Name) string {
 	if name == nil {
 		return ""
@@ -208,7 +207,7 @@ func (t *Tour) stale(ctx context.Context) (string, error) {
 			runs = append(runs, cli.Plain(*row.RunID))
 		}
 	}
-	return fmt.Sprintf("%s: %s. The handbook has another passage in their place now.", cli.Counted(uint64(len(runs)), "answer"), strings.Join(runs, ", ")), nil
+	return fmt.Sprintf("%s: %s. The handbook now has a different passage in its place.", cli.Counted(uint64(len(runs)), "answer"), strings.Join(runs, ", ")), nil
 }
 
 func (t *Tour) story(ctx context.Context) (string, error) {

@@ -15,7 +15,8 @@ const maxCheckpoint = 1 << 16
 // errOtherKey means that the given key has not signed the checkpoint of a copy.
 var errOtherKey = errors.New("the given key has not signed the checkpoint of the copy")
 
-// askCopy reads the checkpoint of the published copy that the server follows, if it follows one.
+// askCopy reads and verifies the checkpoint of the published copy that the server follows, if
+// any, and stores the error.
 func (d *deployment) askCopy(ctx context.Context) {
 	if d.settings.config.From == "" {
 		return
@@ -53,7 +54,7 @@ func (d *deployment) checkCheckpoint(ctx context.Context) error {
 	return err
 }
 
-// checkCopy checks that the published copy which the server follows can be read and is signed.
+// checkCopy checks that the published copy that the server follows can be read and is signed.
 func checkCopy(d *deployment) []Finding {
 	switch from := d.settings.config.From; {
 	case from == "":

@@ -126,7 +126,8 @@ func checkFileSystem(d *deployment) []Finding {
 	}
 }
 
-// If the free space is enough for fewer days, the finding is Wrong or Advice.
+// If the free space lasts for fewer days than these, the finding is Wrong or Advice,
+// respectively.
 const (
 	daysWrong  = 7
 	daysAdvice = 30
@@ -135,8 +136,8 @@ const (
 // minInodes is the number of unused inodes below which the doctor warns.
 const minInodes = 10_000
 
-// checkSpace checks that the free space above the mark is enough for some time. Below the mark
-// the server accepts no writes.
+// checkSpace checks that the free space is above the mark, below which the server accepts no
+// writes, and that it will not fall below the mark soon.
 func checkSpace(d *deployment) []Finding {
 	u := d.disk.usage
 	if d.disk.usageErr != nil {
@@ -176,8 +177,9 @@ func checkSpace(d *deployment) []Finding {
 // most of the files' length comes from the empty database.
 const minEvents = 1000
 
-// daysLeft returns for how many days the space above the mark is enough if the ledgers keep
-// growing as in the last week.
+// daysLeft estimates how many days it takes until the free space falls below the mark, if the
+// ledgers keep growing as in the last week. known is false if there are too few events for an
+// estimate.
 func (d *deployment) daysLeft(mark uint64) (days float64, known bool) {
 	events, recent := uint64(0), 0.0
 	for _, l := range d.server.ledgers {
@@ -234,9 +236,9 @@ func checkSync(d *deployment) []Finding {
 	case d.disk.syncErr != nil:
 		return finding(NotChecked, "", "%v", d.disk.syncErr)
 	case took < syncTooFast:
-		return finding(Advice, "make sure that neither the file system, nor the virtual machine, nor the disk ignores syncs", "a sync takes %s, which is faster than any disk: acknowledged records may be lost if the power fails", took)
+		return finding(Advice, "make sure that the file system, the virtual machine, and the disk all honour syncs", "a sync takes %s, which is faster than any disk: acknowledged records may be lost if the power fails", took)
 	case took > syncSlow:
-		return finding(Advice, "use a faster disk, or write in batches; never switch syncs off", "a sync takes %s, and every answer to a write waits for one", took)
+		return finding(Advice, "use a faster disk, or write in batches; never switch syncs off", "a sync takes %s, and the response to every write waits for one", took)
 	}
 	return finding(OK, "", "a sync takes %s (median of %d)", took, syncsTimed)
 }

@@ -40,7 +40,7 @@ func TestCheckSpace(t *testing.T) {
 			}
 		}
 	}
-	// growing adds ten thousand events of 1 KiB per day.
+	// growing sets a growth of ten thousand events of 1 KiB per day.
 	growing := func(d *deployment) {
 		d.server.ledgers = []ledgerAnswers{{LedgerDescription: wire.LedgerDescription{TreeSize: minEvents}, perDay: 10_000}}
 		require.NoError(t, os.MkdirAll(datadir.Database(d.data()), 0o700))
@@ -97,8 +97,8 @@ func TestTimeSyncsLeavesNothingBehind(t *testing.T) {
 	require.Error(t, inspectDisk(filepath.Join(data, "nowhere")).syncErr)
 }
 
-// A mount point is found by its path without links. The working folder can itself be a mount
-// point.
+// inspectDisk resolves symbolic links, also in the path of the working folder, because findMount
+// needs a path without links.
 func TestInspectDiskFollowsLinks(t *testing.T) {
 	real, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)

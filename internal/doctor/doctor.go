@@ -41,8 +41,8 @@ func Examine(ctx context.Context, console *cli.Console, o Options) (Report, erro
 	return newReport(d.runChecks()), nil
 }
 
-// deployment is what is known about a deployment. It is collected before the checks run. The
-// checks judge it, and also read small files of the data folder.
+// deployment holds everything that is known about a deployment, and is filled before the checks
+// run. The checks read only it and small files in the data folder.
 type deployment struct {
 	console  *cli.Console
 	version  string // version of this program
@@ -101,7 +101,7 @@ func allChecks() []check {
 	}
 }
 
-// runChecks runs all checks.
+// runChecks runs all checks, and returns their findings in the order of the report.
 func (d *deployment) runChecks() []Finding {
 	var all []Finding
 	for _, c := range allChecks() {

@@ -17,7 +17,7 @@ import (
 var testNow = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // newDeployment returns a deployment with the default settings, an empty data folder, and no
-// server, to which changes were applied.
+// server. It applies the changes in order.
 func newDeployment(t testing.TB, changes ...func(*deployment)) *deployment {
 	t.Helper()
 	nothing := func(string) (string, bool) { return "", false }
@@ -50,7 +50,7 @@ func requireFinding(t testing.TB, list []Finding, verdict Verdict, words string)
 	require.Failf(t, "not found", "%s %q in %v", verdict, words, list)
 }
 
-// checkCase is a test case of a check.
+// checkCase is a change to a deployment, and the finding that a check must then return.
 type checkCase struct {
 	name    string
 	change  func(*deployment)

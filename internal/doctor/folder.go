@@ -41,8 +41,8 @@ func checkFolder(d *deployment) []Finding {
 	return finding(OK, "", "only its owner can read %s", d.data())
 }
 
-// logFolder returns the folder that a data folder has once a server has used it with these
-// settings.
+// logFolder returns the folder that a server with these settings creates in the data folder: the
+// database, the copy, or the marker of a database elsewhere.
 func (d *deployment) logFolder() string {
 	switch config := d.settings.config; {
 	case config.Store != "":
@@ -168,7 +168,7 @@ func checkLostKeys(d *deployment) []Finding {
 	return list
 }
 
-// checkOtherFile judges a file in the folder of keys that is not the signing key of a ledger.
+// checkOtherFile reports a file in the keys folder that is not the signing key of a ledger.
 func checkOtherFile(d *deployment, file string) []Finding {
 	path := filepath.Join(datadir.Keys(d.data()).Dir, file)
 	if strings.HasSuffix(file, ".vkey") {

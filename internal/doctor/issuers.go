@@ -15,7 +15,7 @@ import (
 	"colophon/internal/cli"
 )
 
-// Limits of an issuer's answer.
+// Limits of a request for an issuer's discovery document.
 const (
 	issuerTimeout   = 5 * time.Second
 	issuerMaxAnswer = 1 << 20 // in bytes
@@ -66,7 +66,8 @@ func askIssuer(ctx context.Context, issuer string) error {
 	return nil
 }
 
-// checkIssuers checks that each issuer answers under the name in the access file.
+// checkIssuers checks that each issuer's discovery document was fetched, and names the issuer as
+// the access file does.
 func checkIssuers(d *deployment) []Finding {
 	var list []Finding
 	for _, issuer := range slices.Sorted(maps.Keys(d.issuers)) {

@@ -20,12 +20,13 @@ import (
 	"colophon/storage"
 )
 
-// noServer returns the finding of a check that needs a server if none answers.
+// noServer returns the finding of a check that needs a server, for the case that no server
+// answers.
 func (d *deployment) noServer() []Finding {
 	return finding(NotChecked, "", "no server answers")
 }
 
-// answers reports whether a server answers.
+// answers reports whether a server was queried and has answered.
 func (d *deployment) answers() bool { return d.server.url != "" && d.server.err == nil }
 
 // checkServer checks that the server answers, is ready, and has the version of this program.
@@ -68,8 +69,8 @@ func checkAuthentication(d *deployment) []Finding {
 	return finding(OK, "", "the server requires credentials")
 }
 
-// checkLedgerKeys checks that every ledger has its key in the folder and every key its ledger,
-// and that the ledgers that tokens name exist.
+// checkLedgerKeys checks that every ledger has its key in the folder, that every key has its
+// ledger, and that the ledgers that tokens name exist.
 func checkLedgerKeys(d *deployment) []Finding {
 	if !d.answers() {
 		return d.noServer()
@@ -117,7 +118,7 @@ func checkLedgerKey(d *deployment, l ledgerAnswers) []Finding {
 	return nil
 }
 
-// checkTokenLedgers reports tokens that name ledgers which do not exist.
+// checkTokenLedgers reports tokens that name ledgers that do not exist.
 func checkTokenLedgers(d *deployment, known map[string]bool) []Finding {
 	tokens, err := d.listTokens()
 	if err != nil {
@@ -130,8 +131,8 @@ func checkTokenLedgers(d *deployment, known map[string]bool) []Finding {
 	return finding(Advice, "create the ledgers, or correct the names", "tokens name ledgers that do not exist: %s", strings.Join(missing, ", "))
 }
 
-// checkLog checks that the last events of each ledger form a chain that ends in the ledger's
-// tip, and that the receipt of the last event verifies.
+// checkLog checks that the last events of each ledger form a chain that ends in the ledger's tip,
+// and verifies the receipt of the last event.
 func checkLog(d *deployment) []Finding {
 	if !d.answers() {
 		return d.noServer()
@@ -221,7 +222,8 @@ func checkPublic(d *deployment) []Finding {
 // it.
 const indexLagging = 10_000
 
-// checkIndex checks that the index of each ledger is running and not far behind.
+// checkIndex checks that the index of each ledger is running, and lags by at most indexLagging
+// events.
 func checkIndex(d *deployment) []Finding {
 	if !d.answers() {
 		return d.noServer()
@@ -245,7 +247,7 @@ func checkIndex(d *deployment) []Finding {
 // erasureLate is the time after which erased content should no longer be in the files.
 const erasureLate = time.Minute
 
-// checkErasure checks that the files contain no erased content.
+// checkErasure checks that erased content has been removed from the files.
 func checkErasure(d *deployment) []Finding {
 	if !d.answers() {
 		return d.noServer()
@@ -257,14 +259,14 @@ func checkErasure(d *deployment) []Finding {
 	age := time.Duration(d.server.gauges("colophon_erasures_pending_age_seconds")[""]) * time.Second
 	switch n := pending[""]; {
 	case n > 0 && age > erasureLate:
-		return finding(Wrong, "wait for the end of a running backup, and free disk space if it is short; the server's log gives the reason", "%.0f erased texts are still in the files, the oldest for %s", n, age)
+		return finding(Wrong, "if a backup is running, wait until it finishes; if disk space is short, free some; the server's log gives the reason", "%.0f erased texts are still in the files, the oldest for %s", n, age)
 	case n > 0:
 		return finding(Advice, "run the doctor again in a minute", "%.0f recently erased texts are still in the files", n)
 	}
 	return finding(OK, "", "the files contain no erased text")
 }
 
-// noMetrics returns the finding of a check that needs a metric which the server does not show.
+// noMetrics returns the finding of a check that needs a metric that the server does not show.
 func (d *deployment) noMetrics() []Finding {
 	refused := (*client.Error)(nil)
 	switch {

@@ -22,7 +22,8 @@ import (
 	"colophon/proofs"
 )
 
-// withServer returns a change to the server's answers.
+// withServer returns a change that adds a ready server to a deployment and then applies change to
+// its answers.
 func withServer(change func(*serverAnswers)) func(*deployment) {
 	return func(d *deployment) {
 		d.server = serverAnswers{url: "http://127.0.0.1:8080", version: d.version, date: testNow, open: true}
@@ -72,7 +73,7 @@ func TestCheckLedgerKeys(t *testing.T) {
 
 	d.server.ledgers = []ledgerAnswers{first}
 	requireFinding(t, checkLedgerKeys(d), Wrong, `key "second" has signed a ledger`)
-	d.server.open = false // then the token may have no grant on the second
+	d.server.open = false // then the token might have no grant on the second ledger
 	requireFinding(t, checkLedgerKeys(d), OK, "1 ledger")
 
 	first.VerifierKey = second.VerifierKey

@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/index"
 )
 
-// machine has the limits of this process.
+// machine holds the limits of this process.
 type machine struct {
 	openFiles uint64 // 0 if not known
 	memory    memory.Limits
@@ -25,13 +25,13 @@ func inspectMachine() machine {
 	return m
 }
 
-// fileLimit returns how many files the server may open, or how many this command may open if
-// the server does not show it.
+// fileLimit returns how many files the server may open. If the server does not show its limit, it
+// returns the limit of this command.
 func (d *deployment) fileLimit() (limit uint64, whose string) {
 	if limit := d.server.gauges("process_max_fds")[""]; limit > 0 {
 		return uint64(limit), "the server"
 	}
-	return d.machine.openFiles, "this command (a service may have another limit)"
+	return d.machine.openFiles, "this command (a service may have a different limit)"
 }
 
 // checkFileLimit checks that the server may open the files and connections that the settings
@@ -57,7 +57,7 @@ func checkFileLimit(d *deployment) []Finding {
 // tables, in bytes.
 const otherMemory = 160 << 20
 
-// memoryNeeded returns the maximum memory that a server with these settings uses, in bytes.
+// memoryNeeded estimates the maximum memory that a server with these settings uses, in bytes.
 func memoryNeeded(c server.Config) uint64 {
 	return uint64(c.Cache) + uint64(c.IndexCache) + uint64(c.BodyMemory) + uint64(c.AnswerMemory) + otherMemory
 }
@@ -103,9 +103,9 @@ func checkMemory(d *deployment) []Finding {
 	case limits.Runtime > have:
 		return finding(Wrong, "set GOMEMLIMIT to nine tenths of the available memory", "GOMEMLIMIT is %d MiB, but only %d MiB of memory are available", inMiB(limits.Runtime), inMiB(have))
 	case limits.Runtime != 0 && limits.Runtime < need:
-		return finding(Advice, "raise GOMEMLIMIT, or lower "+lower, "GOMEMLIMIT is %d MiB, but caches, bodies, and answers may take %d MiB: near the limit, the garbage collector takes most of the time", inMiB(limits.Runtime), inMiB(need))
+		return finding(Advice, "raise GOMEMLIMIT, or lower "+lower, "GOMEMLIMIT is %d MiB, but caches, bodies, and answers may take %d MiB: near the limit, the garbage collector uses most of the time", inMiB(limits.Runtime), inMiB(need))
 	case limits.Runtime == 0 && limits.Container != 0:
-		return finding(Advice, fmt.Sprintf("set GOMEMLIMIT=%dMiB in its environment", inMiB(limits.Container/10*9)), "the system ends the process at %d MiB, but the garbage collector does not know this limit", inMiB(limits.Container))
+		return finding(Advice, fmt.Sprintf("set GOMEMLIMIT=%dMiB in its environment", inMiB(limits.Container/10*9)), "the system kills the process at %d MiB, but the garbage collector does not know this limit", inMiB(limits.Container))
 	}
 	return finding(OK, "", "%d MiB, of which caches, bodies, and answers may take %d MiB", inMiB(have), inMiB(need))
 }

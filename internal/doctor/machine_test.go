@@ -16,7 +16,7 @@ func TestCheckFileLimit(t *testing.T) {
 	with := func(files uint64) func(*deployment) { return func(d *deployment) { d.machine.openFiles = files } }
 	runCheckCases(t, checkFileLimit, []checkCase{
 		{"unknown", with(0), NotChecked, "does not report"},
-		{"many", with(65536), OK, "this command (a service may have another limit) may open 65536"},
+		{"many", with(65536), OK, "this command (a service may have a different limit) may open 65536"},
 		{"few", with(4096), Advice, "4096 connections"},
 		{"too few", with(1024), Wrong, "the databases alone"},
 		{"of the server", func(d *deployment) {

@@ -48,7 +48,7 @@ func checkAddress(d *deployment) []Finding {
 	return finding(OK, "", "other machines can reach %s with credentials, over TLS", config.Listen)
 }
 
-// authentication reports whether, by the settings and the data folder, the server requires
+// authentication reports whether the settings and the data folder make the server require
 // credentials.
 func (d *deployment) authentication() (required bool, err error) {
 	if d.settings.config.AccessFile != "" {
@@ -64,7 +64,7 @@ func (d *deployment) authentication() (required bool, err error) {
 	return err == nil, err
 }
 
-// checkProxies checks that only proxies can name the address of a client.
+// checkProxies checks that the server trusts X-Forwarded-For only from proxies.
 func checkProxies(d *deployment) []Finding {
 	for _, network := range d.settings.config.TrustedProxies {
 		if ones, _ := network.Mask.Size(); ones == 0 {
@@ -73,7 +73,7 @@ func checkProxies(d *deployment) []Finding {
 	}
 	if c := d.settings.config; len(c.TrustedProxies) == 0 && len(c.AllowHost) > 0 {
 		if host, _, err := net.SplitHostPort(c.Listen); err == nil && cli.Loopback(host) {
-			return finding(Advice, "set --trusted-proxies 127.0.0.1 if a proxy on this machine passes requests on", "only this machine can reach %s, but --allow-host has other names: all requests that a proxy passes on count as coming from one address", c.Listen)
+			return finding(Advice, "set --trusted-proxies 127.0.0.1 if a proxy on this machine passes requests on", "only this machine can reach %s, but --allow-host has other names: all requests that a proxy passes on appear to come from one address", c.Listen)
 		}
 	}
 	return finding(OK, "", "the server trusts X-Forwarded-For from %s", cli.Counted(uint64(len(d.settings.config.TrustedProxies)), "network"))

@@ -95,7 +95,7 @@ func TestCheckProxies(t *testing.T) {
 		{"one", with("10.0.0.0/8"), OK, "1 network"},
 		{"everybody", with("10.0.0.0/8,0.0.0.0/0"), Wrong, "from every address"},
 		{"everybody of IPv6", with("::/0"), Wrong, "from every address"},
-		{"a proxy on this machine", withConfig(func(c *server.Config) { c.AllowHost = server.HostNames{"ledger.example.org"} }), Advice, "count as coming from one address"},
+		{"a proxy on this machine", withConfig(func(c *server.Config) { c.AllowHost = server.HostNames{"ledger.example.org"} }), Advice, "appear to come from one address"},
 		{"a proxy on this machine, trusted", func(d *deployment) {
 			with("127.0.0.0/8")(d)
 			d.settings.config.AllowHost = server.HostNames{"ledger.example.org"}
@@ -106,8 +106,8 @@ func TestCheckProxies(t *testing.T) {
 	})
 }
 
-// writeCertificate makes a self-signed certificate. It returns the files of the certificate
-// and its key.
+// writeCertificate makes a self-signed certificate. It returns the paths of the certificate and
+// its key.
 func writeCertificate(t testing.TB, name string, from, until time.Time) (certificate, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

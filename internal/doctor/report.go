@@ -25,7 +25,7 @@ type Finding struct {
 	Check   string  `json:"check"` // the name of the check
 	Verdict Verdict `json:"verdict"`
 	Found   string  `json:"found"`        // a sentence
-	Do      string  `json:"do,omitempty"` // what to do about it; empty if nothing
+	Do      string  `json:"do,omitempty"` // advice; empty if nothing needs to be done
 }
 
 // finding returns a single finding. do may be empty.
@@ -87,8 +87,8 @@ func (r Report) Text(width int) string {
 // narrower.
 const minColumn = 30
 
-// fold wraps a text at spaces so that lines are shorter than width. All lines except the first
-// are indented.
+// fold wraps a text at spaces so that no line is longer than width, unless a single word is. It
+// indents all lines except the first.
 func fold(text string, width, indent int) string {
 	if width == 0 {
 		return text

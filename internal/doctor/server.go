@@ -26,7 +26,7 @@ import (
 
 // serverAnswers holds everything that the checks need to know from a server.
 type serverAnswers struct {
-	url string // empty if no server was asked
+	url string // empty if no server was queried
 	err error  // why the server does not answer; all fields below are then empty
 
 	version string
@@ -51,10 +51,10 @@ type ledgerAnswers struct {
 	entries []wire.EventLine // the last few events
 	receipt []byte           // receipt of the last event
 	perDay  float64          // events per day in the last week; 0 if not known
-	logErr  error            // why entries and receipt are missing
+	logErr  error            // why entries, receipt, or perDay is missing
 }
 
-// answerTimeout is the maximum time of each answer.
+// answerTimeout limits each request.
 const answerTimeout = 10 * time.Second
 
 // askServer queries the server that the options name, or the one that the settings describe.
@@ -85,8 +85,8 @@ func (d *deployment) askServer(ctx context.Context, o remote.Options) error {
 }
 
 // trustOwnCertificate makes the client of a server on this machine accept the certificate that
-// the settings name, no matter which authority signed it and for which name. If the
-// certificate cannot be read, it changes nothing; checkCertificate reports that.
+// the settings name, no matter which authority signed it and for which name. If the certificate
+// cannot be read, trustOwnCertificate changes nothing; checkCertificate reports the error.
 func (s settings) trustOwnCertificate(to *remote.Server) {
 	text, err := os.ReadFile(s.config.TLSCert)
 	authorities := x509.NewCertPool()
@@ -122,8 +122,8 @@ func get(ctx context.Context, s *remote.Server, path string) (*client.Answer, er
 	return answer, nil
 }
 
-// ask asks a server for everything that the checks need to know. Metrics can be at another
-// address.
+// ask queries a server for everything that the checks need to know. metrics is the server's
+// address for metrics, which can differ. The error is not nil only if no client can be created.
 func ask(ctx context.Context, s, metrics *remote.Server) (serverAnswers, error) {
 	a := serverAnswers{url: s.URL}
 	anonymous, err := s.Anonymous()
@@ -228,8 +228,8 @@ func (l *ledgerAnswers) events(ctx context.Context, s *remote.Server, from, limi
 	return list, nil
 }
 
-// minGrowthTime is the shortest period from which growth is computed. An initial import says
-// nothing about future growth.
+// minGrowthTime is the shortest period from which growth is computed. An initial import does not
+// predict future growth.
 const minGrowthTime = 24 * time.Hour
 
 // growth returns how many events per day the ledger gained in the last week, or since its

@@ -19,7 +19,7 @@ import (
 	"colophon/internal/testing/authority"
 )
 
-// connect returns a server whose answers come from a handler.
+// connect returns a client of a test server that runs the handler.
 func connect(t testing.TB, handler http.HandlerFunc) *remote.Server {
 	t.Helper()
 	listener := httptest.NewServer(handler)
@@ -41,7 +41,7 @@ func TestAskNamesWhatAnswers(t *testing.T) {
 	}
 }
 
-// The token is sent to the server, but not to the address of its metrics.
+// askServer sends the token to the server, but not to the address of its metrics.
 func TestAskSendsTheTokenToTheServerOnly(t *testing.T) {
 	tokens := make(map[string][]string) // by path
 	handler := func(w http.ResponseWriter, r *http.Request) {

@@ -15,9 +15,9 @@ import (
 	"colophon/internal/server"
 )
 
-// settings are the settings with which serve would run.
+// settings holds the settings that serve would run with.
 type settings struct {
-	config server.Config // the settings that can be read
+	config server.Config // the settings that could be read
 	file   string        // the configuration file; empty if there is none
 	named  bool          // the user named the data folder
 	err    error         // why serve would refuse the settings
@@ -66,8 +66,8 @@ func findUnknownVariables(environment []string) []string {
 	return names
 }
 
-// serverURL returns where a server with these settings listens, as seen from this machine. It
-// is empty if the settings do not say.
+// serverURL returns the URL at which this machine can reach a server with these settings. It
+// returns "" if the settings do not name a port.
 func (s settings) serverURL() string {
 	if s.config.TLSCert != "" {
 		return server.URLOf("https", s.config.Listen)
@@ -94,7 +94,7 @@ func checkSettings(d *deployment) []Finding {
 	return orOK(list, "%s: serve accepts them", from)
 }
 
-// checkWritable reports a file that users other than its owner can change.
+// checkWritable returns a finding if users other than the file's owner can change the file.
 func checkWritable(path string) []Finding {
 	info, err := os.Stat(path)
 	switch {

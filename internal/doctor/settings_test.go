@@ -11,7 +11,7 @@ import (
 	"colophon/internal/server"
 )
 
-// givenFlags returns the flags of serve for a command line.
+// givenFlags parses a command line with the flags of serve.
 func givenFlags(t testing.TB, args ...string) *pflag.FlagSet {
 	t.Helper()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -16,7 +16,8 @@ import (
 // storeTimeout limits each query to the database of the log.
 const storeTimeout = 5 * time.Second
 
-// askStore queries the database of the log, if it is not in the data folder.
+// askStore probes the PostgreSQL database that holds the log, if there is one, and reads its
+// tokens.
 func (d *deployment) askStore(ctx context.Context) {
 	if d.settings.config.Store == "" {
 		return
@@ -29,7 +30,7 @@ func (d *deployment) askStore(ctx context.Context) {
 	}
 }
 
-// sharedTokens are the tokens in the database of the log, or why they cannot be read.
+// sharedTokens holds the tokens in the database of the log, or the error from reading them.
 type sharedTokens struct {
 	tokens []access.Listed
 	err    error
@@ -56,7 +57,8 @@ func (d *deployment) listTokens() ([]access.Listed, error) {
 	return access.Store{Dir: datadir.Access(d.data()), Now: func() time.Time { return d.now }}.List()
 }
 
-// checkStore checks that the database of the log answers and does not lose commits.
+// checkStore checks that the database of the log can be reached and that its settings make
+// commits durable.
 func checkStore(d *deployment) []Finding {
 	var setting *postgres.SettingError
 	var shared *pooler.Error
@@ -72,7 +74,7 @@ func checkStore(d *deployment) []Finding {
 	case errors.Is(d.store, storage.ErrFormat):
 		return finding(Wrong, "use the version of colophon that wrote it", "%v", d.store)
 	case d.store != nil:
-		return finding(Wrong, "start the database, or correct --store", "the database of the log: %v", d.store)
+		return finding(Wrong, "start the database, or correct --store", "the database of the log cannot be used: %v", d.store)
 	}
 	return finding(OK, "", "the database of the log answers, and its settings make every commit durable")
 }

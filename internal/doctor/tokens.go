@@ -13,8 +13,8 @@ import (
 	"colophon/internal/datadir"
 )
 
-// The doctor reports a token that expires sooner than the first, or that has not been used for
-// longer than the second.
+// The doctor reports a token that expires within tokenExpiresSoon, or that has not been used for
+// tokenUnused.
 const (
 	tokenExpiresSoon = 14 * 24 * time.Hour
 	tokenUnused      = 30 * 24 * time.Hour
@@ -58,8 +58,8 @@ func checkTokens(d *deployment) []Finding {
 	return orOK(list, "%s valid: %s", cli.Counted(uint64(len(active)), "token"), strings.Join(active, ", "))
 }
 
-// checkToken judges a valid token. Token names consist of letters, digits, and a few other
-// characters.
+// checkToken reports a valid token that expires soon, that never expires but has the scope admin,
+// or that is not used.
 func checkToken(t access.Listed, now time.Time) []Finding {
 	renew := fmt.Sprintf("create a new token for its client, then run: colophon token revoke %s", t.ID)
 	var list []Finding
@@ -79,12 +79,13 @@ func checkToken(t access.Listed, now time.Time) []Finding {
 	return list
 }
 
-// scopesOf returns the scopes that a token has on any ledger.
+// scopesOf returns the union of the scopes that a token has on any ledgers.
 func scopesOf(t access.Listed) access.Scopes {
 	return (&access.Identity{Grants: t.Grants}).Anywhere()
 }
 
-// unknownLedgers returns the ledgers that valid tokens name but that do not exist.
+// unknownLedgers returns the ledgers that valid tokens name but that do not exist, each with the
+// name of the token.
 func unknownLedgers(tokens []access.Listed, now time.Time, exists func(name string) bool) []string {
 	var missing []string
 	for _, t := range tokens {

@@ -15,9 +15,9 @@ type Logger struct {
 	failures limiter
 }
 
-// New makes a Logger. fatal must end the process and must not return, because Pebble would
-// then continue as if the failed write had succeeded. name is the name of fatal, for the panic
-// message in case it returns.
+// New returns a Logger. fatal must stop the process and must not return, because Pebble would
+// then continue as if the failed write had succeeded. If fatal returns, Fatalf panics with a
+// message that calls it name.
 func New(out *slog.Logger, name string, fatal func(msg string)) *Logger {
 	return &Logger{out: out, name: name, fatal: fatal}
 }
@@ -33,7 +33,7 @@ func (l *Logger) Errorf(format string, args ...any) {
 	}
 }
 
-// Fatalf ends the process, because the engine's state is unknown after such a failure.
+// Fatalf stops the process, because the engine's state is unknown after such a failure.
 func (l *Logger) Fatalf(format string, args ...any) {
 	msg := fmt.Sprintf(format, args...)
 	l.fatal(msg)

@@ -14,7 +14,7 @@ const interval = time.Second
 type limiter struct {
 	mu      sync.Mutex // guards the fields below
 	next    time.Time  // when the next message may pass
-	skipped int        // messages skipped since the last one that passed
+	skipped int        // number of messages skipped since the last one that passed
 }
 
 // pass reports whether to log a message at this time, and how many were skipped before it.

@@ -5,12 +5,13 @@ package example
 
 import _ "embed" // for Lines
 
-// Lines are lines for POST /batch. Each has an idempotency key, so that a repeated post adds nothing.
+// Lines holds the request body for POST /batch. Each line has an idempotency key, so that a repeated post adds
+// nothing.
 //
 //go:embed example.ndjson
 var Lines []byte
 
-// Keys begin the idempotency keys of the lines; Label and LabelValue are a label of each record.
+// Label and LabelValue are the name and the value of a label that every record has.
 const (
 	Label      = "example"
 	LabelValue = "skerry-light"

@@ -26,14 +26,14 @@ type Options struct {
 	Ledger         string
 	WithoutContent bool // include only events and proofs
 	MaxRecords     int
-	MaxContent     size.Bytes // limit of all content together; the client must accept answers of this size
+	MaxContent     size.Bytes // limit of all content together; the client must accept response bodies of this size
 }
 
 // Make fetches records and their proofs, all at one tree size, and builds a pack. If filter is
 // nil, the records are those of seqs. Otherwise they are all records that match filter, whose
 // entries are parameters of GET /records. Make adds the events that erased content of the
-// records. It verifies the pack with the keys that the server names, and fails if it does not
-// verify. Its errors end the command.
+// records. It verifies the pack with the keys that the server names, and fails if the pack does
+// not verify. Its errors have an exit code, and stop the command.
 func Make(ctx context.Context, c *cli.Console, server *remote.Server, o Options, seqs []uint64, filter map[string]string) (*pack.Pack, pack.Report, error) {
 	x := &exporter{Options: o, ctx: ctx, server: server, ledger: server.Ledger(o.Ledger),
 		redacted: make(map[uint64]*uint64), contents: make(map[string][]byte), state: pack.ContentIncluded}
@@ -84,7 +84,8 @@ func (x *exporter) tooMany() error {
 	return cli.Exitf(cli.ExitFailed, "more than %d records are selected: select fewer, or raise --max-records", x.MaxRecords)
 }
 
-// list returns the records that match a filter. It stops when there are more than MaxRecords.
+// list returns the seqs of the records that match a filter. It fails if there are more than
+// MaxRecords.
 func (x *exporter) list(filter map[string]string) (seqs []uint64, err error) {
 	for row, err := range x.ledger.Records.List(&client.RecordFilter{Where: filter}).All(x.ctx) {
 		if err != nil {
@@ -128,13 +129,13 @@ func (x *exporter) pack(seqs []uint64) (*pack.Pack, pack.Report, error) {
 	}
 	report, err := p.Verify(own.Keys...)
 	if err != nil {
-		return nil, pack.Report{}, fmt.Errorf("the server's answers do not verify: %w", err)
+		return nil, pack.Report{}, fmt.Errorf("verifying the pack: %w", err)
 	}
 	return p, report, nil
 }
 
-// record fetches the content of a record. It returns the digests of the content, or no digests
-// if the content is erased.
+// record fetches the content of a record. It returns the digests of the content, or none if the
+// content has been erased.
 func (x *exporter) record(seq uint64) (digests []string, err error) {
 	row, err := x.ledger.Records.Get(x.ctx, seq, nil)
 	if err != nil {
@@ -146,7 +147,7 @@ func (x *exporter) record(seq uint64) (digests []string, err error) {
 	}
 	var event struct{ Record wire.Recorded }
 	if err := json.Unmarshal(row.Event, &event); err != nil {
-		return nil, fmt.Errorf("reading the server's answer: event %d: %w", seq, err)
+		return nil, fmt.Errorf("decoding event %d: %w", seq, err)
 	}
 	for name, named := range event.Record.Content {
 		if x.state != pack.ContentIncluded {
@@ -166,7 +167,8 @@ func (x *exporter) record(seq uint64) (digests []string, err error) {
 	return digests, nil
 }
 
-// content fetches a piece of content unless it has it already.
+// content fetches a piece of content, unless the exporter already has it, and verifies its
+// digest.
 func (x *exporter) content(seq uint64, name string, named wire.ContentDigest) error {
 	if _, found := x.contents[named.SHA256]; found {
 		return nil
@@ -230,7 +232,7 @@ func (x *exporter) receipt(seq, size uint64) (*proofs.Receipt, error) {
 		err = proofs.ErrNoProof
 	}
 	if err == nil && (r.Seq != seq || r.Ledger != x.ledger.Name()) {
-		err = fmt.Errorf("the server's answer is malformed: it is for event %d of ledger %.100q", r.Seq, r.Ledger)
+		err = fmt.Errorf("the server returned the receipt of event %d of ledger %.100q", r.Seq, r.Ledger)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the receipt of event %d: %w", seq, err)

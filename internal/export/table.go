@@ -22,7 +22,7 @@ import (
 // TableOptions selects the rows of an export and the file to write.
 type TableOptions struct {
 	Ledger   string
-	Question string // path below the ledger's
+	Question string // path of the list or question below the ledger's path
 	AsOf     uint64 // tree size; 0 means the current one
 	Format   table.Format
 	File     string
@@ -35,8 +35,8 @@ type Table struct {
 }
 
 // WriteTable writes the rows of a list or question to a file, and their signed manifest to
-// another file beside it. It checks the manifest with the keys that the server names. Both files
-// are replaced only when the export is complete. Its errors end the command.
+// another file beside it. It verifies the manifest with the keys that the server names. Existing
+// files are replaced only when all rows have been fetched and verified.
 func WriteTable(ctx context.Context, c *cli.Console, server *remote.Server, o TableOptions) (*Table, error) {
 	spool, err := os.CreateTemp(filepath.Dir(o.File), "."+filepath.Base(o.File)+".rows.*")
 	if err != nil {
@@ -56,7 +56,7 @@ func WriteTable(ctx context.Context, c *cli.Console, server *remote.Server, o Ta
 	manifest := table.NewManifest(o.Format, done.Manifest, done.Rest, done.Leaves)
 	signed, _, err := manifest.Open(history.Verifiers()...)
 	if err != nil {
-		return nil, fmt.Errorf("the server's answer does not verify: %w", err)
+		return nil, fmt.Errorf("verifying the manifest from the server: %w", err)
 	}
 	if err := write(c, o, spool, signed.Rows); err != nil {
 		return nil, err
@@ -87,7 +87,8 @@ func fetchRows(ctx context.Context, c *cli.Console, server *remote.Server, ledge
 	return done, out.Flush()
 }
 
-// write writes the file with the rows of the spool.
+// write writes the rows in the spool to o.File, in o.Format. It replaces an existing file
+// atomically.
 func write(c *cli.Console, o TableOptions, spool *os.File, rows uint64) (err error) {
 	out, err := os.CreateTemp(filepath.Dir(o.File), "."+filepath.Base(o.File)+".*")
 	if err != nil {
@@ -111,7 +112,8 @@ func write(c *cli.Console, o TableOptions, spool *os.File, rows uint64) (err err
 	return safefile.SyncDir(filepath.Dir(o.File))
 }
 
-// linesOf yields the lines of the spool from its beginning.
+// linesOf yields the lines of the spool from its beginning. A line is valid only until the next
+// one.
 func linesOf(spool *os.File, progress *cli.Progress) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		if _, err := spool.Seek(0, 0); err != nil {

@@ -24,9 +24,9 @@ type Lock struct {
 	folder io.Closer    // nil if the system or the file system does not support it
 }
 
-// Take locks a folder of the operating system until the Closer is closed or the process ends.
-// It returns storage.ErrInUse if another process, or this one, has the lock. It creates the
-// file "LOCK" in the folder, which stays.
+// Take locks a folder of the operating system until the Closer is closed or the process exits. It returns
+// storage.ErrInUse if another process, or this one, has the lock. It creates the file "LOCK" in the folder;
+// Close does not remove that file.
 func Take(dir string) (io.Closer, error) {
 	lock, err := TakeIn(vfs.Default, dir)
 	if err != nil {

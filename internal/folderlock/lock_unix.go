@@ -56,7 +56,7 @@ func flock(file *os.File) error {
 	}
 }
 
-// lockItself locks a folder until the Closer is closed or the process ends. It returns
+// lockItself locks a folder until the Closer is closed or the process exits. It returns
 // storage.ErrInUse if the folder is locked already. It returns a nil Closer if the file system
 // has no such locks, like some network file systems.
 func lockItself(dir string) (io.Closer, error) {

@@ -11,13 +11,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/wal"
 )
 
-// Files is a file system that refuses to open a damaged manifest or write-ahead log. The
-// engine would read such a file up to the damage, and mistake that place for the end. With one
-// changed bit, it would delete tables that are in use, or continue from an older state and
-// overwrite acknowledged records. The engine gets the checked bytes from memory. Opening a
-// damaged file fails with an error that engine.IsCorruptionError recognises, and changes
-// nothing. Value files with a damaged footer are refused too, because the engine panics on
-// them.
+// Files is a file system that refuses to open a damaged manifest or write-ahead log. The engine
+// would read such a file up to the damage, and mistake that place for the end. A single changed
+// bit could make it delete tables that are in use, or continue from an older state and overwrite
+// acknowledged records. The engine reads the checked bytes from memory. Opening a damaged file
+// fails with an error that engine.IsCorruptionError recognises, and changes nothing. Open also
+// refuses value files with a damaged footer, because the engine panics on them.
 type Files struct{ vfs.FS }
 
 // Open implements vfs.FS.
@@ -40,7 +39,8 @@ func (s Files) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
 	return vfs.NewMemFile(text), nil
 }
 
-// soundness returns the check for a file with this name, or nil if it needs none.
+// soundness returns the function that checks a file with this name, or nil if the file needs no
+// check.
 func soundness(name string) func(text []byte) error {
 	if number, _, ok := wal.ParseLogFilename(name); ok {
 		return func(text []byte) error { return CheckLog(text, uint64(number)) }

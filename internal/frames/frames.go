@@ -51,7 +51,7 @@ type file struct {
 	header int
 	least  byte   // smallest encoding of its chunks
 	most   byte   // largest encoding
-	number uint32 // number of the log, which each header has
+	number uint32 // number of the log, which each header repeats; 0 for a manifest
 }
 
 // CheckLog returns an error if the write-ahead log with this number is damaged before its end.
@@ -92,7 +92,8 @@ func (f file) records() (n int) {
 	return n
 }
 
-// check reads the chunks up to the end or the first damage.
+// check reads the chunks up to the first one that is not sound. It returns an error if that chunk
+// was damaged, but not if its write was interrupted.
 func (f file) check() error {
 	at := f.skip(0)
 	for f.sound(at, f.length(at)) {

@@ -23,8 +23,8 @@ const (
 )
 
 // writeLog writes records into a log as Pebble does, over the given content, and syncs each
-// before it writes the next. It returns the file and the end of the records. ended says
-// whether the log is closed properly.
+// before it writes the next. It returns the content of the file and the offset at which the
+// records end. If ended is true, it closes the log properly.
 func writeLog(t *testing.T, number int, over []byte, sizes []int, ended bool) (text []byte, end int) {
 	t.Helper()
 	files := vfs.NewMem()
@@ -77,7 +77,7 @@ func writeManifest(t *testing.T, sizes []int) []byte {
 
 // fill returns bytes that hardly compress and depend only on seed.
 func fill(n int, seed uint64) []byte {
-	r := rand.New(rand.NewPCG(seed, 0)) // #nosec G404 -- cases of tests
+	r := rand.New(rand.NewPCG(seed, 0)) // #nosec G404 -- test data
 	b := make([]byte, n)
 	for i := range b {
 		b[i] = byte(r.Uint32())
@@ -85,8 +85,8 @@ func fill(n int, seed uint64) []byte {
 	return b
 }
 
-// eachBit flips bits of a text, one at a time: all bits of the first bytes, and some of the
-// others.
+// eachBit calls f with a text in which one bit is flipped, for all bits of the first bytes and
+// for some of the others.
 func eachBit(text []byte, f func(bit int, damaged []byte)) {
 	damaged := bytes.Clone(text)
 	for bit := 0; bit < 8*len(text); bit++ {

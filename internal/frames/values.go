@@ -10,19 +10,18 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Names of value files, in which values are stored apart from their keys, and the length of
-// their footer. The footer begins with a checksum of its remaining bytes.
+// The suffix of value files, which store values apart from their keys, and the length of their
+// footer in bytes. The footer begins with a checksum of its remaining bytes.
 const (
 	valuesSuffix = ".blob"
 	footerBytes  = 38
 )
 
-// ErrFooter is wrapped by errors about a value file with a damaged footer.
-// engine.IsCorruptionError does not recognise it: the engine itself would panic on such a
-// file.
+// ErrFooter is wrapped by errors from opening a value file with a damaged footer.
+// engine.IsCorruptionError does not recognise it: the engine itself would panic on such a file.
 var ErrFooter = errors.New("damaged")
 
-// valuesFile is a value file whose footer was checked.
+// valuesFile is a value file whose footer has been checked.
 type valuesFile struct {
 	vfs.File
 	footer []byte

@@ -15,7 +15,7 @@ import (
 type Run struct {
 	Seq      uint64
 	Output   string // hash of the output
-	Mismatch bool   // a claim of the record is wrong
+	Mismatch bool   // the record claims a wrong hash
 	// Conditions are the values of the variables that may differ between the sets, by name.
 	Conditions map[string]string
 
@@ -26,7 +26,7 @@ type Run struct {
 // Case is one input, with its runs in both sets.
 type Case struct {
 	Baseline, Candidate []Run
-	// measured is true once all texts of the case were compared.
+	// measured is true once all texts of the case have been compared.
 	measured bool
 	// similar holds the similarity of runs a and b at index a*runs+b, if the case has repeats.
 	similar []float64
@@ -49,13 +49,12 @@ type Data struct {
 	// are in one case.
 	Cases []*Case
 	Whole bool
-	// Unmatched are the numbers of the baseline's and the candidate's inputs that the other set does
-	// not have.
+	// Unmatched counts the inputs that only the baseline has, and those that only the candidate has.
 	Unmatched [2]int
-	// Left is the number of runs that are not compared, because their input has more runs than are
-	// compared.
+	// Left is the number of runs that are not compared: those beyond MaxRepeats for an input or, if Whole is
+	// true, those without a text.
 	Left int
-	// NoTexts says why texts are not compared. It is empty if they are.
+	// NoTexts is the reason why texts are not compared, or "" if they are.
 	NoTexts string
 
 	numbers map[string]int
@@ -69,7 +68,8 @@ const (
 	maxWord = 64
 )
 
-// features returns the distinct words of a text, in lower case, as numbers.
+// features returns the numbers of the distinct lower-case words of a text, in ascending order. It skips words
+// longer than maxWord.
 func (d *Data) features(text []byte) []int {
 	if d.numbers == nil {
 		d.numbers = make(map[string]int)
@@ -93,7 +93,8 @@ func (d *Data) features(text []byte) []int {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// Measure adds the texts of a case's outputs, those of the baseline first. It is not safe for concurrent use.
+// Measure computes the lengths, words, and similarities of a case's outputs. texts holds the outputs, those
+// of the baseline first. Measure is not safe for concurrent use.
 func (d *Data) Measure(c *Case, texts [][]byte) {
 	runs := c.runs()
 	for i, run := range runs {
@@ -115,7 +116,7 @@ func (d *Data) Measure(c *Case, texts [][]byte) {
 	}
 }
 
-// measured returns the cases whose texts were compared.
+// measured returns the cases whose texts have been compared.
 func (d *Data) measured() (found []*Case) {
 	for _, c := range d.Cases {
 		if c.measured {
@@ -125,7 +126,7 @@ func (d *Data) measured() (found []*Case) {
 	return found
 }
 
-// counts returns the numbers of runs in the sets.
+// counts returns the number of compared runs in each set.
 func (d *Data) counts() (baseline, candidate int) {
 	for _, c := range d.Cases {
 		baseline += len(c.Baseline)
@@ -144,7 +145,7 @@ type Variable struct {
 	Candidate []string `json:"candidate"`
 }
 
-// differences returns the variables whose values differ between the sets.
+// differences returns the variables whose values differ between the sets, sorted by name.
 func (d *Data) differences() []Variable {
 	values := make(map[string]*[2]map[string]bool)
 	add := func(side int, runs []Run) {

@@ -18,7 +18,8 @@ import (
 	"colophon/ledger/textdiff"
 )
 
-// drawsVariable sets the number of draws of each kind. make gate sets it to 1,000.
+// drawsVariable names the environment variable that sets the number of draws per test. make gate sets
+// it to 1,000.
 const drawsVariable = "COLOPHON_GATE_DRAWS"
 
 // fewDraws is the number of draws without drawsVariable.
@@ -44,7 +45,7 @@ func maxAlarms(draws int) int {
 	return most
 }
 
-// output is a text, read once for all draws.
+// output is an output with its words, which are computed once for all draws.
 type output struct {
 	text     []byte
 	words    int
@@ -98,15 +99,15 @@ func (c *corpus) one(input int, baseline, candidate []string) *Case {
 	return one
 }
 
-// with returns data with these cases.
+// with returns Data that consists of these cases.
 func (c *corpus) with(cases ...*Case) *Data {
 	return &Data{Cases: cases, numbers: c.data.numbers, words: c.data.words}
 }
 
-// drawOptions makes fewer splits than the default, to save time.
+// drawOptions uses fewer random splits than the default, to save time.
 var drawOptions = Options{Level: 0.05, Draws: 499}
 
-// verdicts counts the verdicts of draws.
+// verdicts judges a number of draws, and counts the verdicts.
 func verdicts(draws int, draw func(*rand.Rand) *Data) map[Verdict]int {
 	counts := make(map[Verdict]int)
 	for n := range draws {
@@ -115,7 +116,8 @@ func verdicts(draws int, draw func(*rand.Rand) *Data) map[Verdict]int {
 	return counts
 }
 
-// requireFewAlarms draws both sets from the same distribution.
+// requireFewAlarms requires that at most maxAlarms draws fail. draw must draw both sets from the same
+// distribution.
 func requireFewAlarms(t *testing.T, draw func(*rand.Rand) *Data) {
 	n := draws(t)
 	counts := verdicts(n, draw)
@@ -124,7 +126,7 @@ func requireFewAlarms(t *testing.T, draw func(*rand.Rand) *Data) {
 	require.Zero(t, counts[Undecided])
 }
 
-// requireFound draws sets that differ. The change must be found in a share of the draws.
+// requireFound requires that at least a share of the draws fail. draw must draw sets that differ.
 func requireFound(t *testing.T, share float64, draw func(*rand.Rand) *Data) {
 	n := draws(t)
 	counts := verdicts(n, draw)

@@ -19,17 +19,17 @@ import (
 
 // Selection selects the runs to compare.
 type Selection struct {
-	// Baseline and Candidate have filters of GET /records by name. A run must match all of one set.
+	// Baseline and Candidate are the filters that select the runs of each set.
 	Baseline, Candidate client.RecordFilter
-	// Match says which runs are runs of the same input: input, input_hash, run_id, label:NAME, or the
+	// Match names the value that runs of the same input share: input, input_hash, run_id, label:NAME, or the
 	// JSON pointer of a payload member. If it is empty, the sets are compared as wholes.
 	Match string
-	// MaxRuns is the largest number of runs of a set.
+	// MaxRuns is the maximum number of runs in a set.
 	MaxRuns int
 }
 
-// MaxRepeats is the largest number of runs of an input that are compared in each set; later runs
-// come first.
+// MaxRepeats is the maximum number of runs of an input that are compared in each set. If there are more, the
+// latest are compared.
 const MaxRepeats = 10
 
 // ErrSelection means that the selected runs cannot be compared.
@@ -49,7 +49,7 @@ func Fetch(ctx context.Context, l *client.Ledger, s Selection) (*Data, uint64, e
 	return d, c.asOf, c.measure(ctx, d)
 }
 
-// collector reads runs.
+// collector reads the runs of both sets.
 type collector struct {
 	ledger    *client.Ledger
 	selection Selection
@@ -62,12 +62,13 @@ type collector struct {
 type found struct {
 	Run
 	by     string
-	stored bool // the ledger was sent the text of the output
+	stored bool // the ledger has the text of the output
 }
 
 var setNames = [...]string{"baseline", "candidate"}
 
-// list reads the runs of one set.
+// list reads the runs of one set: 0 is the baseline, 1 the candidate. It fails if a run is in both sets, or
+// if the set has more than MaxRuns runs.
 func (c *collector) list(ctx context.Context, set int, filter client.RecordFilter) error {
 	const page = 500
 	filter.Kind, filter.Events, filter.Limit = wire.KindIPCRecord, true, page
@@ -96,7 +97,7 @@ func (c *collector) list(ctx context.Context, set int, filter client.RecordFilte
 	return nil
 }
 
-// read returns the run of a row. The second result is false for a record without an input, an output, or the
+// read returns the run of a row. is is false if the record is not an IPC record, or lacks an output or the
 // value that runs are matched by.
 func (c *collector) read(row *wire.ListedRecord) (run found, is bool, err error) {
 	event, err := wire.ParseEvent(row.Event)
@@ -134,7 +135,7 @@ func (c *collector) read(row *wire.ListedRecord) (run found, is bool, err error)
 	return run, run.by != "" && run.Output != "", nil
 }
 
-// conditions returns the variables of a run that explain a difference between the sets.
+// conditions returns the variables of a run that may explain a difference between the sets.
 func conditions(r *wire.IPCRecordEvent) map[string]string {
 	values := map[string]string{"model": r.Model}
 	if prompt := r.Hashes.Get("system_prompt_hash"); prompt != "" {
@@ -150,7 +151,7 @@ func conditions(r *wire.IPCRecordEvent) map[string]string {
 	return values
 }
 
-// match puts the runs of each input together.
+// match groups the runs by input.
 func (c *collector) match() *Data {
 	d := &Data{Whole: c.selection.Match == ""}
 	var by [2]map[string][]Run
@@ -182,7 +183,8 @@ func (c *collector) match() *Data {
 // readers is the number of concurrent requests for texts.
 const readers = 4
 
-// measure reads the texts of the outputs, input by input.
+// measure reads and compares the texts of the outputs, input by input. If the token may not read content, it
+// sets NoTexts.
 func (c *collector) measure(ctx context.Context, d *Data) error {
 	stored := make(map[uint64]bool)
 	for _, runs := range c.runs {
@@ -217,7 +219,8 @@ func (c *collector) measure(ctx context.Context, d *Data) error {
 	return group.Wait()
 }
 
-// dropWithout leaves out the runs without texts if the sets are compared as wholes.
+// dropWithout removes the runs without texts, and the cases that then lack runs in a set. It is called only
+// if the sets are compared as wholes.
 func (d *Data) dropWithout(stored map[uint64]bool) {
 	for _, c := range d.Cases {
 		for _, runs := range []*[]Run{&c.Baseline, &c.Candidate} {

@@ -14,7 +14,7 @@ const (
 	Changed    = "changed"    // outputs differ more often than by chance
 	Similarity = "similarity" // outputs are less similar than by chance
 	Length     = "length"     // outputs became longer or shorter
-	Words      = "words"      // other words occur
+	Words      = "words"      // words occur in more or in fewer outputs
 	Mismatches = "mismatches" // more records claim wrong hashes
 )
 
@@ -25,16 +25,16 @@ var Checks = []string{Changed, Similarity, Length, Words, Mismatches}
 type Options struct {
 	// Level is the probability of a false alarm: that the gate fails although nothing changed.
 	Level float64
-	// Checks are the checks to make; nil means all. A check that is also in Required, and that the
-	// data does not allow, leaves the gate undecided.
+	// Checks are the checks to make; nil means all. If the data does not allow a check in Required, the gate
+	// cannot pass.
 	Checks, Required []string
 	// Tolerance is the largest change that passes, by check; see Check.Change. Default 0.
 	Tolerance map[string]float64
-	// MaxMismatches is the largest number of the candidate's records with wrong claims that passes.
-	// It is a limit, not a test: a wrong claim is a fact about a record. nil means no limit.
+	// MaxMismatches is the largest number of the candidate's records with wrong claims that passes. It is a
+	// limit, not a statistical test. nil means no limit.
 	MaxMismatches *int
-	// Chance is the share of outputs that are known to differ between two runs of one input. It is
-	// used if no input has repeats. nil means that it is not known.
+	// Chance is the known share of outputs that differ between two runs of one input. It is used if no input
+	// has repeats. nil means that it is not known.
 	Chance *float64
 	// Draws is the number of random splits; 0 means DefaultDraws.
 	Draws int
@@ -82,7 +82,7 @@ type Check struct {
 	// level.
 	P         *float64     `json:"p,omitempty"`
 	AdjustedP *float64     `json:"adjusted_p,omitempty"`
-	Needed    int          `json:"needed,omitempty"` // the smallest number of inputs that could be evidence, if there are fewer
+	Needed    int          `json:"needed,omitempty"` // the smallest number of inputs that would suffice as evidence, if there are fewer
 	Words     []WordChange `json:"words,omitempty"`
 
 	statistic evidence.Statistic
@@ -116,14 +116,14 @@ type Report struct {
 	CandidateRuns int        `json:"candidate_runs"`
 	BaselineOnly  int        `json:"baseline_only"` // inputs that only one set has; they are not compared
 	CandidateOnly int        `json:"candidate_only"`
-	Left          int        `json:"runs_left,omitempty"` // runs beyond the largest number for each input
+	Left          int        `json:"runs_left,omitempty"` // number of runs that are not compared; see Data.Left
 	Level         float64    `json:"level"`
-	Needed        int        `json:"needed,omitempty"` // if undecided: the smallest number of inputs that could be evidence
+	Needed        int        `json:"needed,omitempty"` // if undecided: the smallest number of inputs that would suffice as evidence
 	Differ        []Variable `json:"differ"`           // variables whose values differ between the sets
 	Checks        []Check    `json:"checks"`
 }
 
-// Judge compares the sets.
+// Judge runs the checks and reports their outcomes.
 func Judge(d *Data, o Options) *Report {
 	if o.Draws == 0 {
 		o.Draws = DefaultDraws
@@ -155,7 +155,7 @@ type judge struct {
 	Options
 }
 
-// inputs returns the numbers of runs of cases.
+// inputs returns the number of runs in each set, case by case.
 func inputs(cases []*Case) []evidence.Input {
 	list := make([]evidence.Input, len(cases))
 	for i, c := range cases {
@@ -164,7 +164,7 @@ func inputs(cases []*Case) []evidence.Input {
 	return list
 }
 
-// values returns a value of each run of cases.
+// values returns the result of of for each run, case by case.
 func values(cases []*Case, of func(*Run) float64) [][]float64 {
 	list := make([][]float64, len(cases))
 	for i, c := range cases {
@@ -202,7 +202,8 @@ func (j *judge) prepare(c *Check) {
 
 const noRepeats = "no input has two runs in one set, so the variation by chance is not known: run each input of the baseline at least twice"
 
-// excess prepares a check of the distances between outputs.
+// excess prepares a check that compares the distances between outputs of different sets with those within a
+// set.
 func (j *judge) excess(c *Check, cases []*Case, distance func(input, a, b int) float64, describe func(between, within float64)) {
 	s := evidence.NewExcess(inputs(cases), distance)
 	c.Inputs = len(s.Inputs())
@@ -387,7 +388,7 @@ func (j *judge) mismatches(c *Check) {
 	c.describe = describe
 }
 
-// test runs the tests of the checks.
+// test computes and adjusts the p-values of all checks that have a statistic, and decides their outcomes.
 func (j *judge) test(checks []Check) {
 	var statistics [2][]evidence.Statistic // index 1 has the checks that compare texts
 	var family []*Check                    // the checks whose p-values depend on the data
@@ -449,7 +450,7 @@ func (j *judge) decide(c *Check, hardest float64) {
 	}
 }
 
-// texts returns 1 if the check compares texts, and 0 otherwise.
+// texts returns the check's index in the arrays of test: 1 if the check compares texts, and 0 otherwise.
 func (c *Check) texts() int {
 	if c.Name == Changed || c.Name == Mismatches {
 		return 0
@@ -481,7 +482,7 @@ func (j *judge) listWords(c *Check) {
 	}
 }
 
-// conclude sets the verdict.
+// conclude sets the verdict, the summary, and Needed.
 func (r *Report) conclude(j *judge) {
 	var failed, passed, missing int
 	onlyMismatches := len(r.Checks) == 1 && r.Checks[0].Name == Mismatches
@@ -515,7 +516,7 @@ func (r *Report) conclude(j *judge) {
 		r.Summary = fmt.Sprintf("Not enough evidence: %s; at least %d would be needed.", j.counted(r.Inputs), r.Needed)
 	default:
 		r.Verdict = Undecided
-		r.Summary = fmt.Sprintf("Not enough evidence: %s, but a check that was asked for cannot be made.", j.counted(r.Inputs))
+		r.Summary = fmt.Sprintf("Not enough evidence: %s, but a required check cannot be made.", j.counted(r.Inputs))
 	}
 }
 
@@ -533,7 +534,7 @@ func (j *judge) counted(inputs int) string {
 
 func percent(share float64) string { return fmt.Sprintf("%.1f%%", 100*share) }
 
-// points formats a difference of two shares.
+// points formats a difference between two shares in percentage points.
 func points(difference float64, positive, negative string) string {
 	if difference < 0 {
 		return fmt.Sprintf("%.1f points %s", -100*difference, negative)
@@ -541,7 +542,7 @@ func points(difference float64, positive, negative string) string {
 	return fmt.Sprintf("%.1f points %s", 100*difference, positive)
 }
 
-// interval formats the interval of a check.
+// interval formats the interval of a check in parentheses, or returns "" if there is none.
 func (c *Check) interval() string {
 	if c.Interval == nil {
 		return ""

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// texts returns data of inputs with these outputs, those of the baseline first.
+// texts returns Data for a number of inputs. baseline and candidate return the outputs of an
+// input in each set.
 func texts(inputs int, baseline, candidate func(input int) []string) *Data {
 	d := new(Data)
 	for i := range inputs {
@@ -44,7 +45,7 @@ func find(t *testing.T, r *Report, name string) *Check {
 	return nil
 }
 
-// numbered returns a text of the same form for each input.
+// numbered returns a function that formats the number of an input as its only output.
 func numbered(format string) func(int) []string {
 	return func(input int) []string { return []string{fmt.Sprintf(format, input)} }
 }
@@ -53,7 +54,7 @@ func TestFewInputsAreNotEvidence(t *testing.T) {
 	for n := range 12 {
 		r := Judge(texts(n, numbered("answer %d"), numbered("a longer answer %d")), Options{Level: 0.05})
 		want := Undecided
-		if n >= 7 { // two tests of both sides: 2/2^n ≤ 5%/2
+		if n >= 7 { // two two-sided tests: 2/2^n ≤ 5%/2
 			want = Fail
 		}
 		require.Equal(t, want, r.Verdict, "%d inputs: %s", n, r.Summary)
@@ -137,7 +138,7 @@ func TestRequiredChecks(t *testing.T) {
 	require.Equal(t, Pass, Judge(d, Options{Level: 0.05}).Verdict)
 	r := Judge(d, Options{Level: 0.05, Required: []string{Similarity}})
 	require.Equal(t, Undecided, r.Verdict)
-	require.Contains(t, r.Summary, "a check that was asked for cannot be made")
+	require.Contains(t, r.Summary, "a required check cannot be made")
 	d.NoTexts = "the reason"
 	require.Contains(t, find(t, Judge(d, Options{Level: 0.05}), Length).Summary, "the reason")
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Heading returns the first line of a report.
+// Heading returns the verdict in a few words.
 func (r *Report) Heading() string {
 	verdicts := map[Verdict]string{Pass: "No change found", Fail: "The outputs changed", Undecided: "Not enough evidence"}
 	return verdicts[r.Verdict]
@@ -26,7 +26,7 @@ func (r *Report) Compared() string {
 		text += fmt.Sprintf(" Not compared: %d inputs of the baseline and %d of the candidate that the other set does not have.", r.BaselineOnly, r.CandidateOnly)
 	}
 	if r.Left > 0 {
-		text += fmt.Sprintf(" Not compared: %d runs; of each input and set, the latest %d with texts are.", r.Left, MaxRepeats)
+		text += fmt.Sprintf(" Not compared: %d runs, which have no text or are not among the latest %d runs of their input.", r.Left, MaxRepeats)
 	}
 	return text
 }
@@ -38,8 +38,7 @@ func conditionsOr(conditions []string) string {
 	return strings.Join(conditions, ", ")
 }
 
-// Differences returns a sentence about the variables that differ between the sets, and "" if none
-// does.
+// Differences returns a sentence about the variables that differ between the sets, or "" if none differ.
 func (r *Report) Differences() string {
 	if len(r.Differ) == 0 {
 		return ""
@@ -58,7 +57,7 @@ func valuesOr(values []string) string {
 	return strings.Join(values, ", ")
 }
 
-// Method returns a sentence about the level of the tests.
+// Method returns a sentence that states the probability of a false alarm.
 func (r *Report) Method() string {
 	return fmt.Sprintf("If nothing changed, this gate fails with a probability of at most %s.", percent(r.Level))
 }
@@ -127,7 +126,8 @@ func escape(text string) string {
 	return w.String()
 }
 
-// JUnit XML, as Jenkins, GitLab, and the common actions for GitHub read it.
+// junitSuites is the root of JUnit XML, in the form that Jenkins, GitLab, and the common GitHub actions
+// read.
 type junitSuites struct {
 	XMLName  xml.Name   `xml:"testsuites"`
 	Tests    int        `xml:"tests,attr"`

@@ -18,7 +18,7 @@ import (
 func (a attributes) has(name string) bool { return a[name] != nil }
 
 // text returns the first given attribute as text: a text, a number, a Boolean, or a list of texts,
-// without repetitions and separated by commas. It returns "" if there is none.
+// without repetitions and separated by commas. It returns "" if no attribute has such a value.
 func (a attributes) text(names ...string) string {
 	for _, name := range names {
 		if text := textOf(a[name]); text != "" {
@@ -70,7 +70,7 @@ func (a attributes) number(names ...string) (token string) {
 	return ""
 }
 
-// numberOf returns a text that is a number as a JSON token, or "".
+// numberOf returns the number in a text as a JSON token, or "" if the text is not a number.
 func numberOf(text string) string {
 	text = strings.TrimSpace(text)
 	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -97,8 +97,8 @@ func appendNumber(dst []byte, f float64) []byte {
 	return pyjson.AppendFloat(dst, f)
 }
 
-// integer is like number, for an integer. If count is true, it must not be negative: -1 stands for
-// no limit.
+// integer is like number, for an integer. If count is true, it returns "" for a negative number,
+// because -1 stands for no limit.
 func (a attributes) integer(count bool, names ...string) string {
 	return asInteger(a.number(names...), count)
 }
@@ -151,8 +151,9 @@ func appendAny(dst []byte, v *commonpb.AnyValue, depth int) ([]byte, error) {
 	return append(dst, "null"...), nil
 }
 
-// appendObject appends a list of names and values as a JSON object. Of two with one name, the first
-// counts. If rename is not nil, it returns the name of a member, or "" to leave it out.
+// appendObject appends a list of names and values as a JSON object. If a name occurs twice, the
+// first value is used. rename, if it is not nil, maps a name to the name of the member, or to "" to
+// omit the member.
 func appendObject(dst []byte, list []*commonpb.KeyValue, depth int, rename func(string) string) ([]byte, error) {
 	dst = append(dst, '{')
 	seen := make(map[string]bool, len(list))
@@ -179,7 +180,7 @@ func appendObject(dst []byte, list []*commonpb.KeyValue, depth int, rename func(
 	return append(dst, '}'), nil
 }
 
-// contentName is the attribute with which some libraries send the whole body of a message event.
+// contentName is the attribute in which some libraries send the whole body of a message event.
 const contentName = "gen_ai.event.content"
 
 // appendEventMessage appends the message of an event as JSON.
@@ -217,14 +218,15 @@ func appendLogMessage(dst []byte, record *logspb.LogRecord) ([]byte, error) {
 // maxSegments limits the segments in the name of an indexed attribute.
 const maxSegments = 16
 
-// node is a value in a tree of attributes with dots in their names.
+// node is a value in the tree that attribute names with dots form.
 type node struct {
 	value    *commonpb.AnyValue
 	children map[string]*node
 }
 
-// indexed returns, as a JSON array, the attributes whose names are the prefix, an index, and more:
-// prefix.0.content is the member content of element 0. It returns nil if there are none.
+// indexed returns, as a JSON array, the attributes whose names consist of the prefix, an index, and
+// further segments: prefix.0.content is the member content of element 0. It returns nil if there
+// are none.
 func (a attributes) indexed(prefix string) ([]byte, error) {
 	root := new(node)
 	for name, v := range a {
@@ -292,7 +294,7 @@ func index(name string) int {
 	return int(i)
 }
 
-// parser parses JSON texts. What it returns is valid until reset.
+// parser parses JSON texts. The values that it returns are valid until reset.
 type parser struct {
 	documents []*pyjson.Document
 	used      int
@@ -306,7 +308,7 @@ func (p *parser) reset() {
 }
 
 // parse returns the value of a JSON text. ok is false if the text is not JSON, or has two members
-// with one name.
+// with the same name.
 func (p *parser) parse(text []byte) (v pyjson.Value, ok bool) {
 	if p.used == len(p.documents) {
 		p.documents = append(p.documents, new(pyjson.Document))
@@ -320,8 +322,8 @@ func (p *parser) parse(text []byte) (v pyjson.Value, ok bool) {
 	return d.Root(), true
 }
 
-// value returns the value of an attribute: of a text that is a JSON array or object, what it says.
-// ok is false for any other text.
+// value returns the value of an attribute. It parses a text that is a JSON array or object; ok is
+// false for any other text.
 func (r *Reader) value(v *commonpb.AnyValue) (parsed pyjson.Value, ok bool, err error) {
 	if v, isText := v.GetValue().(*commonpb.AnyValue_StringValue); isText {
 		if trimmed := strings.TrimLeft(v.StringValue, " \t\r\n"); !strings.HasPrefix(trimmed, "[") && !strings.HasPrefix(trimmed, "{") {

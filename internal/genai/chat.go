@@ -22,10 +22,11 @@ type part struct {
 	other    pyjson.Value // any other part, as it was sent
 }
 
-// toolCall is a call of a tool that the model wants. arguments is JSON, if the model wrote JSON.
+// toolCall is a tool call that the model requests. arguments is canonical JSON if the model wrote
+// valid JSON.
 type toolCall struct{ id, name, arguments []byte }
 
-// roles are other names of roles.
+// roles maps other names of roles to the usual ones.
 var roles = map[string]string{"human": "user", "ai": "assistant", "model": "assistant"}
 
 // messages reads a list of messages, or one message. role is the role of a message that names none.
@@ -134,7 +135,7 @@ func textIn(v pyjson.Value) []byte {
 	return []byte{}
 }
 
-// part appends one part. Tool calls go to the message, and answers of tools to all.
+// part appends one part. Tool calls are added to m, and tool results to all.
 func (r *Reader) part(parts []part, all *[]message, m *message, v pyjson.Value) []part {
 	if inner := v.Member("message_content"); inner.Kind() == pyjson.Object {
 		v = inner
@@ -211,8 +212,8 @@ func (r *Reader) call(calls []toolCall, v pyjson.Value) []toolCall {
 	return append(calls, c)
 }
 
-// arguments returns the arguments of a tool call in one form, whether they were sent as JSON or as
-// a text with JSON.
+// arguments returns the arguments of a tool call as canonical JSON, whether they were sent as JSON
+// or as a text that contains JSON. It returns a text that is not JSON unchanged.
 func (r *Reader) arguments(v pyjson.Value) []byte {
 	if v.Kind() == pyjson.String {
 		parsed, ok := r.parser.parse(v.Text())
@@ -227,7 +228,7 @@ func (r *Reader) arguments(v pyjson.Value) []byte {
 	return v.AppendCanonical(nil, pyjson.Compact)
 }
 
-// first returns the first member that is a text.
+// first returns the first of the named members that is a text, or nil.
 func first(v pyjson.Value, names ...string) []byte {
 	for _, name := range names {
 		if m := v.Member(name); m.Kind() == pyjson.String {
@@ -329,8 +330,8 @@ func (r *Reader) appendMessage(dst []byte, m *message) []byte {
 	return append(dst, '}')
 }
 
-// callName returns the name of a tool call: call_1 for the first id, and so on. Providers draw ids
-// at random, so that the same conversation would otherwise never be the same input.
+// callName returns the name of a tool call: call_1 for the first id, and so on. Providers choose
+// ids at random, so otherwise two runs of one conversation would never have the same input.
 func (r *Reader) callName(id []byte) []byte {
 	name, known := r.calls[string(id)]
 	if !known {
@@ -340,7 +341,8 @@ func (r *Reader) callName(id []byte) []byte {
 	return []byte(name)
 }
 
-// appendContent appends the parts of a message: a single text as a string.
+// appendContent appends the parts of a message as a JSON array, or as a string if the only part is
+// a text.
 func appendContent(dst []byte, parts []part) []byte {
 	switch {
 	case len(parts) == 0:

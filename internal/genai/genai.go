@@ -16,7 +16,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 )
 
-// MaxAttributes limits the attributes of a span or log record, with those of its events.
+// MaxAttributes limits the attributes of a span or log record, including those of its events.
 // MaxDepth limits how deep the value of an attribute nests.
 const (
 	MaxAttributes = 10_000
@@ -28,17 +28,17 @@ type Limits struct{ Labels, LabelBytes int }
 
 // Item is a span, a log record, or several log records that belong together.
 type Item struct {
-	// Record is the IPC record of the generation in JSON, or nil if the item is no generation.
-	// It belongs to the caller.
+	// Record is the IPC record of the generation in JSON, or nil if the item is not a generation.
+	// The caller owns it.
 	Record []byte
 	// Key is the idempotency key of the record. Two records have the same key if they are
 	// reports of one generation: they come from the same span and have the same model, payload,
 	// system prompt, and output, or they are of one trace and have the same id of a response,
 	// messages, system prompt, and output.
 	Key string
-	// Source names the item in messages.
+	// Source names the item in error messages.
 	Source string
-	Count  int // spans or log records of the item
+	Count  int // number of spans or log records in the item
 	// Err says why a generation has no record.
 	Err error
 }
@@ -88,7 +88,7 @@ func (l Limits) LogRecords(list []*logspb.ResourceLogs) iter.Seq[Item] {
 	}
 }
 
-// Reader reads one item after the other, and reuses its memory. Only one goroutine may use it.
+// Reader reads one item at a time, and reuses its memory. Only one goroutine may use it.
 type Reader struct {
 	limits   Limits
 	resource attributes
@@ -101,13 +101,13 @@ func NewReader(l Limits) *Reader {
 	return &Reader{limits: l, resource: make(attributes), source: source{attributes: make(attributes)}, calls: make(map[string]string)}
 }
 
-// SetResource sets what the items that follow come from.
+// SetResource sets the resource that the following items come from.
 func (r *Reader) SetResource(resource *resourcepb.Resource) {
 	clear(r.resource)
 	r.resource.add(resource.GetAttributes())
 }
 
-// source is what a span or a log record says.
+// source holds the contents of a span or a log record.
 type source struct {
 	attributes
 	trace, span, parent []byte // nil unless valid
@@ -159,7 +159,7 @@ func (s *source) runID() string {
 	return hex.EncodeToString(s.trace) + "-" + hex.EncodeToString(s.span)
 }
 
-// Span reads a span. Nothing in the item refers to it.
+// Span reads a span. The returned item does not refer to the span.
 func (r *Reader) Span(span *tracepb.Span) Item {
 	r.begin()
 	s := &r.source
@@ -193,7 +193,8 @@ func (r *Reader) Span(span *tracepb.Span) Item {
 	return r.finish(item)
 }
 
-// addSpanEvent adds a message, or the attributes that the span itself lacks.
+// addSpanEvent adds what an event contributes: a message, the attributes that the span itself
+// lacks, or the type of an exception.
 func (s *source) addSpanEvent(e *tracepb.Span_Event) error {
 	switch name := e.GetName(); {
 	case messageEvents[name] != "":
@@ -214,7 +215,8 @@ func (s *source) addSpanEvent(e *tracepb.Span_Event) error {
 	return nil
 }
 
-// LogRecord reads a log record that is no message (see Messages). Nothing in the item refers to it.
+// LogRecord reads a log record that is not a message (see Messages). The returned item does not
+// refer to the log record.
 func (r *Reader) LogRecord(record *logspb.LogRecord) Item {
 	item := Item{Count: 1}
 	if eventName(record) != detailsEvent {
@@ -236,7 +238,7 @@ func (r *Reader) LogRecord(record *logspb.LogRecord) Item {
 	return r.finish(item)
 }
 
-// fromLog sets what log records have in common.
+// fromLog sets the ids and the time of a log record.
 func (s *source) fromLog(record *logspb.LogRecord) {
 	s.identify(record.GetTraceId(), record.GetSpanId())
 	if s.start = record.GetTimeUnixNano(); s.start == 0 {
@@ -257,7 +259,7 @@ func eventName(record *logspb.LogRecord) string {
 	return ""
 }
 
-// name names an item in messages.
+// name returns the name of an item for error messages.
 func (s *source) name(what string) string {
 	if s.span == nil || s.trace == nil {
 		return what + " without valid ids"
@@ -268,7 +270,7 @@ func (s *source) name(what string) string {
 	return fmt.Sprintf("%s of span %x of trace %x", what, s.span, s.trace)
 }
 
-// finish makes the record of the current source.
+// finish sets the record and the key of an item, or its error, from the current source.
 func (r *Reader) finish(item Item) Item {
 	g, err := r.generation()
 	if err != nil {
@@ -279,7 +281,7 @@ func (r *Reader) finish(item Item) Item {
 	id, what := r.source.runID(), g.digest()
 	switch response := r.source.text(responseNames...); {
 	case id == "":
-		// Without ids, only its time tells a repeated generation from a repeated export.
+		// Without ids, only the time distinguishes a repeated generation from a repeated export.
 		id, what = "none", sha256.Sum256(item.Record)
 	case response != "" && g.sent && g.output != nil:
 		// The span of a framework can wrap that of the provider's client. Both report one
@@ -290,7 +292,7 @@ func (r *Reader) finish(item Item) Item {
 	return item
 }
 
-// messageGroup is the messages of one generation, each a log record.
+// messageGroup holds the messages of one generation. Each message is a log record.
 type messageGroup struct {
 	resource *resourcepb.Resource
 	records  []*logspb.LogRecord
@@ -364,7 +366,8 @@ func (r *Reader) messageGroup(g *messageGroup) Item {
 	return r.finish(item)
 }
 
-// attributes are the attributes of an item, by name. Of two with one name, the first counts.
+// attributes holds the attributes of an item by name. If a name occurs twice, the first value is
+// used.
 type attributes map[string]*commonpb.AnyValue
 
 func (a attributes) add(list []*commonpb.KeyValue) {
@@ -377,7 +380,8 @@ func (a attributes) add(list []*commonpb.KeyValue) {
 	}
 }
 
-// redacted is the value with which OpenInference hides content. It says nothing.
+// redacted is the value that OpenInference puts in place of hidden content. Attributes with this
+// value are ignored.
 const redacted = "__REDACTED__"
 
 func hexText(b []byte) string { return hex.EncodeToString(b) }

@@ -94,7 +94,8 @@ func resourceLogs(records ...*logspb.LogRecord) []*logspb.ResourceLogs {
 	}}
 }
 
-// only returns the only item of a span, with its record decoded. The ledger must take the record.
+// only requires exactly one item, with a record that the ledger accepts. It returns the item and
+// its decoded record.
 func only(t testing.TB, items []Item) (Item, map[string]any) {
 	t.Helper()
 	require.Len(t, items, 1)
@@ -114,7 +115,7 @@ func readLogs(records ...*logspb.LogRecord) []Item {
 	return slices.Collect(usual.LogRecords(resourceLogs(records...)))
 }
 
-// Every dialect gives the same record of the same chat.
+// All dialects of the same chat result in the same record.
 func TestDialectsAgree(t *testing.T) {
 	const (
 		messages = `[{"role":"user","parts":[{"type":"text","content":"Weather in Paris?"}]},
@@ -237,7 +238,7 @@ func TestRecordOfASpan(t *testing.T) {
 	}, m)
 }
 
-// Spans that lack much are as welcome as others.
+// Spans that lack most attributes still become records.
 func TestSparseSpans(t *testing.T) {
 	for name, c := range map[string]struct {
 		span *tracepb.Span
@@ -403,8 +404,8 @@ func TestLogRecords(t *testing.T) {
 	})
 }
 
-// A span of a framework around that of a provider reports the same response, and is the same
-// generation. Spans that only look alike are not.
+// A framework's span and the provider's span in it report the same response, and have the same
+// key. Spans that are merely similar have different keys.
 func TestSpansAroundOneGeneration(t *testing.T) {
 	span := func(id, response, input, output string, more attributesOf) *tracepb.Span {
 		a := attributesOf{"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.prompt": input, "gen_ai.completion": output}
@@ -426,7 +427,7 @@ func TestSpansAroundOneGeneration(t *testing.T) {
 	require.NotEqual(t, provider, key(span("span 002", "r1", "p", "d", nil)))
 	elsewhere := span("span 001", "r1", "p", "c", nil)
 	elsewhere.TraceId = []byte("another trace id")
-	require.NotEqual(t, provider, key(elsewhere), "providers on one's own machine repeat their ids")
+	require.NotEqual(t, provider, key(elsewhere), "providers on the local machine repeat their ids")
 	require.NotEqual(t, key(span("span 001", "", "p", "c", nil)), key(span("span 002", "", "p", "c", nil)))
 }
 
@@ -441,7 +442,7 @@ func TestFailedGeneration(t *testing.T) {
 	require.NotContains(t, m, "output")
 }
 
-// Two inputs that were not sent are not the same input.
+// Generations whose inputs were not sent have different payloads and keys.
 func TestInputsThatWereNotSentDiffer(t *testing.T) {
 	a, b := spanOf(attributesOf{"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}), spanOf(attributesOf{"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"})
 	b.SpanId = []byte("another8")

@@ -14,7 +14,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// generation is what a record says about how a text was made. A nil or empty member is not known.
+// generation holds the members of a record that describe how a text was generated. A nil or empty
+// member is unknown.
 type generation struct {
 	model, modelDigest           string
 	temperature, maxTokens, seed string // JSON tokens
@@ -24,9 +25,9 @@ type generation struct {
 	sent  bool              // the input was sent
 }
 
-// input is the input before it becomes a payload. At most one member is set.
+// input is the input before it becomes a payload. At most one of chat, prompt, and other is set.
 type input struct {
-	given  bool // and says something
+	given  bool // the input was sent and is not empty
 	chat   []message
 	prompt []byte       // a text that is not a chat
 	other  pyjson.Value // JSON that is not a chat
@@ -94,7 +95,7 @@ func (r *Reader) invoked() (pyjson.Value, error) {
 	return pyjson.Value{}, nil
 }
 
-// sampling sets the temperature, the limit, and the seed.
+// sampling sets the temperature, the maximum number of tokens, and the seed.
 func (g *generation) sampling(s *source, invoked pyjson.Value) {
 	g.temperature = s.number(temperatureNames...)
 	g.maxTokens = s.integer(true, maxTokensNames...)
@@ -124,7 +125,8 @@ func numberIn(v pyjson.Value) string {
 	return ""
 }
 
-// nameModel sets the model that was asked for, and what is known about the one that answered.
+// nameModel sets the requested model, and the digest of what is known about the model that
+// answered.
 func (g *generation) nameModel(s *source, invoked pyjson.Value) {
 	answerer, print := s.text(answererNames...), s.text(printNames...)
 	g.model = s.text(modelNames...)
@@ -186,7 +188,7 @@ func (r *Reader) prompt(v *commonpb.AnyValue, chat bool) (input, error) {
 		text := v.GetStringValue()
 		return input{given: text != "", prompt: []byte(text)}, nil
 	case parsed.Kind() == pyjson.Array && parsed.Len() == 0, parsed.Kind() == pyjson.Object && parsed.Len() == 0:
-		return input{}, nil // what instrumentation sends that keeps content back
+		return input{}, nil // sent by instrumentation that withholds content
 	case chat && parsed.Kind() != pyjson.Object || isChat(parsed):
 		return input{given: true, chat: r.messages(parsed, "user")}, nil
 	}
@@ -214,8 +216,8 @@ func (r *Reader) prompt(v *commonpb.AnyValue, chat bool) (input, error) {
 	return input{given: true, other: parsed}, nil
 }
 
-// requestForms are the forms of whole requests, as some attributes have them: the member with the
-// messages, whether it can be a text, and the members that can have the system prompt.
+// requestForms lists the forms of the whole requests that some attributes contain: the member with
+// the messages, whether it can be a text, and the members that can have the system prompt.
 var requestForms = []struct {
 	messages string
 	text     bool
@@ -256,7 +258,7 @@ func isChat(v pyjson.Value) bool {
 	return found && v.Kind() == pyjson.Array
 }
 
-// indexedMessages reads messages from attributes with an index, or returns nil.
+// indexedMessages reads messages from attributes with an index. It returns nil if there are none.
 func (r *Reader) indexedMessages(prefix, role string) ([]message, error) {
 	text, err := r.source.indexed(prefix)
 	if text == nil || err != nil {
@@ -283,7 +285,7 @@ func (r *Reader) eventMessages(choices bool) (list []message) {
 		}
 	}
 	if s.has(eventsName) && len(s.events) == 0 {
-		events, _, _ := r.value(s.attributes[eventsName]) // too deep: not a list of messages
+		events, _, _ := r.value(s.attributes[eventsName]) // an error means that it nests too deep to be a list of messages
 		for e := range events.Elements() {
 			add(string(e.Member("event.name").Text()), e)
 		}
@@ -317,7 +319,7 @@ func (r *Reader) instructions() (texts [][]byte, err error) {
 	return texts, nil
 }
 
-// payload sets the payload: the input, and the parameters that are no fields of a record.
+// payload sets the payload: the input, and the parameters that have no field in a record.
 func (r *Reader) payload(g *generation, in input, invoked pyjson.Value) error {
 	s := &r.source
 	var w pyjson.Builder
@@ -332,7 +334,7 @@ func (r *Reader) payload(g *generation, in input, invoked pyjson.Value) error {
 		w.Name("messages")
 		w.B = r.appendMessages(w.B, in.chat)
 	default:
-		// Two inputs that were not sent must not count as the same input.
+		// Two inputs that were not sent must not appear to be the same input.
 		w.Raw("not_sent", []byte("true"))
 		if id := s.runID(); id != "" {
 			w.Text("span", []byte(id))
@@ -386,7 +388,7 @@ func (r *Reader) parameter(v *commonpb.AnyValue) ([]byte, error) {
 	return appendAny(nil, v, 0)
 }
 
-// appendPlain is AppendCanonical, with a number that has no fraction as an integer.
+// appendPlain is like AppendCanonical, but writes a number that has no fraction as an integer.
 func appendPlain(dst []byte, v pyjson.Value) []byte {
 	if f, ok := v.Float(); ok && v.Kind() == pyjson.Float {
 		if token := appendNumber(dst, f); token != nil {
@@ -467,8 +469,8 @@ func (r *Reader) readOutput() ([]byte, error) {
 	return nil, nil
 }
 
-// textAndCalls reads an answer that has its text and its calls of tools in two attributes, as
-// Vercel's AI SDK sends it.
+// textAndCalls reads an answer whose text and tool calls are in two attributes, as Vercel's AI SDK
+// sends it.
 func (r *Reader) textAndCalls() ([]byte, error) {
 	s := &r.source
 	m := message{role: []byte("assistant")}
@@ -528,7 +530,7 @@ func answersIn(v pyjson.Value) (answers pyjson.Value, found bool) {
 	return content, content.Kind() == pyjson.Object && content.Member("parts").Kind() == pyjson.Array // Google's ADK
 }
 
-// areCompletions reports whether a list has the answers to a prompt that is no chat.
+// areCompletions reports whether a list contains the answers to a prompt that is not a chat.
 func areCompletions(v pyjson.Value) bool {
 	for e := range v.Elements() {
 		if e.Member("text").Kind() != pyjson.String {
@@ -538,12 +540,12 @@ func areCompletions(v pyjson.Value) bool {
 	return v.Kind() == pyjson.Array && v.Len() > 0
 }
 
-// digest returns a digest of what makes the generation what it is.
+// digest returns a digest of the model, the payload, the system prompt, and the output.
 func (g *generation) digest() [sha256.Size]byte {
 	return digestOf([]byte(g.model), g.payload, g.system, g.output)
 }
 
-// digestOf returns a digest of parts, of which each can be nil.
+// digestOf returns a digest of parts. A nil part differs from an empty one.
 func digestOf(parts ...[]byte) [sha256.Size]byte {
 	h := sha256.New()
 	for _, part := range parts {
@@ -666,8 +668,8 @@ func (r *Reader) appendLabels(w *pyjson.Builder) {
 	}
 }
 
-// fit shortens the value of a label that is too long. The end of the shorter value tells apart
-// values that begin alike.
+// fit shortens the value of a label that is too long. The shortened value ends with a digest, so
+// that values with the same beginning stay distinct.
 func (r *Reader) fit(value string) string { return shorten(value, r.limits.LabelBytes) }
 
 // maxName limits the names of models in a record, in bytes.

@@ -8,8 +8,8 @@ const detailsEvent = "gen_ai.client.inference.operation.details"
 // choiceEvent is the event of an answer.
 const choiceEvent = "gen_ai.choice"
 
-// messageEvents are the events that are one message each, with the role that their message has
-// unless it names one.
+// messageEvents maps each event that carries one message to the role of that message, if the
+// message names no role.
 var messageEvents = map[string]string{
 	"gen_ai.system.message":    "system",
 	"gen_ai.user.message":      "user",
@@ -22,13 +22,13 @@ var messageEvents = map[string]string{
 var (
 	generations = map[string]bool{"chat": true, "text_completion": true, "generate_content": true, "completion": true,
 		"chat.completion": true, "chat_completion": true, "chat.completions": true, "text_generation": true, "generate_text": true, "responses": true}
-	// A generation within an operation of these has a span of its own.
+	// A generation within one of these operations has its own span.
 	otherOperations = map[string]bool{"embeddings": true, "embedding": true, "embed": true, "execute_tool": true, "create_agent": true, "invoke_agent": true, "invoke_workflow": true,
 		"retrieval": true, "rerank": true, "moderation": true}
 )
 
-// Attributes that name the kind of a span in the words of a library, and the kinds that are
-// generations, in lower case. Spans of other kinds are none.
+// Attributes that name the kind of a span in a library's own terms, and the kinds that are
+// generations, in lower case. Spans of other kinds are not generations.
 var (
 	kindNames       = []string{"openinference.span.kind", "langfuse.observation.type", "mlflow.spanType"}
 	generationKinds = map[string]bool{"llm": true, "generation": true, "chat_model": true}
@@ -63,18 +63,18 @@ const (
 	callsName      = "ai.response.toolCalls"
 )
 
-// itemTypes are the types of the elements of a chat that are no messages: calls of tools and their
+// itemTypes are the types of the elements of a chat that are not messages: tool calls and their
 // results, in the form of OpenAI's Responses.
 var itemTypes = map[string]bool{"function_call": true, "function_call_output": true}
 
-// Prefixes of attributes whose names go on with an index, like gen_ai.prompt.0.content.
+// Prefixes of attributes whose names continue with an index, like gen_ai.prompt.0.content.
 var (
 	messagePrefixes    = []string{"gen_ai.prompt", "llm.input_messages", "llm.prompts"}
 	completionPrefixes = []string{"gen_ai.completion", "llm.output_messages", "llm.completions", "llm.choices"}
 	toolPrefixes       = []string{"llm.tools", "llm.request.functions"}
 )
 
-// named are the names of the attributes from which a member is taken.
+// named is a member, and the names of the attributes that can contain it.
 type named struct {
 	member string
 	names  []string
@@ -93,8 +93,8 @@ var parameters = []named{
 	{"top_p", []string{"gen_ai.request.top_p", "llm.top_p"}},
 }
 
-// invocation are the members of llm.invocation_parameters that become members of the payload. All
-// others stay out: some carry credentials.
+// invocation are the members of llm.invocation_parameters that become members of the payload. The
+// others are omitted, because some contain credentials.
 var invocation = map[string]bool{
 	"candidate_count": true, "frequency_penalty": true, "function_call": true, "functions": true, "logit_bias": true, "logprobs": true,
 	"min_p": true, "n": true, "parallel_tool_calls": true, "presence_penalty": true, "reasoning": true, "reasoning_effort": true,
@@ -102,7 +102,7 @@ var invocation = map[string]bool{
 	"tools": true, "top_k": true, "top_logprobs": true, "top_p": true, "verbosity": true,
 }
 
-// Names of the same in llm.invocation_parameters, for the fields of the record.
+// Names in llm.invocation_parameters of the parameters that are fields of the record.
 var (
 	invokedTemperature = []string{"temperature"}
 	invokedMaxTokens   = []string{"max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict"}
@@ -141,7 +141,7 @@ var resourceLabels = []named{
 // operation returns the name of the operation in lower case, or "".
 func (s *source) operation() string { return strings.ToLower(s.text(operationNames...)) }
 
-// isOtherOperation reports whether an item names an operation that is no generation.
+// isOtherOperation reports whether an item names an operation that is not a generation.
 func (s *source) isOtherOperation() bool { return otherOperations[s.operation()] }
 
 // isGeneration reports whether a span is one call of a model that generates text. hasMessages
@@ -180,8 +180,8 @@ func (s *source) isGeneration(hasMessages bool) bool {
 	return s.has("gen_ai.request.model") && !(operation == "" && s.seemsOther(model))
 }
 
-// seemsOther reports whether a span that names no operation and has no content is something else
-// than a generation: by its name, its model, or its attributes.
+// seemsOther reports whether a span that names no operation and has no content is something other
+// than a generation, judging by its name, its model, and its attributes.
 func (s *source) seemsOther(model string) bool {
 	begin, _, _ := strings.Cut(strings.ToLower(s.title), " ")
 	model = strings.ToLower(model)

@@ -14,26 +14,27 @@ import (
 	"colophon/client/wire"
 )
 
-// Options configures an import. Lines must be shorter than MaxLine bytes.
+// Options configures an import. A line may have at most MaxLine bytes.
 type Options struct {
 	OnMismatch string // accept or reject; if empty, the ledger's setting applies
 	MaxLine    int
 	Stdin      io.Reader   // read for the file "-"
 	Read       func(n int) // called with the number of bytes read, from another goroutine
 	Native     *Native     // the format of files that another system wrote; nil for files of records
-	Kind       string      // the kind of records that are not in a line of a batch; empty if there are none
+	Kind       string      // the kind of records that stand alone, without the members of a batch line; empty if not given
 }
 
-// Limits of lines that are sent but not answered yet. Short lines cost more than their bytes.
+// Limits of the lines that have been sent but not answered. The number of lines is limited too,
+// because a short line costs more than its bytes.
 const (
 	windowBytes = 16 << 20
 	windowLines = windowBytes / 512
 )
 
-// Run posts every line of the files, and returns when all are answered. The error says why the
-// import stopped; it comes from client.RecordsService.Batch or from ctx. The tally has the
-// lines that were answered before that. A line without idempotency_key and run_id gets a key
-// from its digest and its occurrence number, so that repeating an import adds nothing.
+// Run posts every line of the files, and returns when all have been answered. The error says why
+// the import stopped; it comes from client.RecordsService.Batch or from ctx. The tally then
+// counts the lines that were answered before that. A line with neither idempotency_key nor run_id
+// gets a key from its digest and its occurrence number, so that repeating an import adds nothing.
 func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Tally, error) {
 	counted, reader := newCounter(), new(answerReader)
 	lines := o.lines(files, counted)

@@ -79,7 +79,7 @@ func FuzzInput(f *testing.F) {
 	})
 }
 
-// FuzzAnswer checks that no answer of a server makes the reader panic.
+// FuzzAnswer checks that no response of a server makes the reader panic.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"ledger":"default","seq":1,"kind":"ipc_record","checks":{"input_hash":{"result":"mismatch"}}}`))
 	f.Add([]byte(`{"ledger":"default"}`))

@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// keyOf returns the idempotency key with which a line is sent.
+// keyOf returns the idempotency key in a line.
 func keyOf(t require.TestingT, line []byte) string {
 	parsed, err := record.ParseLine(line)
 	require.NoError(t, err)

@@ -37,8 +37,8 @@ func AcceptsFolders(f formats.Format) bool { return f == formats.AxisSave || f =
 // maxFile is the maximum length, in bytes, of a file that is one native value.
 const maxFile = 64 << 20
 
-// native is one native value and its position. If it has no text, it only accounts for other
-// files or tables.
+// native is one native value and its position. If it has no text, it only lists the files or
+// tables in others.
 type native struct {
 	line
 	run string // for citations: the name of the file's folder
@@ -115,8 +115,8 @@ func (o Options) account(l *line, counted *counter) (send bool) {
 	return false
 }
 
-// report writes the line of the report about an entry. left says why the entry does not have a
-// record that the ledger accepts.
+// report writes the line of the report about an entry. left is the reason why the entry has no
+// record that the ledger accepts, or nil.
 func (o Options) report(l *line, left error, counted *counter) {
 	if o.Native.Report == nil {
 		return
@@ -213,7 +213,8 @@ func (o Options) readWhole(name string) ([]byte, error) {
 	return text, nil
 }
 
-// walk calls visit for each file with this name at or below a path.
+// walk calls visit for each file with the name file at or below a path. If there is none, it
+// calls visit with an error.
 func walk(path, file string, visit func(path string, err error) bool) {
 	info, err := os.Stat(path)
 	if path == "-" || err == nil && !info.IsDir() {
@@ -286,7 +287,7 @@ func (o Options) saves(name string, yield func(native, error) bool) {
 	})
 }
 
-// readSave makes one native value from the files of a folder.
+// readSave sets the text of a native value from the files of a save's folder.
 func (o Options) readSave(n *native) error {
 	files, err := os.ReadDir(n.file)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 // long is a member that neither a field nor a label can hold.
 var long = `"remark":"` + strings.Repeat("word ", 1000) + `"`
 
-// imported runs a dry import of files with these texts. texts maps names to texts.
+// imported runs a dry import of files, and returns the tally and the report. files maps the name
+// of each file to its content.
 func imported(t *testing.T, f formats.Format, files map[string]string) (*Tally, []reportLine) {
 	t.Helper()
 	dir := t.TempDir()

@@ -15,7 +15,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// isParquet reports whether a file is a Parquet file.
+// isParquet reports whether a file begins like a Parquet file. It returns false for the standard
+// input.
 func isParquet(name string) bool {
 	if name == "-" {
 		return false
@@ -48,7 +49,7 @@ func (in *input) parquetRows(yield func(line, error) bool) {
 
 func (in *input) eachParquetRow(visit func([]byte, error) bool) (err error) {
 	defer func() {
-		if r := recover(); r != nil { // the library panics if a file is malformed in some ways
+		if r := recover(); r != nil { // the library panics on some malformed files
 			err = fmt.Errorf("it is malformed: %v", r)
 		}
 	}()

@@ -74,8 +74,8 @@ func (o Options) eachRow(name string, visit func(native) bool) (err error) {
 	}
 	quoted := make([]string, len(columns))
 	for i, c := range columns {
-		// The unary plus hides the declared type of the column, because of which the driver
-		// would convert some texts to times.
+		// The unary plus hides the declared type of the column. Otherwise the driver would
+		// convert some texts to times.
 		quoted[i] = `+"` + strings.ReplaceAll(c, `"`, `""`) + `"`
 	}
 	rows, err := db.QueryContext(ctx, "SELECT "+strings.Join(quoted, ", ")+" FROM "+cacheTable) // #nosec G202 -- names of columns, quoted

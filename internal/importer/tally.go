@@ -74,17 +74,17 @@ type Tally struct {
 	Notes, Failures []string
 	// Warnings are about whole files, at most ten.
 	Warnings []string
-	// Left names the first members, at most ten, that no part of a record could hold, each
-	// with the reason. LeftOut is the number of all such members. Members that are null do not
-	// count.
+	// Left names the first members, at most ten, that no part of a record could hold, each with
+	// the reason. LeftOut is the number of all such members. Members that are null are not
+	// counted.
 	Left    []string
 	LeftOut int
-	// Members counts what became of the members of native values, in the order of their
+	// Members counts what happened to the members of native values, in the order of their
 	// patterns.
 	Members []MemberCount
 }
 
-// MemberCount counts the members of one pattern to which the same thing happened.
+// MemberCount counts the members that match one pattern and to which the same thing happened.
 type MemberCount struct {
 	Pattern string
 	Fate    formats.Fate
@@ -122,7 +122,7 @@ type counter struct {
 	left     []string
 	leftOut  int
 	fates    map[MemberCount]int // counts by a MemberCount whose Count is 0
-	err      error               // the error that ended the report
+	err      error               // the first error from writing the report
 }
 
 func newCounter() *counter {
@@ -153,8 +153,8 @@ func (t *counter) tally() *Tally {
 // maxPatterns is the maximum number of rows in Tally.Members.
 const maxPatterns = 1000
 
-// members counts what became of the members of an entry, and names those that were left out.
-// If the entry has no record, its failure is reported instead.
+// members counts what happened to the members of an entry, and names those that were left out. If
+// the entry has no record, its failure is reported instead.
 func (t *counter) members(l *line, members []formats.Member) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -185,7 +185,7 @@ func (t *counter) warn(message string) {
 	}
 }
 
-// fail keeps the first error of the report.
+// fail keeps the first error from writing the report.
 func (t *counter) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -275,7 +275,7 @@ func (t *counter) refuse(l *line, err error) {
 	}
 }
 
-// kindNames names the kinds of records, and of the changes that an import makes.
+// kindNames returns the kinds of records, and of the changes that an import makes.
 func kindNames() []string {
 	names := make([]string, len(record.Kinds), len(record.Kinds)+3)
 	for i, kind := range record.Kinds {

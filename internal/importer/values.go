@@ -16,7 +16,7 @@ import (
 // parquetMagic begins a Parquet file.
 var parquetMagic = []byte("PAR1")
 
-var errParquet = errors.New("it is a Parquet file; import spans of Phoenix by the name of their file, with --format phoenix, and write other tables as lines of JSON")
+var errParquet = errors.New("it is a Parquet file; import Phoenix spans by the name of the file, with --format phoenix, and convert other tables to lines of JSON")
 
 // errEmpty reports a file without any value.
 var errEmpty = errors.New(`the file is empty; it should have one record per line: {"kind": "ipc_record", "record": {…}}`)
@@ -54,11 +54,11 @@ func (in *input) values(table bool) iter.Seq2[line, error] {
 	}
 }
 
-// byteOrderMark is what some programs put before a text.
+// byteOrderMark is the UTF-8 byte order mark, which some programs put before a text.
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// firstBytes returns the first bytes that are not white space, without reading them. It skips a byte
-// order mark.
+// firstBytes returns the first bytes that are not white space, without consuming them. It skips a byte order
+// mark.
 func firstBytes(buffer *bufio.Reader) ([]byte, error) {
 	if start, _ := buffer.Peek(len(byteOrderMark)); bytes.Equal(start, byteOrderMark) {
 		_, _ = buffer.Discard(len(start))
@@ -74,7 +74,7 @@ func firstBytes(buffer *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// boundedReader fails once a value has more bytes than allowed.
+// boundedReader returns errTooLong once left bytes have been read.
 type boundedReader struct {
 	io.Reader
 	left int
@@ -142,8 +142,9 @@ func (in *input) objects(buffer *bufio.Reader, yield func(line, error) bool) {
 	in.linesOf(bufio.NewReaderSize(rest, 256<<10), at, yield)
 }
 
-// firstLine returns the first line that is not blank, without reading it, or its beginning if it is
-// longer than the buffer. It waits for no more than that line: a pipe may have the next ones later.
+// firstLine returns the first line that is not blank, or the beginning of that line if it is longer than the
+// buffer. It consumes nothing, and waits for no more than that line, because a pipe may deliver the next lines
+// later.
 func firstLine(buffer *bufio.Reader) ([]byte, error) {
 	for n := 1; ; n = buffer.Buffered() + 1 {
 		_, err := buffer.Peek(n)

@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/record/formats"
 )
 
-// valuesOf returns the values of a file, and what is wrong with it, by place.
+// valuesOf returns the values of a file, and the error messages, each with its place.
 func valuesOf(text string, maxLine int, table bool) (list []string, wrong []string) {
 	in := &input{name: "-", stdin: bytes.NewReader([]byte(text)), maxLine: maxLine}
 	for l, err := range in.values(table) {
@@ -42,7 +42,7 @@ func TestValues(t *testing.T) {
 		{"a damaged line", "{\"a\":1}\n{\"a\":\n{\"a\":2}\n", []string{`-:1 {"a":1}`, `-:2 {"a":`, `-:3 {"a":2}`}, ""},
 		{"nothing", "", nil, "-:1: the file is empty"},
 		{"white space", " \n\t\n", nil, "-:1: the file is empty"},
-		{"Parquet", "PAR1\x15\x04", nil, "-:1: it is a Parquet file; import spans of Phoenix by the name"},
+		{"Parquet", "PAR1\x15\x04", nil, "-:1: it is a Parquet file; import Phoenix spans by the name"},
 		{"a long line", "{\"a\":1}\n{\"a\":\"" + strings.Repeat("x", 100) + "\"}\n{\"a\":3}", []string{`-:1 {"a":1}`, `-:3 {"a":3}`}, "-:2: the line is longer than 50 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// A pipe whose next lines come later: each line is yielded when it is there.
+// A line from a pipe is yielded as soon as it has arrived.
 func TestLinesOfAPipe(t *testing.T) {
 	read, write := io.Pipe()
 	first := `{"a":"` + strings.Repeat("x", 100) + `"}`
@@ -105,7 +105,7 @@ func TestRecordsThatStandAlone(t *testing.T) {
 	}
 }
 
-// Every form of an export of Langfuse yields the same records.
+// All forms of a Langfuse export yield the same records.
 func TestFormsOfAnExport(t *testing.T) {
 	const first = `{"id":"1","type":"GENERATION","model":"m","input":[{"role":"user","content":"Why?"}],"output":"Because."}`
 	const second = `{"id":"2","type":"SPAN","model":null,"input":"x","output":null}`

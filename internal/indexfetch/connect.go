@@ -6,7 +6,7 @@ import (
 	"colophon/client"
 )
 
-// ClientOptions returns the options of a client for Server.
+// ClientOptions returns the timeout and the retries for the client of a Server.
 func ClientOptions() []client.Option {
 	return []client.Option{client.WithTimeout(30 * time.Second), client.WithRetries(client.Retries{Attempts: 3, First: time.Second})}
 }

@@ -36,8 +36,7 @@ type Fetcher struct {
 	// Root returns the root of this server's own tree at a size. It waits a while if its log
 	// does not have that many events yet.
 	Root func(ctx context.Context, ledger string, size uint64) (proofs.Hash, error)
-	// PartBytes is the length that each part has at least, except the last. 0 means
-	// index.PartBytes.
+	// PartBytes is the minimum length in bytes of each part except the last. 0 means index.PartBytes.
 	PartBytes int
 	// Now replaces time.Now in tests.
 	Now func() time.Time
@@ -50,8 +49,8 @@ const minRate = 1 << 20
 // Errors that say why a snapshot was refused.
 var (
 	ErrDigest   = errors.New("the rows do not have the digest that the server states")
-	ErrRoot     = errors.New("the server's log is another one: the roots of the two trees differ")
-	ErrLayout   = errors.New("the server's index has another layout")
+	ErrRoot     = errors.New("the server has a different log: the roots of the two trees differ")
+	ErrLayout   = errors.New("the server's index has a different layout")
 	ErrDiffer   = errors.New("two servers have different rows for the same events, so one of the indexes is wrong")
 	ErrSlow     = errors.New("the server is too slow")
 	ErrTooShort = errors.New("the part is too short")
@@ -93,7 +92,7 @@ type session struct {
 	bytes  uint64
 }
 
-// next fetches and checks the next part.
+// next fetches and checks the next part, and compares it with the digests of the other servers.
 func (s *session) next(ctx context.Context) (*index.Part, error) {
 	answers, err := s.ask(ctx)
 	if err != nil {
@@ -118,7 +117,7 @@ func (s *session) next(ctx context.Context) (*index.Part, error) {
 	case hex.EncodeToString(digest[:]) != first.Digest:
 		return nil, ErrDigest
 	case first.Next != "" && len(first.Rows) < s.least():
-		return nil, fmt.Errorf("%w: it has %d bytes, and others follow", ErrTooShort, len(first.Rows))
+		return nil, fmt.Errorf("%w: it has %d bytes, and further parts follow", ErrTooShort, len(first.Rows))
 	case took > time.Minute && s.bytes/uint64(took.Seconds()) < minRate:
 		return nil, fmt.Errorf("%w: %d bytes in %s", ErrSlow, s.bytes, took.Round(time.Second))
 	}
@@ -133,7 +132,7 @@ func (s *session) next(ctx context.Context) (*index.Part, error) {
 	return &index.Part{Size: s.size, Rows: first.Rows, Next: next}, nil
 }
 
-// least returns the least length of a part that others follow.
+// least returns the minimum length, in bytes, of a part that is not the last.
 func (s *session) least() int {
 	if s.PartBytes == 0 {
 		return index.PartBytes
@@ -141,7 +140,8 @@ func (s *session) least() int {
 	return s.PartBytes
 }
 
-// begin checks what all parts have in common.
+// begin checks the layout and the root of the first part, and sets the size and the root that all parts must
+// have.
 func (s *session) begin(ctx context.Context, first *wire.IndexPart) error {
 	if own := strings.TrimSpace(index.Layout); first.Layout != own {
 		return fmt.Errorf("%w: %q, not %q", ErrLayout, first.Layout, own)
@@ -157,7 +157,7 @@ func (s *session) begin(ctx context.Context, first *wire.IndexPart) error {
 	return nil
 }
 
-// compare returns an error unless another server has the same rows in the same part.
+// compare returns an error unless another server has the same part.
 func compare(first, other *wire.IndexPart) error {
 	switch {
 	case first.Layout != other.Layout:
@@ -172,7 +172,7 @@ func compare(first, other *wire.IndexPart) error {
 	return nil
 }
 
-// ask asks all servers for the next part.
+// ask requests the next part from the first server, and its digest from the others.
 func (s *session) ask(ctx context.Context) ([]*wire.IndexPart, error) {
 	if s.parts == 0 && len(s.Servers) > 1 {
 		return s.agree(ctx)
@@ -180,7 +180,7 @@ func (s *session) ask(ctx context.Context) ([]*wire.IndexPart, error) {
 	return s.askAt(ctx, s.size)
 }
 
-// askAt asks all servers for the next part at a size; 0 means the current size.
+// askAt is like ask, for a given size; 0 means the current size.
 func (s *session) askAt(ctx context.Context, size uint64) ([]*wire.IndexPart, error) {
 	answers := make([]*wire.IndexPart, len(s.Servers))
 	group, ctx := errgroup.WithContext(ctx)
@@ -188,7 +188,7 @@ func (s *session) askAt(ctx context.Context, size uint64) ([]*wire.IndexPart, er
 		group.Go(func() (err error) {
 			q := client.IndexPartQuery{AsOf: size, Cursor: s.cursor, DigestOnly: i > 0}
 			if answers[i], err = server.Client.Ledger(s.ledger).IndexPart(ctx, q); err != nil && i > 0 {
-				err = fmt.Errorf("asking %s for its digest: %w", server.URL, err)
+				err = fmt.Errorf("requesting the digest from %s: %w", server.URL, err)
 			}
 			return err
 		})
@@ -196,14 +196,14 @@ func (s *session) askAt(ctx context.Context, size uint64) ([]*wire.IndexPart, er
 	return answers, group.Wait()
 }
 
-// Bounds of agree.
+// Limits of agree.
 const (
 	agreeTries = 3
 	agreePause = 250 * time.Millisecond
 )
 
-// agree asks all servers for the first part at a size that each of them can have: the current
-// one, or, if the log grows, one that they reach about a second later.
+// agree is like ask, for the first part at a size that every server can have: the current size or, if the log
+// grows, one that the servers reach about a second later.
 func (s *session) agree(ctx context.Context) ([]*wire.IndexPart, error) {
 	for try := 0; ; try++ {
 		before, err := s.longest(ctx)
@@ -237,7 +237,7 @@ func (s *session) longest(ctx context.Context) (size uint64, err error) {
 	for _, server := range s.Servers {
 		l, err := server.Client.Ledger(s.ledger).Describe(ctx)
 		if err != nil {
-			return 0, fmt.Errorf("asking %s for the size of its log: %w", server.URL, err)
+			return 0, fmt.Errorf("requesting the size of the log from %s: %w", server.URL, err)
 		}
 		size = max(size, l.TreeSize)
 	}

@@ -93,7 +93,7 @@ func fetcher(t *testing.T, peers ...*peer) *Fetcher {
 	return f
 }
 
-// fetch fetches everything.
+// fetch fetches all parts, and returns their rows together and the size of the last part.
 func fetch(t *testing.T, f *Fetcher) (rows string, size uint64, err error) {
 	t.Helper()
 	for part, err := range f.Fetch(t.Context(), ledger) {
@@ -116,7 +116,7 @@ func TestFetch(t *testing.T) {
 	require.Equal(t, int64(peerParts), one.asked.Load())
 }
 
-// A part that does not arrive is requested again, alone.
+// If a part does not arrive, only that part is requested again.
 func TestFetchResumes(t *testing.T) {
 	var requests atomic.Int64
 	one := &peer{before: func(w http.ResponseWriter, _ *http.Request) bool {
@@ -177,8 +177,7 @@ func TestLyingServers(t *testing.T) {
 	}
 }
 
-// A server that changes rows and their digest is found if another server is asked, and only
-// then.
+// A server that changes rows and their digest is detected only if another server is queried too.
 func TestServersMustAgree(t *testing.T) {
 	lie := func(part int, p *wire.IndexPart) {
 		if part == 2 {
@@ -206,7 +205,7 @@ func TestServersMustAgree(t *testing.T) {
 	require.ErrorIs(t, err, ErrRoot)
 }
 
-// While the log grows, all servers are asked for a size that none of them has yet.
+// While the log grows, Fetch requests a size that none of the servers has yet.
 func TestServersAgreeWhileTheLogGrows(t *testing.T) {
 	passed := func(p *peer) *peer {
 		p.before = func(w http.ResponseWriter, r *http.Request) bool {
@@ -235,7 +234,7 @@ func TestServersAgreeWhileTheLogGrows(t *testing.T) {
 	require.ErrorContains(t, err, "the servers did not serve their rows at the same size")
 }
 
-// A fetch ends if the server does not answer, or sends data too slowly.
+// Fetch fails if the server does not answer, or sends data too slowly.
 func TestSlowServers(t *testing.T) {
 	release := make(chan struct{})
 	f := fetcher(t, &peer{before: func(_ http.ResponseWriter, r *http.Request) bool {
@@ -260,7 +259,7 @@ func TestSlowServers(t *testing.T) {
 	require.Equal(t, "1111111111", rows)
 }
 
-// If this server's own log does not have the events, the snapshot is refused.
+// Fetch refuses a snapshot if this server's own log does not have all its events.
 func TestOwnLogIsShorter(t *testing.T) {
 	f := fetcher(t, new(peer))
 	f.Root = func(context.Context, string, uint64) (proofs.Hash, error) {
@@ -270,7 +269,7 @@ func TestOwnLogIsShorter(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// A caller that wants no more parts gets none.
+// If the caller stops after a part, Fetch requests no further part.
 func TestFetchEndsEarly(t *testing.T) {
 	one := new(peer)
 	parts := 0

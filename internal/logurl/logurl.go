@@ -64,7 +64,7 @@ func (a Address) Source() (fetch.Server, error) {
 	return FetchFromBucket(a.Bucket)
 }
 
-// FetchFromBucket describes the copies in a bucket to packages that do not trust it.
+// FetchFromBucket is like Address.Source, for the copies of all ledgers in a bucket.
 func FetchFromBucket(place string) (fetch.Server, error) {
 	b, err := bucket.Open(place)
 	return fetch.Server{URL: remote.DefaultURL, Transport: bucket.Transport(b), Explain: func(err error) error {

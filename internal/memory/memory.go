@@ -52,7 +52,7 @@ func least(a, b uint64) uint64 {
 // Usable returns how much memory this process may use, in bytes; 0 if it is not known.
 func Usable() uint64 { return Current().Usable() }
 
-// Share divides usable by parts. The result, in bytes, is at least least and at most 2 GiB.
+// Share returns usable divided by parts, in bytes, but no less than least and no more than 2 GiB.
 func Share(usable, parts uint64, least int64) int64 {
 	return max(least, int64(min(maxShare, usable/parts)))
 }

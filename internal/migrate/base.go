@@ -24,7 +24,7 @@ func (b *base) String() string {
 	return "the database " + b.database.Place()
 }
 
-// open opens the database again.
+// open opens the database. If the database is already open, it is closed first.
 func (b *base) open(ctx context.Context, readOnly bool) (err error) {
 	if err := b.close(); err != nil {
 		return err
@@ -52,7 +52,7 @@ func (b *base) openSource(ctx context.Context) (storage.Database, error) {
 	return b.database, err
 }
 
-// hold keeps servers from opening the database. A server that already has it open ends at its
+// hold keeps servers from opening the database. A server that already has it open stops at its
 // next write to a ledger that the migration has opened.
 func (b *base) hold(ctx context.Context, peer place) error {
 	return b.mark(ctx, postgres.Leaving, peer)

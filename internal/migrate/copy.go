@@ -20,14 +20,14 @@ import (
 const (
 	batchEntries  = 4096     // entries of a commit
 	batchBytes    = 4 << 20  // bytes of a commit, unless one record has more
-	cachedContent = 32 << 20 // bytes of content that several records share
+	cachedContent = 32 << 20 // size of the cache for content that several records share, in bytes
 	cachedTiles   = 64
 )
 
 // errDiverged means that source and target have different logs.
 var errDiverged = errors.New("the two logs differ")
 
-// errNoContent means that the source lacks content that a record needs.
+// errNoContent means that the source does not have content that a record needs.
 var errNoContent = errors.New("it is missing")
 
 // copier copies one ledger, commit by commit, through the storage contract. The target holds a
@@ -147,9 +147,8 @@ func (c *copier) open() (err error) {
 	return nil
 }
 
-// add adds an entry to the next commit. It first makes the commit if it is full, or if the
-// entry redacts one of its records, because a commit can redact only records of earlier
-// commits.
+// add adds an entry to the next commit. It first makes that commit if it is full, or if the entry
+// redacts a record in it, because a commit can redact only records of earlier commits.
 func (c *copier) add(entry storage.Entry) error {
 	seq := c.stored.Size + uint64(len(c.next.Entries))
 	if entry.Seq != seq {
@@ -235,7 +234,7 @@ func (c *copier) contents(e *event.Event) error {
 		case err != nil:
 			return fmt.Errorf("content %q of event %d: %w", named.Name, e.Seq, err)
 		case uint64(len(piece)) != named.Size:
-			return fmt.Errorf("%w: content %q of event %d has %d bytes, but the event says %d", storage.ErrDamaged, named.Name, e.Seq, len(piece), named.Size)
+			return fmt.Errorf("%w: content %q of event %d has %d bytes, but the event states %d", storage.ErrDamaged, named.Name, e.Seq, len(piece), named.Size)
 		}
 		c.next.Contents = append(c.next.Contents, storage.Content{Digest: named.Digest, Seq: e.Seq, Slot: slot, Bytes: piece})
 		slot++
@@ -247,7 +246,7 @@ func (c *copier) contents(e *event.Event) error {
 	return nil
 }
 
-// content returns a piece of content of the source.
+// content returns a piece of content of the source, after checking its digest.
 func (c *copier) content(digest storage.Hash) ([]byte, error) {
 	if piece, cached := c.cache.Get(digest); cached {
 		return piece, nil
@@ -266,7 +265,8 @@ func (c *copier) content(digest storage.Hash) ([]byte, error) {
 	return piece, nil
 }
 
-// finish makes the last commit.
+// finish makes the last commit, after checking that the copied log ends in the source's head and
+// has the signed root.
 func (c *copier) finish() error {
 	if size := c.tree.Size(); size != c.head.Size {
 		return fmt.Errorf("%w: the source ends after %d of %d entries", storage.ErrDamaged, size, c.head.Size)
@@ -280,7 +280,8 @@ func (c *copier) finish() error {
 	return c.flush(c.head.Checkpoint)
 }
 
-// flush commits what was gathered.
+// flush commits the entries and content that have been gathered. checkpoint is nil except in the
+// last commit.
 func (c *copier) flush(checkpoint []byte) error {
 	claims, err := c.from.Keys(c.ctx, c.keys)
 	if err != nil {

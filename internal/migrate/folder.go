@@ -119,7 +119,7 @@ func (f *folder) rename(from, to string) error {
 	return safefile.SyncDir(f.data)
 }
 
-// mark durably creates the folder that says that the log is elsewhere, and locks that folder.
+// mark durably creates and locks the folder that marks the log as being in another database.
 func (f *folder) mark() error {
 	if err := os.MkdirAll(datadir.StoreMarker(f.data), 0o700); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (f *folder) mark() error {
 	return f.take()
 }
 
-// unmark removes that folder.
+// unmark unlocks and durably removes the folder that mark creates.
 func (f *folder) unmark() error {
 	if err := f.unlock(); err != nil {
 		return err

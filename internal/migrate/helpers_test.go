@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 
-// console returns a console whose output the test reads.
+// console returns a console, and the buffer that receives its standard error.
 func console() (c *cli.Console, out *bytes.Buffer) {
 	out = new(bytes.Buffer)
 	return cli.New(bytes.NewReader(nil), io.Discard, out, func(string) (string, bool) { return "", false }), out
@@ -65,8 +65,8 @@ func serve(t *testing.T, data, store string) (url string, stop func()) {
 	}
 }
 
-// everyKind creates a data folder with two ledgers. "default" has every kind of event, a
-// changed key, and a public log; "old" is frozen.
+// everyKind creates a data folder with two ledgers. "default" has every kind of event, a rotated
+// key, and a public log; "old" is frozen.
 func everyKind(t *testing.T) *ledgertest.Ledger {
 	t.Helper()
 	l := ledgertest.NewForAnswers(t, 40)
@@ -91,7 +91,7 @@ func openFolder(t *testing.T, dir string) *pebble.Database {
 	return database
 }
 
-// openBase opens a database for reading, whatever migrate has done to it.
+// openBase opens a database for reading, even if migrate has marked it.
 func openBase(t *testing.T, url string) *postgres.Database {
 	t.Helper()
 	database, err := postgres.Open(t.Context(), postgres.Config{URL: url, ReadOnly: true, Moving: true, Logger: slog.New(slog.DiscardHandler)})
@@ -99,7 +99,7 @@ func openBase(t *testing.T, url string) *postgres.Database {
 	return database
 }
 
-// stored is everything that the storage contract lets a reader see of a ledger.
+// stored holds everything that a reader can get from the store of a ledger.
 type stored struct {
 	Info       storage.Info
 	Head       storage.Head
@@ -236,8 +236,8 @@ func (r *damagedReader) Content(ctx context.Context, digest storage.Hash) ([]byt
 	return content, err
 }
 
-// erasingReader is a log whose content is erased while it is read: before the content with
-// number at.
+// erasingReader is a log that calls erase just before it reads its at-th piece of content,
+// counted from 1.
 type erasingReader struct {
 	storage.Reader
 	at    int

@@ -73,7 +73,7 @@ type move struct {
 	target   storage.Database
 }
 
-// open opens both places. moved and complete report how far earlier runs have come.
+// open opens both places. moved and complete report how far earlier runs got; see place.
 func (m *move) open(ctx context.Context) (moved, complete bool, err error) {
 	if m.source, err = m.from.openSource(ctx); err != nil {
 		return false, false, err
@@ -100,7 +100,7 @@ func (m *move) run(ctx context.Context) error {
 		if err := m.to.arrive(ctx); err != nil {
 			return err
 		}
-		m.console.Say("the ledgers were moved before: nothing to do")
+		m.console.Say("the ledgers have already been moved: nothing to do")
 		return nil
 	case moved:
 		if err := sameLedgers(ctx, m.source, m.target); err != nil {
@@ -188,7 +188,7 @@ func (m *move) copy(ctx context.Context) error {
 	return sameLedgers(ctx, m.source, m.target)
 }
 
-// checkNames refuses a target with ledgers that the source does not have.
+// checkNames returns an error if the target has ledgers that the source does not have.
 func (m *move) checkNames(ctx context.Context, infos []storage.Info) error {
 	stored, err := m.target.Ledgers(ctx)
 	if err != nil {
@@ -238,7 +238,7 @@ func (m *move) copyLedger(ctx context.Context, info storage.Info) (*audit.Report
 	return m.audit(ctx, info, from, to, head)
 }
 
-// copySettings copies the settings of a ledger.
+// copySettings copies all settings that the source has set.
 func copySettings(ctx context.Context, from storage.Reader, to storage.Store) error {
 	for _, name := range ledger.SettingNames() {
 		value, err := from.Setting(ctx, name)
@@ -255,7 +255,8 @@ func copySettings(ctx context.Context, from storage.Reader, to storage.Store) er
 	return nil
 }
 
-// audit walks over the copy, with the keys that the source's log names.
+// audit verifies the whole copy with the keys that the source's log names. It returns an error if
+// the copy is damaged.
 func (m *move) audit(ctx context.Context, info storage.Info, from, to storage.Reader, head storage.Head) (*audit.Report, error) {
 	keys, err := ledger.StoredKeys(ctx, from)
 	if err != nil || keys == nil {
@@ -272,7 +273,8 @@ func (m *move) audit(ctx context.Context, info storage.Info, from, to storage.Re
 	return report, err
 }
 
-// checkKeys checks that everything in the target follows from the log of a ledger.
+// checkKeys returns an error if the target contains anything that does not follow from the log of
+// a ledger.
 func (m *move) checkKeys(ctx context.Context, walked map[string]*audit.Report) error {
 	bar := cli.NewProgress(m.console, -1, "checking the keys of the copy")
 	defer bar.Finish()
@@ -344,7 +346,8 @@ func (m *move) undo(ctx context.Context) (err error) {
 	return nil
 }
 
-// takeBack locks the target against servers, unless the target has more than the source.
+// takeBack locks the target against servers. It returns an error if the target's ledgers differ
+// from the source's.
 func (m *move) takeBack(ctx context.Context) error {
 	target, complete, err := m.to.openTarget(ctx, m.from, true)
 	if errors.Is(err, errMovedElsewhere) {
@@ -354,7 +357,7 @@ func (m *move) takeBack(ctx context.Context) error {
 		return err
 	}
 	refused := func(err error) error {
-		return cli.Exitf(cli.ExitFailed, "the move cannot be undone: %w. If %s has been written since the move, move its ledgers back: colophon migrate with --from and --to exchanged", err, m.to)
+		return cli.Exitf(cli.ExitFailed, "the move cannot be undone: %w. If a server has written to %s since the move, move its ledgers back instead: run colophon migrate with --from and --to exchanged", err, m.to)
 	}
 	if err := sameLedgers(ctx, m.source, target); err != nil {
 		return refused(err)

@@ -28,8 +28,8 @@ import (
 	"colophon/storage/postgres"
 )
 
-// Both directions keep everything that the storage contract shows. Afterwards, a server gives
-// the same answers to the same idempotency keys.
+// A move in either direction keeps everything that a store shows. Afterwards, a server replays
+// the same receipts for the same idempotency keys.
 func TestMoveBothWays(t *testing.T) {
 	l, url := everyKind(t), emptyURL(t)
 	record := `{"run_id":"ipc","payload":{"q":"Who?","seed":7},"system_prompt":"Be brief.","output":"Ana  Varga.","model":"m1","temperature":0.5,"max_tokens":9}`
@@ -164,8 +164,8 @@ func TestErasedBetweenRuns(t *testing.T) {
 	require.Len(t, after.Redactions, 2)
 }
 
-// A move that ends between any two of its steps continues with the same arguments. Meanwhile a
-// server starts on at most one side.
+// A move that is interrupted between any two steps continues if it is run with the same
+// arguments. Meanwhile a server starts on at most one side.
 func TestInterruptedMove(t *testing.T) {
 	l := ledgertest.New(t, 5, 0, 5)
 	url := emptyURL(t)
@@ -288,7 +288,7 @@ func TestUndo(t *testing.T) {
 	stop()
 }
 
-// Unsuitable arguments and places are refused, and nothing changes.
+// Run refuses unsuitable arguments and places, and changes nothing.
 func TestRefusedMoves(t *testing.T) {
 	l, other, url := ledgertest.New(t, 0, 0, 0), ledgertest.New(t, 0, 0, 0), emptyURL(t)
 	c, _ := console()
@@ -379,7 +379,7 @@ func TestFolderInUse(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-// A server that runs with another folder cannot write once its ledgers are being moved.
+// A server on the database that uses another data folder cannot write once the move has begun.
 func TestServerDuringMove(t *testing.T) {
 	l, url := ledgertest.New(t, 5, 0, 0), emptyURL(t)
 	c, _ := console()

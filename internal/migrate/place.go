@@ -13,7 +13,7 @@ import (
 // place is one side of a migration: a data folder, or a database. Whenever the migration is
 // interrupted, a server can start on at most one of the two sides.
 type place interface {
-	// String names the place for people. It has no password.
+	// String names the place for people. It contains no password.
 	String() string
 	// openSource opens the ledgers to copy.
 	openSource(ctx context.Context) (storage.Database, error)
@@ -27,10 +27,10 @@ type place interface {
 	openTarget(ctx context.Context, peer place, resume bool) (database storage.Database, complete bool, err error)
 	// leave marks the source as moved. No server starts on it from then on.
 	leave(ctx context.Context, peer place) error
-	// arrive makes the target ready for a server. It comes after leave.
+	// arrive makes the target ready for a server. It is called after leave.
 	arrive(ctx context.Context) error
-	// unarrive undoes arrive, and unleave undoes leave. unarrive comes first. It returns a
-	// database that is locked against servers.
+	// unarrive undoes arrive, and unleave undoes leave. unarrive is called first, and returns a database that
+	// is locked against servers.
 	unarrive(ctx context.Context, peer place) (storage.Database, error)
 	unleave(ctx context.Context) error
 	// tokens returns the store of the tokens. The place must be open.

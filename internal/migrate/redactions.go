@@ -8,7 +8,7 @@ import (
 
 // joinRedactions sets c.redactions, which reports whether the source has redacted a record.
 // c.redactions must be called with ascending seqs, because the list of redactions is read only
-// once, in parallel with the entries.
+// once, in parallel with the entries. The caller must call stop.
 func (c *copier) joinRedactions() (stop func()) {
 	next, stop := iter.Pull2(c.from.Redactions(c.ctx))
 	var at storage.Redaction

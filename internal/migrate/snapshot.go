@@ -13,9 +13,9 @@ import (
 	"colophon/storage/postgres"
 )
 
-// Snapshot copies all ledgers of a PostgreSQL database into a new folder of the engine, and
-// the tokens into another folder. Servers can keep writing: each copy is the state of its
-// ledger at a head that was signed after Snapshot began.
+// Snapshot copies all ledgers of a PostgreSQL database into a new Pebble database in the folder
+// dir, and the tokens into the folder tokens. Servers can keep writing: each copy is the state of
+// its ledger at a head that was signed after Snapshot began.
 func Snapshot(ctx context.Context, c *cli.Console, url, dir, tokens string) (err error) {
 	source, err := postgres.Open(ctx, postgres.Config{URL: url, Logger: c.Warnings(), ReadOnly: true})
 	if err != nil {
@@ -69,7 +69,7 @@ func snapshotLedger(ctx context.Context, c *cli.Console, source, target storage.
 	return nil
 }
 
-// copyGrowing copies a ledger to which servers write. If content was erased during the copy,
+// copyGrowing copies a ledger that servers may be writing. If content was erased during the copy,
 // it continues until the copy has the events that erased the content.
 func copyGrowing(ctx context.Context, from storage.Reader, to storage.Store, progress func(entries uint64)) error {
 	for {

@@ -17,16 +17,16 @@ import (
 	"colophon/storage"
 )
 
-// Bounds of a commit. One entry may be larger.
+// Limits of a commit. A single entry may be larger.
 const (
 	batchEntries = 4096
 	batchBytes   = 4 << 20
 )
 
-// parallel is the number of requests at a time.
+// parallel is the maximum number of concurrent requests.
 const parallel = 4
 
-// refusal says why a copy is not served.
+// refusal is the reason why a copy is not served.
 type refusal struct {
 	reason int // index in reasons
 	text   string
@@ -44,15 +44,15 @@ type source struct {
 	trusted []*proofs.Verifier
 }
 
-// newest is the newest checkpoint of a copy.
+// newest is a copy at its newest checkpoint.
 type newest struct {
 	log        *fetch.Log
 	note       []byte
 	checkpoint proofs.Checkpoint
 }
 
-// open reads the checkpoint of the copy, and verifies its signature with what is already known of the log.
-// walked is the history of the keys in the first known events, and nil if there are none.
+// open reads the checkpoint of the copy and verifies its signature. known is the number of events that have
+// been verified before, and walked is the history of the keys in them, or nil if known is 0.
 func (s *source) open(ctx context.Context, walked *proofs.KeyHistory, known uint64) (*newest, error) {
 	successors, err := s.successors(ctx, walked)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *source) open(ctx context.Context, walked *proofs.KeyHistory, known uint
 	return n, nil
 }
 
-// note reads a short object of the copy.
+// note reads an object of the copy that has at most fetch.MaxNote bytes.
 func (s *source) note(ctx context.Context, path string) ([]byte, error) {
 	note, err := s.client.Object(ctx, path, fetch.MaxNote)
 	if errors.Is(err, fetch.ErrTooLong) || errors.Is(err, fetch.ErrMalformed) {
@@ -95,7 +95,7 @@ func (s *source) successors(ctx context.Context, walked *proofs.KeyHistory) ([]*
 	}
 	keys, err := proofs.ParseLogKey(text)
 	if err != nil {
-		return nil, refuse(damaged, "the keys in the copy: %v", err)
+		return nil, refuse(damaged, "parsing the keys in the copy: %v", err)
 	}
 	known := s.trusted
 	if walked != nil {
@@ -177,7 +177,7 @@ func (l *load) add(ctx context.Context, entry []byte) error {
 	seq := l.tree.Size()
 	e, err := l.decoder.Decode(entry)
 	if err != nil {
-		return refuse(damaged, "event %d of the copy: %v", seq, err)
+		return refuse(damaged, "decoding event %d of the copy: %v", seq, err)
 	}
 	if e.Prev != l.tip || e.Seq != seq {
 		return refuse(damaged, "event %d of the copy does not follow the one before it", seq)
@@ -216,7 +216,7 @@ func (l *load) rotate(seq uint64, e *event.Event) error {
 	return nil
 }
 
-// redact adds the redactions of an event.
+// redact adds the redactions of the event with the seq by to the next commit.
 func (l *load) redact(ctx context.Context, by uint64, redaction event.Redaction) error {
 	if redaction.Seqs == nil || redaction.Seqs.Len() > 0 && redaction.Seqs.Last() >= by {
 		return refuse(damaged, "event %d of the copy does not name records before it", by)
@@ -239,12 +239,12 @@ func (l *load) finish(ctx context.Context) error {
 	case size != l.checkpoint.Size:
 		return refuse(damaged, "the copy ends after %d of %d events", size, l.checkpoint.Size)
 	case l.tree.Root() != l.checkpoint.Root:
-		return refuse(damaged, "the events of the copy do not lead to the root of its checkpoint of size %d", size)
+		return refuse(damaged, "the events of the copy do not have the root of its checkpoint of size %d", size)
 	case l.keys == nil || l.keys.Current().Name() != l.checkpoint.Origin:
 		return refuse(damaged, "the first event of the copy does not create the log with the origin %.100q", l.checkpoint.Origin)
 	}
 	if _, err := l.keys.OpenCheckpoint(l.note, l.trusted...); err != nil {
-		return refuse(signature, "the checkpoint of the copy: %v", err)
+		return refuse(signature, "verifying the checkpoint of the copy: %v", err)
 	}
 	return l.commit(ctx, l.note)
 }
@@ -296,7 +296,7 @@ func (l *load) prove(ctx context.Context) error {
 	size := l.tree.Size()
 	path, err := l.remote.Consistency(size, l.checkpoint.Size)
 	if err != nil {
-		return fmt.Errorf("the tiles of the copy: %w", asRefusal(err))
+		return fmt.Errorf("reading the tiles of the copy: %w", asRefusal(err))
 	}
 	if err := proofs.VerifyConsistency(size, l.checkpoint.Size, l.tree.Root(), l.checkpoint.Root, path); err != nil {
 		return refuse(damaged, "the first %d events of the copy are not those of its checkpoint of size %d, or its tiles are damaged: %v", size, l.checkpoint.Size, err)
@@ -304,7 +304,7 @@ func (l *load) prove(ctx context.Context) error {
 	return nil
 }
 
-// openRemote opens the copy's tree. Its hashes must be verified.
+// openRemote opens the copy's tree. The hashes that it returns are not verified.
 func (l *load) openRemote(ctx context.Context) error {
 	if l.remote != nil {
 		return nil
@@ -312,13 +312,13 @@ func (l *load) openRemote(ctx context.Context) error {
 	tile := func(level uint8, index uint64) ([]byte, error) { return l.log.Tile(ctx, level, index) }
 	tree, err := proofs.OpenTree(l.checkpoint.Size, tile, nil)
 	if err != nil {
-		return fmt.Errorf("the tiles of the copy: %w", asRefusal(err))
+		return fmt.Errorf("reading the tiles of the copy: %w", asRefusal(err))
 	}
 	l.remote = proofs.NewProver(tree.Snapshot(), nil, tile)
 	return nil
 }
 
-// commit stores what was read. checkpoint is the one to serve from then on.
+// commit commits the entries that have been read. checkpoint is the one that is served from then on.
 func (l *load) commit(ctx context.Context, checkpoint []byte) error {
 	for _, tile := range l.tree.TakeDirty() {
 		l.next.Tiles = append(l.next.Tiles, storage.Tile(tile))

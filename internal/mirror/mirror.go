@@ -56,24 +56,24 @@ type Mirror struct {
 	// The goroutine that follows the copy writes these fields; any goroutine can read them.
 	state    atomic.Pointer[state]
 	loaded   atomic.Uint64 // number of stored events
-	newest   atomic.Uint64 // number of events of the newest checkpoint of the copy that was accepted
+	newest   atomic.Uint64 // size of the newest checkpoint of the copy that was accepted
 	checked  atomic.Int64  // when the copy was last found equal to what is served, in Unix nanoseconds; 0 before
 	failures [len(reasons)]atomic.Uint64
 }
 
-// state is what the last attempt to follow has found.
+// state is the result of the last attempt to follow the copy.
 type state struct {
 	err error // nil after a success
 }
 
-// errLoading means that the first load since the start has not ended.
+// errLoading means that the first load since the start has not finished.
 var errLoading = errors.New("the copy is being loaded")
 
 // ErrOtherKey means that the stored log has none of the trusted keys.
 var ErrOtherKey = errors.New("the log that was loaded before does not have the given verifier key")
 
-// New begins to follow a copy, and continues until Close. The host must be open on the database. New returns
-// ErrOtherKey if the stored log must not be served.
+// New starts to follow a copy in the background, until Close. The host must be open on the database. New
+// returns ErrOtherKey if the stored log has none of the trusted keys.
 func New(ctx context.Context, database *Database, host *ledger.Host, options Options) (*Mirror, error) {
 	options = options.withDefaults()
 	client, err := fetch.New(options.From, options.Ledger, options.Timeout, parallel)
@@ -94,7 +94,7 @@ func New(ctx context.Context, database *Database, host *ledger.Host, options Opt
 	return m, nil
 }
 
-// Close ends following.
+// Close stops following the copy. When Close returns, no request is running.
 func (m *Mirror) Close() {
 	m.stop()
 	m.running.Wait()
@@ -157,7 +157,8 @@ func (m *Mirror) succeeded() {
 	}
 }
 
-// follow updates what is served to the copy's checkpoint.
+// follow reads the copy's checkpoint. If it is new, follow loads the log up to that checkpoint and lets the
+// host serve it.
 func (m *Mirror) follow(ctx context.Context) error {
 	stored, head, keys, err := m.stored(ctx)
 	if err != nil {
@@ -211,7 +212,7 @@ func (m *Mirror) shows(note []byte, size uint64) bool {
 	return err == nil && l.Head().Size == size && bytes.Equal(l.Head().Checkpoint, note)
 }
 
-// stored returns the stored log, its head, and the history of its keys. All are zero if nothing was
+// stored returns the stored log, its head, and the history of its keys. All are zero if nothing has been
 // loaded yet.
 func (m *Mirror) stored(ctx context.Context) (storage.Store, storage.Head, *proofs.KeyHistory, error) {
 	stored, err := m.database.stored.Ledger(ctx, m.options.Ledger)
@@ -229,7 +230,7 @@ func (m *Mirror) stored(ctx context.Context) (storage.Store, storage.Head, *proo
 	return stored, head, keys, err
 }
 
-// create makes the ledger of a copy. It has the time of the copy's first event.
+// create creates the stored ledger of a copy. The time of the copy's first event is its creation time.
 func (m *Mirror) create(ctx context.Context, n *newest) (storage.Store, error) {
 	for entry, err := range n.log.EntriesAlone(ctx, 0) {
 		if err != nil {
@@ -245,7 +246,7 @@ func (m *Mirror) create(ctx context.Context, n *newest) (storage.Store, error) {
 	return nil, refuse(damaged, "the copy has no events")
 }
 
-// publish lets the host serve what is stored.
+// publish lets the host serve the newest state of the stored log.
 func (m *Mirror) publish(ctx context.Context) error {
 	if _, err := m.host.Ledger(m.options.Ledger); err == nil {
 		return m.host.Refresh(ctx, m.options.Ledger)

@@ -117,7 +117,7 @@ const (
 	silent    fault = "silent"
 )
 
-// endpoint serves the folder of a copy by HTTP, with faults.
+// endpoint serves the folder of a copy over HTTP, with faults.
 type endpoint struct {
 	server *httptest.Server
 
@@ -195,7 +195,7 @@ type reader struct {
 	stop   func()
 }
 
-// follow starts a reader on a database that an earlier reader has left behind.
+// follow starts a reader on a database that is empty or that an earlier reader left behind.
 func follow(t *testing.T, from *endpoint, stored *memory.Database, key string) *reader {
 	t.Helper()
 	trusted, err := proofs.ParseVerifier(key)
@@ -244,7 +244,8 @@ func (r *reader) size() uint64 {
 	return l.Head().Size
 }
 
-// The log, its proofs, its keys, and its redactions are served as the writer has them. Content is not served.
+// A reader serves the log, its proofs, its keys, and its redactions exactly as the writer does. It does not
+// serve content.
 func TestMirror(t *testing.T) {
 	w := startWriter(t, nil)
 	key := w.ledger.VerifierKey()
@@ -297,7 +298,7 @@ func TestMirror(t *testing.T) {
 	require.ErrorIs(t, err, storage.ErrNotHeld)
 }
 
-// A load reads the tiles of level 0 in which a commit ends, and no others.
+// A load reads only those tiles of level 0 in which a commit ends.
 func TestLoadReadsFewTiles(t *testing.T) {
 	w := startWriter(t, nil)
 	w.grow(2000)
@@ -360,8 +361,8 @@ func TestLoadContinues(t *testing.T) {
 	r.shows(w)
 }
 
-// Whatever fault the endpoint has, with any object, the last verified state is served, and the newest state
-// once the fault is gone.
+// While the endpoint has a fault with any object, the reader serves the last verified state. Once the fault is
+// gone, the reader serves the newest state.
 func TestFaults(t *testing.T) {
 	w := startWriter(t, nil)
 	w.grow(700)
@@ -449,7 +450,7 @@ func TestRefusals(t *testing.T) {
 	require.Empty(t, r.host.Ledgers())
 }
 
-// Events that the signed tree does not have are not stored, even if they are a valid chain: the load continues
+// Events that are not in the signed tree are not stored, even if they form a valid chain. The load continues
 // once the copy is correct again.
 func TestWrongEventsAreNotStored(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("example.org/log")

@@ -1,10 +1,10 @@
-// Package mirror follows a published copy of a log (internal/publish). It stores the log in a
-// database of its own, verified, and serves it at the last checkpoint that it has accepted.
+// Package mirror follows a published copy of a log (internal/publish). It verifies the log, stores it in its
+// own database, and serves it at the last checkpoint that it has accepted.
 //
-// Entries are stored in commits of bounded size, so that a load that is interrupted continues. Before each
-// commit, its entries are proven to continue the beginning of the tree of a signed checkpoint. All commits of a
-// load except the last keep the previously served checkpoint, and the database shows the log at that
-// checkpoint.
+// Entries are stored in commits of bounded size, so that an interrupted load can continue. Before each commit,
+// the log including its entries is proven to be a prefix of the log that a signed checkpoint covers. All
+// commits of a load except the last keep the previously served checkpoint, and the database shows the log at
+// that checkpoint.
 package mirror
 
 import (
@@ -30,12 +30,12 @@ type Database struct {
 	logs map[string]*log // guarded by mu
 }
 
-// NewDatabase returns the logs in a database that only mirrors write.
+// NewDatabase returns a Database that shows the logs in stored, which only a Mirror may write.
 func NewDatabase(stored storage.Database) *Database {
 	return &Database{stored: stored, logs: make(map[string]*log)}
 }
 
-// Ledgers implements storage.Database. It leaves out logs of which no checkpoint is served yet.
+// Ledgers implements storage.Database. It omits logs for which no checkpoint is served yet.
 func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
 	all, err := d.stored.Ledgers(ctx)
 	if err != nil {
@@ -121,7 +121,7 @@ func servedHead(ctx context.Context, stored storage.Store) (storage.Head, error)
 	return storage.Head{Size: signed.Size, Tip: sha256.Sum256(last), Time: e.Time.UnixMicro(), Checkpoint: head.Checkpoint}, nil
 }
 
-// log is one log at its served head. It implements storage.Leased: this server holds no ledger.
+// log is one log at its served head. It implements storage.Leased, because this server holds no lease.
 type log struct {
 	storage.Store
 	served atomic.Pointer[storage.Head]

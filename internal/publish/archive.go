@@ -51,7 +51,7 @@ func (c *copier) archive(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	c.below.Store(next.Below)
-	c.log.Debug("old entries have left the database", "below", next.Below, "bucket", c.options.Place)
+	c.log.Debug("old entries were removed from the database", "below", next.Below, "bucket", c.options.Place)
 	return next.Below < due, nil
 }
 
@@ -90,7 +90,8 @@ func (r *round) verify(ctx context.Context, index uint64) (keep []uint64, err er
 	return keep, nil
 }
 
-// noteArchive logs a failure to archive, unless the previous failure was the same.
+// noteArchive logs a failure to archive, unless the previous failure was the same, and the first success after a
+// failure.
 func (c *copier) noteArchive(err error) {
 	message := ""
 	if err != nil {
@@ -102,8 +103,8 @@ func (c *copier) noteArchive(err error) {
 	}
 	c.archiving = message
 	if err != nil {
-		c.log.Error("old entries cannot leave the database; they stay there, and the server tries again", "bucket", c.options.Place, "error", err)
+		c.log.Error("old entries cannot be archived; they stay in the database, and the server tries again", "bucket", c.options.Place, "error", err)
 	} else {
-		c.log.Info("old entries can leave the database again", "bucket", c.options.Place)
+		c.log.Info("old entries can be archived again", "bucket", c.options.Place)
 	}
 }

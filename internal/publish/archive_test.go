@@ -23,14 +23,14 @@ import (
 	"colophon/storage/memory"
 )
 
-// archived is a log whose old entries leave the database, and its state before that.
+// archived is a log whose old entries are archived, and its state before archiving.
 type archived struct {
 	*node
 	under   *memory.Database // what the store itself holds
 	keys    string
 	bucket  *buckettest.Memory
 	entries [][]byte          // all entries
-	answers map[string][]byte // the server's answers, by path
+	answers map[string][]byte // the server's response bodies, by path
 }
 
 // paths returns the paths of requests about old events.
@@ -46,7 +46,7 @@ func paths(size uint64) []string {
 	return append(all, fmt.Sprintf("%s/proofs/consistency?first=100&second=%d", at, size-1), at+"/events?limit=300", at+"/events?from=200&limit=300")
 }
 
-// newArchived makes a log of a size, publishes it, and records the server's answers.
+// newArchived makes a log of the given size, publishes it, and records the server's responses.
 func newArchived(t *testing.T, size uint64) *archived {
 	a := &archived{under: memory.New(), keys: t.TempDir(), bucket: new(buckettest.Memory), answers: make(map[string][]byte)}
 	a.node = open(t, a.under, a.keys)
@@ -77,14 +77,15 @@ func (a *archived) reopen(t *testing.T, faults *faulty.Faults) *node {
 	return open(t, archive.Wrap(under, archive.Options{Bucket: a.bucket, Timeout: time.Second}), a.keys)
 }
 
-// archiving returns options that archive all entries except the newest, whose number is after.
+// archiving returns options with which all entries are archived except the newest. after is the number of
+// entries that stay.
 func (a *archived) archiving(after uint64) publish.Options {
 	o := options(a.bucket)
 	o.Archive, o.ArchiveAfter = true, after
 	return o
 }
 
-// below returns how many entries may have left the store.
+// below returns the number of entries that may have been removed from the store.
 func (a *archived) below(t *testing.T) uint64 {
 	t.Helper()
 	store, err := a.under.Ledger(t.Context(), ledger.Default)
@@ -99,7 +100,7 @@ func (a *archived) waitBelow(t *testing.T, below uint64) {
 	require.Eventually(t, func() bool { return a.below(t) == below }, time.Minute, time.Millisecond)
 }
 
-// wantAll requires that a node has every entry, and answers as before.
+// wantAll requires that a node has every entry, and returns the same response bodies as before.
 func (a *archived) wantAll(t *testing.T, n *node) {
 	t.Helper()
 	at := 0
@@ -123,7 +124,8 @@ func (a *archived) wantAll(t *testing.T, n *node) {
 	}
 }
 
-// Old entries leave the database, every answer stays the same, and a start needs no bucket.
+// After old entries have been archived, every response stays the same, and the server starts without the
+// bucket.
 func TestArchive(t *testing.T) {
 	a := newArchived(t, 1500)
 	n := a.reopen(t, nil)
@@ -168,7 +170,7 @@ func TestArchive(t *testing.T) {
 	require.EqualValues(t, 1536, a.below(t))
 }
 
-// Nothing leaves the database if the copy of it is missing or different.
+// An entry is not removed from the database if its copy is missing or different.
 func TestArchiveVerifiesFirst(t *testing.T) {
 	for _, name := range []string{"tile/0/001", "tile/entries/001"} {
 		for change, apply := range map[string]func([]byte) []byte{
@@ -200,7 +202,7 @@ func TestArchiveVerifiesFirst(t *testing.T) {
 	}
 }
 
-// If a process ends before or after any step of archiving, nothing is lost, and the next process continues.
+// If a process stops before or after any step of archiving, nothing is lost, and the next process continues.
 func TestArchiveEndsAtEveryStep(t *testing.T) {
 	for _, mode := range []faulty.Mode{faulty.Fail, faulty.Lie} {
 		for skip := range 3 {
@@ -293,8 +295,8 @@ func TestArchiveThatLies(t *testing.T) {
 	a.wantAll(t, a.reopen(t, nil))
 }
 
-// While the bucket does not respond, the server starts, accepts records, and answers about recent ones.
-// Afterwards it answers about all.
+// While the bucket does not respond, the server starts, accepts records, and serves recent events. Afterwards
+// it serves all events.
 func TestArchiveWithoutItsBucket(t *testing.T) {
 	a := newArchived(t, 900)
 	_, stop := a.reopen(t, nil).publish(a.archiving(1))
@@ -326,7 +328,7 @@ func TestArchiveWithoutItsBucket(t *testing.T) {
 	}
 }
 
-// The last entries always stay, at every size around full tiles.
+// The last entry always stays in the database, even if it is at the edge of a full tile.
 func TestArchiveKeepsTheEdge(t *testing.T) {
 	a := newArchived(t, 700)
 	n := a.reopen(t, nil)

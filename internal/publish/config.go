@@ -22,15 +22,16 @@ type Settings struct {
 	PublishLedgers Names `yaml:"publish-ledgers"`
 	// PublishEvery is the shortest time between two publications of a ledger.
 	PublishEvery time.Duration `yaml:"publish-every"`
-	// Archive lets databases drop entries that are in the bucket, except for the newest ArchiveAfter entries.
+	// Archive lets databases drop entries that are in the bucket, except for the newest ArchiveAfter entries
+	// of each ledger.
 	Archive      bool   `yaml:"archive"`
 	ArchiveAfter uint64 `yaml:"archive-after"`
 }
 
-// Names are names of ledgers, separated by commas.
+// Names is a list of the names of ledgers. Its text separates them by commas.
 type Names []string
 
-// UnmarshalText reads the names.
+// UnmarshalText implements encoding.TextUnmarshaler. It refuses invalid names, and drops repeated ones.
 func (n *Names) UnmarshalText(text []byte) error {
 	*n = nil
 	if len(text) == 0 {
@@ -48,7 +49,7 @@ func (n *Names) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText writes the names as UnmarshalText reads them.
+// MarshalText implements encoding.TextMarshaler.
 func (n Names) MarshalText() ([]byte, error) { return []byte(strings.Join(n, ",")), nil }
 
 // DefaultArchiveAfter is the default of Settings.ArchiveAfter.

@@ -11,7 +11,7 @@ import (
 	"colophon/ledger"
 )
 
-// copier publishes one ledger. Fields without another comment belong to its goroutine.
+// copier publishes one ledger. Only its goroutine uses the fields between moved and the metrics.
 type copier struct {
 	*Publisher
 	ledger *ledger.Ledger
@@ -31,8 +31,8 @@ type copier struct {
 	active     atomic.Bool   // the ledger is published
 	behind     atomic.Int64  // when the log first had events that the copy lacks, in Unix nanoseconds; 0 if the copy has all
 	failures   [len(reasons)]atomic.Uint64
-	below      atomic.Uint64 // entries that may have left the store, as last read or written
-	unarchived atomic.Uint64 // steps of archive that failed
+	below      atomic.Uint64 // number of entries that may have been removed from the store, as last read or written
+	unarchived atomic.Uint64 // number of failed calls of archive
 }
 
 // wake tells the goroutine that the log may have grown. It never blocks.
@@ -111,7 +111,8 @@ func (c *copier) farewell() {
 	}
 }
 
-// publish brings the copy up to the published head.
+// publish updates the copy to the ledger's head. It does nothing if this server does not publish
+// the ledger.
 func (c *copier) publish(ctx context.Context) error {
 	writes := c.options.Writes == nil || c.options.Writes(c.ledger.Name())
 	c.active.Store(writes && (c.named || c.ledger.Public()))
@@ -141,15 +142,15 @@ func (c *copier) publish(ctx context.Context) error {
 	return nil
 }
 
-// wakeIfGrown notes that the copy lacks events again, if the log has grown beyond what was
-// published.
+// wakeIfGrown records in behind that the copy lacks events again, if the log has grown beyond the
+// published size.
 func (c *copier) wakeIfGrown(published uint64, since int64) {
 	if c.ledger.Head().Size > published {
 		c.behind.CompareAndSwap(0, since)
 	}
 }
 
-// setSize notes the size of the copy, for metrics.
+// setSize records the size of the copy, for metrics.
 func (c *copier) setSize(size uint64) {
 	c.size.Store(size)
 	c.known.Store(true)
@@ -184,7 +185,7 @@ const (
 var reasons = [...]string{unavailable: "unavailable", different: "different", foreign: "foreign", unreadable: "unreadable"}
 
 var (
-	errDifferent  = errors.New("the bucket has other bytes than the log; leaving them as they are")
+	errDifferent  = errors.New("the bytes in the bucket differ from the log's; leaving them unchanged")
 	errForeign    = errors.New("refusing to publish")
 	errUnreadable = errors.New("the log that was read from the database is not the log that was signed; if this error remains, run colophon fsck")
 )

@@ -19,7 +19,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// If a publication ends before or after any step, everything that the checkpoint of the copy covers is there,
+// If a publication is interrupted before or after any step, the copy has everything that its checkpoint covers,
 // and the next publication completes the copy.
 func TestEndAtEveryStep(t *testing.T) {
 	n := newNode(t)
@@ -65,7 +65,7 @@ func TestEndAtEveryStep(t *testing.T) {
 	}
 }
 
-// A publisher catches up after its bucket has failed, hung, and lost objects.
+// A publisher catches up after its bucket has failed, hung, or lost objects.
 func TestFaultsOfTheBucket(t *testing.T) {
 	for name, fault := range map[string]buckettest.Fault{"fails": buckettest.FailBefore, "fails after it has written": buckettest.FailAfter,
 		"hangs": buckettest.Hang, "forgets": buckettest.Forget} {
@@ -87,7 +87,7 @@ func TestFaultsOfTheBucket(t *testing.T) {
 	}
 }
 
-// During an outage the metrics say how far the copy is behind.
+// During an outage, the metrics show how far the copy lags behind.
 func TestLag(t *testing.T) {
 	n, b := newNode(t), new(buckettest.Memory)
 	var down atomic.Bool
@@ -132,7 +132,7 @@ func TestConditionsThatAreIgnored(t *testing.T) {
 			require.Equal(t, b.IgnoresAbsent || b.Refuses, strings.Contains(said.String(), `condition="If-None-Match: *"`), said.String())
 			require.Equal(t, b.IgnoresTag || b.Refuses, strings.Contains(said.String(), `condition=If-Match `), said.String())
 
-			// An object with other bytes stays.
+			// An object with different bytes is not replaced.
 			tile := prefix + "tile/0/001"
 			b.Set(tile, []byte("other"))
 			b.Set(prefix+"checkpoint", nil)
@@ -144,7 +144,7 @@ func TestConditionsThatAreIgnored(t *testing.T) {
 	}
 }
 
-// An object with other bytes than the log has is reported, and stays.
+// An object whose bytes differ from the log's is reported, and not replaced.
 func TestDifferentObjectStays(t *testing.T) {
 	for _, name := range []string{"tile/0/000", "tile/entries/000", "tile/1/000.p/1", "tile/0/001.p/44"} {
 		for _, other := range []string{"", "other", strings.Repeat("x", 100_000)} {
@@ -212,7 +212,7 @@ func TestForeignCopyIsRefused(t *testing.T) {
 	}
 }
 
-// Two publishers of one log, of which the second lags behind, never move the checkpoint back.
+// If one of two publishers of a log lags behind, it never moves the checkpoint back.
 func TestLosingWriter(t *testing.T) {
 	n := newNode(t)
 	b := new(buckettest.Memory)
@@ -270,8 +270,8 @@ func TestForeignKeysAreRefused(t *testing.T) {
 	}
 }
 
-// Another server that probes at the same time is not mistaken for a bucket that ignores conditions, if the tags
-// of the bucket are not digests.
+// If another server probes at the same time, the bucket is not mistaken for one that ignores conditions, even
+// if its tags are not digests.
 func TestProbesAtOneTime(t *testing.T) {
 	n := newNode(t)
 	b := &overtaken{Memory: &buckettest.Memory{Generations: true}}
@@ -286,7 +286,7 @@ func TestProbesAtOneTime(t *testing.T) {
 	require.NotContains(t, said.String(), "does not honour")
 }
 
-// overtaken is a bucket whose probe object another server replaces after it was read first.
+// overtaken is a bucket whose probe object another server replaces after the first read.
 type overtaken struct {
 	*buckettest.Memory
 	once sync.Once

@@ -35,8 +35,8 @@ import (
 	"colophon/storage/memory"
 )
 
-// node is a host with the public ledger "default", and a server for it, whose answers the
-// tests compare the copy with.
+// node is a host with the public ledger "default", and an HTTP server for it. The tests compare
+// the copy with the server's responses.
 type node struct {
 	t      testing.TB
 	host   *ledger.Host
@@ -67,7 +67,7 @@ func open(t testing.TB, database storage.Database, keys string) *node {
 
 func newNode(t testing.TB) *node { return open(t, memory.New(), t.TempDir()) }
 
-// grow adds records until the log has a size.
+// grow adds records until the log has the given size.
 func (n *node) grow(size uint64) {
 	n.t.Helper()
 	const writers = 1000
@@ -95,13 +95,13 @@ func (n *node) write() error {
 	return err
 }
 
-// options returns options with short times.
+// options returns options that publish to b and retry after a millisecond.
 func options(b bucket.Bucket) publish.Options {
 	return publish.Options{Bucket: b, Place: "memory", Log: slog.New(slog.DiscardHandler), Timeout: time.Minute, Longest: time.Millisecond}
 }
 
-// publish begins to publish the node's ledgers until stop is called. With a bucket in memory,
-// it checks after each write that everything that the checkpoint covers is there.
+// publish publishes the node's ledgers until stop is called. With a bucket in memory, it checks
+// after each write of a checkpoint that the bucket has everything that the checkpoint covers.
 func (n *node) publish(o publish.Options) (p *publish.Publisher, stop func()) {
 	n.t.Helper()
 	if b, is := o.Bucket.(*buckettest.Memory); is {
@@ -129,7 +129,7 @@ func (n *node) wait(b *buckettest.Memory) {
 
 const prefix = "v1/ledgers/default/log/"
 
-// get returns an answer of the server.
+// get returns the status and the body of a response of the server.
 func (n *node) get(path string) (int, []byte) {
 	n.t.Helper()
 	response, err := http.Get(n.url + path) //nolint:noctx // a local server
@@ -140,8 +140,8 @@ func (n *node) get(path string) (int, []byte) {
 	return response.StatusCode, body
 }
 
-// wantCopy requires that every object equals the server's answer at its path, and that
-// everything that the head's checkpoint covers is there.
+// wantCopy requires that every object equals the server's response body at its path, and that the
+// objects include everything that the head's checkpoint covers.
 func (n *node) wantCopy(objects map[string][]byte) {
 	n.t.Helper()
 	n.wantObjects(objects)
@@ -161,7 +161,8 @@ func (n *node) wantObjects(objects map[string][]byte) {
 	}
 }
 
-// wantCovered requires that everything is there that the checkpoint covers, if there is one.
+// wantCovered requires that the objects include everything that their checkpoint covers, if they
+// include one.
 func (n *node) wantCovered(objects map[string][]byte) {
 	n.t.Helper()
 	require.NoError(n.t, checkCovered(objects))
@@ -248,7 +249,8 @@ func (h *heldBucket) Put(ctx context.Context, name string, body []byte, a bucket
 	return h.Memory.Put(ctx, name, body, a, c)
 }
 
-// keysOf returns a folder for another log, with a copy of the signing key in the folder keys.
+// keysOf returns a keys folder for another log, with a staged copy of the signing key in the
+// folder keys.
 func keysOf(t testing.TB, keys string) string {
 	t.Helper()
 	from, to := keystore.Files{Dir: keys}, keystore.Files{Dir: t.TempDir()}

@@ -10,7 +10,7 @@ var (
 	publishedSize  = prometheus.NewDesc("colophon_publish_tree_size", "Events in the published copy of the ledger; absent until the copy was read.", []string{"ledger"}, nil)
 	publishLag     = prometheus.NewDesc("colophon_publish_lag_events", "Events in the ledger that its published copy lacks.", []string{"ledger"}, nil)
 	publishAge     = prometheus.NewDesc("colophon_publish_lag_seconds", "Time since the published copy last equaled the ledger's log; 0 while the two are equal.", []string{"ledger"}, nil)
-	archivedBelow  = prometheus.NewDesc("colophon_archive_events", "First events of the ledger that may be in its published copy alone.", []string{"ledger"}, nil)
+	archivedBelow  = prometheus.NewDesc("colophon_archive_events", "Number of the ledger's first events that may be only in its published copy.", []string{"ledger"}, nil)
 	archiveFailure = prometheus.NewDesc("colophon_archive_failures_total", "Steps of archiving old entries that failed.", []string{"ledger"}, nil)
 	publishFailure = prometheus.NewDesc("colophon_publish_failures_total", "Publications that failed, by reason.", []string{"ledger", "reason"}, nil)
 )

@@ -8,7 +8,8 @@ import (
 	"colophon/internal/publish/bucket"
 )
 
-// tryConditions writes the probe object under conditions that do not hold.
+// tryConditions reports which conditions the bucket honours. It writes the probe object under conditions
+// that do not hold.
 func (p *Publisher) tryConditions(ctx context.Context) (found conditions, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.options.Timeout)
 	defer cancel()
@@ -46,8 +47,8 @@ func (p *Publisher) tryConditions(ctx context.Context) (found conditions, err er
 	return found, nil
 }
 
-// tries bounds how often the probe replaces what it has read. Another server that probes at the same time
-// changes the tag, unless the tag is a digest.
+// tries limits how often the probe tries to replace the object that it has read. Another server that
+// probes at the same time changes the tag, unless the tag is a digest.
 const tries = 5
 
 // otherTag has the form of a tag, but no probe object has it.

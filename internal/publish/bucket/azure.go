@@ -34,7 +34,7 @@ type azure struct {
 // azureVersion is the version of the API.
 const azureVersion = "2023-11-03"
 
-// azureAccess has the address of a container and the credentials for it.
+// azureAccess holds the address of a storage account and the credentials for it.
 type azureAccess struct {
 	endpoint  string // endpoint of the account
 	account   string
@@ -42,8 +42,8 @@ type azureAccess struct {
 	signature string // a shared access signature
 }
 
-// openAzure returns a container. The account and the credentials come from the variables that
-// Azure's own tools read; without a key or a signature, from azidentity's default chain.
+// openAzure returns a container. The account and the credentials come from the environment variables that
+// Azure's own tools read or, without a key or a signature, from azidentity's default chain.
 func openAzure(p place) (Bucket, error) {
 	access := azureAccess{account: os.Getenv("AZURE_STORAGE_ACCOUNT"), key: os.Getenv("AZURE_STORAGE_KEY"), signature: os.Getenv("AZURE_STORAGE_SAS_TOKEN")}
 	if connection := os.Getenv("AZURE_STORAGE_CONNECTION_STRING"); connection != "" {
@@ -91,7 +91,7 @@ func openAzure(p place) (Bucket, error) {
 	return b, nil
 }
 
-// parseConnection parses a connection string.
+// parseConnection parses Azure's connection string, such as AccountName=…;AccountKey=….
 func parseConnection(text string) azureAccess {
 	parts := make(map[string]string)
 	for part := range strings.SplitSeq(text, ";") {
@@ -143,7 +143,7 @@ func (b *azure) Put(ctx context.Context, name string, body []byte, attributes At
 	return err
 }
 
-// explainAzure returns the error of this package that a failed response means, or nil if there is none.
+// explainAzure maps a failed response to an error of this package, or to nil if none fits.
 func explainAzure(r *http.Response) error {
 	code := r.Header.Get("X-Ms-Error-Code")
 	switch {
@@ -163,8 +163,7 @@ type sharedKey struct {
 	key     []byte
 }
 
-// sign adds the signature of a request without a query ("Authorize with Shared Key" in Azure's
-// documentation).
+// sign adds a signature to a request that has no query ("Authorize with Shared Key" in Azure's documentation).
 func (k sharedKey) sign(r *http.Request) error {
 	text := strings.Builder{}
 	text.WriteString(r.Method)

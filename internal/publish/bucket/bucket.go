@@ -29,8 +29,8 @@ var (
 // Bucket stores objects. Names have elements separated by slashes. Its methods are safe for
 // concurrent use.
 type Bucket interface {
-	// Get returns an object and its tag, which changes with the bytes. It returns ErrNotFound,
-	// and ErrTooLong for an object of more than most bytes.
+	// Get returns an object and its tag, which changes if the object's bytes change. It returns
+	// ErrNotFound, or ErrTooLong for an object of more than most bytes.
 	Get(ctx context.Context, name string, most int64) (body []byte, tag string, err error)
 	// Size returns the length of an object in bytes, or ErrNotFound.
 	Size(ctx context.Context, name string) (int64, error)
@@ -47,10 +47,10 @@ type Condition struct {
 	tag    string
 }
 
-// IfAbsent holds if there is no object with that name.
+// IfAbsent returns the condition that there is no object with that name.
 func IfAbsent() Condition { return Condition{absent: true} }
 
-// IfTag holds if the object has that tag. The empty tag means IfAbsent.
+// IfTag returns the condition that the object has that tag. The empty tag means IfAbsent.
 func IfTag(tag string) Condition { return Condition{absent: tag == "", tag: tag} }
 
 // Holds reports whether the condition holds for an object with that tag. An empty tag means
@@ -68,7 +68,7 @@ func Check(text string) error {
 	return err
 }
 
-// schemes are the kinds of buckets, by the scheme of their URLs.
+// schemes maps the schemes of URLs to kinds of buckets.
 var schemes = map[string]scheme{
 	"file": {},
 	"s3": {open: openS3, parameters: []string{"endpoint", "region"}, example: "s3://bucket/prefix?endpoint=https://s3.example.org",
@@ -85,17 +85,17 @@ type scheme struct {
 	parameters  []string // parameters that a URL may have
 	paths       bool     // an endpoint may have a path
 	example     string
-	credentials string // where credentials belong
+	credentials string // where to put the credentials
 }
 
-// place is what the URL of a bucket says. A folder has only the prefix.
+// place is the parsed URL of a bucket. For a folder, only prefix is set.
 type place struct {
 	scheme
 	bucket, prefix, region string
 	endpoint               *url.URL // nil without one
 }
 
-// IsURL reports whether the scheme of a URL is one of a bucket.
+// IsURL reports whether a URL has the scheme of a bucket.
 func IsURL(text string) bool {
 	name, _, found := strings.Cut(text, "://")
 	_, is := schemes[name]
@@ -133,7 +133,7 @@ func parse(text string) (place, error) {
 		case len(values) != 1:
 			return p, fmt.Errorf("the parameter %q is given twice", name)
 		case !slices.Contains(kind.parameters, name):
-			return p, fmt.Errorf("the parameter %q is unknown; a bucket of %s has %s", name, u.Scheme, strings.Join(kind.parameters, " and "))
+			return p, fmt.Errorf("the parameter %q is unknown; the URL of a bucket with the scheme %s can have %s", name, u.Scheme, strings.Join(kind.parameters, " and "))
 		case name == "region":
 			p.region = values[0]
 		default:
@@ -149,12 +149,12 @@ func parseEndpoint(text string, paths bool) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" && !paths ||
 		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, errors.New("the endpoint is not a URL of scheme and host, like https://s3.example.org or http://127.0.0.1:9000")
+		return nil, errors.New("the endpoint must be a URL with only a scheme and a host, like https://s3.example.org or http://127.0.0.1:9000")
 	}
 	return u, nil
 }
 
-// Open returns the bucket at a URL. It sends nothing.
+// Open returns the bucket at a URL. It sends no request.
 //
 //   - file:///folder is a folder on this machine, which the first Put creates.
 //   - s3://name/prefix?endpoint=URL&region=NAME is a bucket at any endpoint that speaks S3; the

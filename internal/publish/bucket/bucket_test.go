@@ -31,7 +31,7 @@ func open(t testing.TB, url string) bucket.Bucket {
 
 func folderURL(path string) string { return "file://" + filepath.ToSlash(path) }
 
-// kinds are all kinds of buckets, each empty.
+// kinds runs a test with an empty bucket of each kind.
 func kinds(t *testing.T, test func(t *testing.T, b bucket.Bucket)) {
 	t.Run("folder", func(t *testing.T) { test(t, open(t, folderURL(filepath.Join(t.TempDir(), "copy")))) })
 	t.Run("memory", func(t *testing.T) { test(t, new(buckettest.Memory)) })
@@ -202,7 +202,7 @@ func TestFaultyEndpoints(t *testing.T) {
 	}
 }
 
-// An object that ends early causes io.ErrUnexpectedEOF, with the name of the object.
+// If an object is cut off, Get returns io.ErrUnexpectedEOF with the name of the object.
 func TestCutOffObjects(t *testing.T) {
 	withoutCredentials(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -297,7 +297,7 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// Auditors can read a bucket as they read a web server.
+// With Transport, an HTTP client can read a bucket as if it were a web server.
 func TestTransport(t *testing.T) {
 	kinds(t, func(t *testing.T, b bucket.Bucket) {
 		require.NoError(t, b.Put(t.Context(), "v1/a b", []byte("one"), plain, bucket.IfAbsent()))

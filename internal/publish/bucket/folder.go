@@ -31,8 +31,8 @@ type folder struct {
 // because a hard link must stay within one file system.
 const writing = ".writing"
 
-// abandoned is the age from which an incomplete file counts as left over from a process that
-// has ended.
+// abandoned is the age from which an incomplete file is regarded as left over from a process that
+// has stopped.
 const abandoned = time.Hour
 
 func (f *folder) path(name string) (string, error) {
@@ -162,7 +162,7 @@ func (f *folder) replace(ctx context.Context, name, path, complete string, condi
 	return os.Rename(complete, path)
 }
 
-// write writes a file, durably, and returns its path.
+// write durably writes the bytes to a new file in the folder writing, and returns its path.
 func (f *folder) write(body []byte) (path string, err error) {
 	file, err := os.CreateTemp(filepath.Join(f.root, writing), "")
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// lockFolder waits for the lock on a folder, which the system releases at the latest when the
-// process ends.
+// lockFolder waits for the lock on a folder. The lock is released when the Closer is closed or
+// the process exits.
 func lockFolder(path string) (io.Closer, error) {
 	dir, err := os.Open(path)
 	if err != nil {

@@ -25,7 +25,8 @@ import (
 // gs is a bucket at Google Cloud Storage, accessed through its JSON API. The tag of an object is its
 // generation.
 //
-// Google's own client would add gRPC and 27 MB to the program, for the three requests that are needed here.
+// Google's own client would add gRPC and 27 MB to the program, for the three kinds of request that are
+// needed here.
 type gs struct {
 	rest
 	endpoint string
@@ -36,10 +37,10 @@ type gs struct {
 // googleEndpoint is the default endpoint.
 const googleEndpoint = "https://storage.googleapis.com"
 
-// readWrite is the scope that the requests need.
+// readWrite is the OAuth scope that the requests need.
 const readWrite = "https://www.googleapis.com/auth/devstorage.read_write"
 
-// noGeneration is a generation that no object has. Zero would mean an object that is absent.
+// noGeneration is a generation that no object has. Zero would require that the object is absent.
 const noGeneration = "9223372036854775807"
 
 // openGS returns a bucket. Over http it sends no credentials: only emulators have such endpoints.
@@ -55,8 +56,8 @@ func openGS(p place) (Bucket, error) {
 	return b, nil
 }
 
-// defaultTokens are those of Google's application default credentials. It looks for them only when they are
-// first needed, because the search may send requests.
+// defaultTokens provides the tokens of Google's application default credentials. It looks for the
+// credentials only when a token is first needed, because the search may send requests.
 type defaultTokens struct {
 	mu    sync.Mutex
 	found oauth2.TokenSource
@@ -82,7 +83,7 @@ func (d *defaultTokens) Token() (*oauth2.Token, error) {
 
 func (b *gs) key(name string) string { return path.Join(b.prefix, name) }
 
-// object returns the URL of an object below an interface of the API.
+// object returns the URL of an object. api is empty for its description, and /download for its bytes.
 func (b *gs) object(api, name, query string) string {
 	return b.endpoint + api + "/storage/v1/b/" + url.PathEscape(b.bucket) + "/o/" + url.PathEscape(b.key(name)) + "?" + query
 }
@@ -128,8 +129,8 @@ func (b *gs) Put(ctx context.Context, name string, body []byte, attributes Attri
 	return b.write(ctx, name, http.MethodPost, address, text, http.Header{"Content-Type": {contentType}})
 }
 
-// upload returns an object with its description as one body, and the type of that body. The
-// service compares the checksum before it keeps the object.
+// upload returns a multipart body with the description and the bytes of an object, and the content type of
+// that body. The service compares the checksum in the description before it keeps the object.
 func (b *gs) upload(name string, body []byte, attributes Attributes) (contentType string, text []byte, err error) {
 	sum := binary.BigEndian.AppendUint32(nil, crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
 	description, err := json.Marshal(map[string]string{"name": b.key(name), "contentType": attributes.ContentType,
@@ -155,7 +156,7 @@ func (b *gs) upload(name string, body []byte, attributes Attributes) (contentTyp
 	return "multipart/related; boundary=" + parts.Boundary(), buffer.Bytes(), err
 }
 
-// explainGS returns the error of this package that a failed response means, or nil if there is none.
+// explainGS maps a failed response to an error of this package, or to nil if none fits.
 func explainGS(r *http.Response) error {
 	switch {
 	case r.StatusCode == http.StatusNotFound && r.Request.Method == http.MethodGet:

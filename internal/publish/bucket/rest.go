@@ -16,7 +16,7 @@ import (
 type rest struct {
 	client *http.Client
 	place  string // for messages
-	// explain returns the error of this package that an answer means, or nil for any other error.
+	// explain maps a failed response to an error of this package, or to nil if none fits.
 	explain func(*http.Response) error
 	// authorize adds credentials to a request, if it is set.
 	authorize func(*http.Request) error
@@ -30,13 +30,13 @@ func newREST(place string, explain func(*http.Response) error) rest {
 
 const (
 	maxAnswer = 1 << 16 // bytes of a description or an error that are read
-	maxReason = 300     // bytes of an answer that a message shows
+	maxReason = 300     // bytes of a response body that a message shows
 	// Google allows about one write per object and second, and responds with 429 to further writes, which have
 	// no effect.
 	firstWait, longestWait = time.Second, 4 * time.Second
 )
 
-// read returns the body of an answer, of at most most bytes, and its header.
+// read gets an object of at most most bytes, and returns the header and the body of the response.
 func (r *rest) read(ctx context.Context, name, address string, most int64) (http.Header, []byte, error) {
 	response, err := r.do(ctx, name, http.MethodGet, address, nil, nil)
 	if err != nil {
@@ -53,11 +53,12 @@ func (r *rest) write(ctx context.Context, name, method, address string, body []b
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, io.LimitReader(response.Body, maxAnswer)) // so that the connection is used again
+	_, err = io.Copy(io.Discard, io.LimitReader(response.Body, maxAnswer)) // so that the connection is reused
 	return errors.Join(err, response.Body.Close())
 }
 
-// do sends a request, and returns the answer if it is a success. The caller closes its body.
+// do sends a request, and returns the response if it is a success. It repeats a request that exceeds the
+// service's rate limit. The caller closes the response body.
 func (r *rest) do(ctx context.Context, name, method, address string, body []byte, header http.Header) (*http.Response, error) {
 	fail := func(err error) (*http.Response, error) {
 		var request *url.Error // the message of this error has the URL, which may have a signature

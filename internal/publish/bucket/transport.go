@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// MaxObject is the largest object of a published log that is read, in bytes. No entry bundle is
+// MaxObject is the maximum length of an object that is read from a published log, in bytes. No entry bundle is
 // longer.
 const MaxObject = 256 * (2 + 1<<16)
 

@@ -17,7 +17,7 @@ import (
 )
 
 // Endpoint serves a Memory as an S3 bucket that needs no credentials, and returns its URL. It clears
-// the variables with credentials.
+// the environment variables with credentials.
 func Endpoint(t testing.TB, m *Memory) string {
 	t.Helper()
 	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_SHARED_CREDENTIALS_FILE": filepath.Join(t.TempDir(), "none")} {
@@ -32,7 +32,7 @@ type endpoint struct{ *Memory }
 
 // ServeHTTP answers the requests that the client of package bucket sends.
 func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body) // reading the body also makes the context end when the client disconnects
+	body, err := io.ReadAll(r.Body) // only once the body has been read is the context cancelled when the client disconnects
 	if err != nil {
 		return
 	}

@@ -1,4 +1,5 @@
-// Package buckettest provides tests with buckets that fail, and with a real S3 server.
+// Package buckettest provides tests with buckets that fail, with a real S3 server, and with
+// emulators of Google Cloud Storage and Azure.
 package buckettest
 
 import (
@@ -15,7 +16,7 @@ import (
 	"colophon/internal/publish/bucket"
 )
 
-// Fault is what a Memory does to a call.
+// Fault is the way in which a Memory handles a call.
 type Fault int
 
 // The faults.
@@ -41,10 +42,10 @@ type Memory struct {
 	// Written, if set, receives all objects after each Put that takes effect. It must not call
 	// methods of the Memory.
 	Written func(name string, objects map[string][]byte)
-	// IgnoresAbsent and IgnoresTag make the bucket ignore conditions. Refuses makes it refuse
-	// them as unsupported.
+	// IgnoresAbsent and IgnoresTag make the bucket ignore the conditions IfAbsent and IfTag.
+	// Refuses makes the bucket refuse all conditions as unsupported.
 	IgnoresAbsent, IgnoresTag, Refuses bool
-	// Generations makes tags that change with each Put, even of the same bytes.
+	// Generations makes an object's tag change with each Put, even of the same bytes.
 	Generations bool
 
 	mu      sync.Mutex
@@ -53,14 +54,14 @@ type Memory struct {
 	calls   []Call
 }
 
-// Objects returns all objects.
+// Objects returns all objects by name. The caller must not change their bytes.
 func (m *Memory) Objects() map[string][]byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.objects)
 }
 
-// Calls returns the calls so far.
+// Calls returns the calls so far, in order.
 func (m *Memory) Calls() []Call {
 	m.mu.Lock()
 	defer m.mu.Unlock()

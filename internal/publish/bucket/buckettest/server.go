@@ -24,7 +24,7 @@ import (
 // program is a storage server that tests run.
 type program struct {
 	name    string
-	require string // the variable that requires it in place of skipping tests
+	require string // the environment variable that makes tests fail instead of being skipped if the program is missing
 	install string
 }
 
@@ -34,17 +34,18 @@ var (
 	azurite   = program{"azurite-blob", "COLOPHON_REQUIRE_AZURITE", "npm install -g --ignore-scripts azurite@3.37.0"}
 )
 
-// server is a storage server that runs.
+// server is a storage server that a test runs.
 type server struct {
 	t       testing.TB
 	program program
 	args    []string
 	dir     string
 	address string
-	stop    func() // ends the process; nil while there is none
+	stop    func() // stops the process; nil while it is not running
 }
 
-// start prepares a server. The test is skipped if the program is not installed.
+// start chooses an address for a server, but does not run it. The test is skipped if the program
+// is not installed.
 func start(t testing.TB, p program) *server {
 	t.Helper()
 	if _, err := exec.LookPath(p.name); err != nil {
@@ -68,7 +69,7 @@ func (s *server) port() string {
 	return port
 }
 
-// Run starts the server, and waits until it answers.
+// Run starts the server, and waits until it accepts connections.
 func (s *server) Run() {
 	s.t.Helper()
 	output := new(bytes.Buffer)
@@ -86,7 +87,7 @@ func (s *server) Run() {
 		}
 		select {
 		case err := <-ended:
-			require.Fail(s.t, s.program.name+" ended", "%v: %s", err, output)
+			require.Fail(s.t, s.program.name+" stopped", "%v: %s", err, output)
 		case <-deadline:
 			_ = process.Process.Kill()
 			<-ended
@@ -96,7 +97,7 @@ func (s *server) Run() {
 	}
 }
 
-// Kill ends the server at once. Run starts it again.
+// Kill stops the server at once. Run can start it again.
 func (s *server) Kill() {
 	if s.stop != nil {
 		s.stop()
@@ -212,7 +213,7 @@ func (s *Azure) URL(prefix string) string {
 	return fmt.Sprintf("azblob://bucket/%s?endpoint=%s", prefix, url.QueryEscape(s.Endpoint()))
 }
 
-// Signature returns a shared access signature of the account, for an hour.
+// Signature returns a shared access signature of the account that is valid for an hour.
 func (s *Azure) Signature() string {
 	key, err := base64.StdEncoding.DecodeString(AzureKey)
 	require.NoError(s.t, err)
