@@ -11,7 +11,7 @@ import (
 	"colophon/ledger"
 )
 
-// copier publishes one ledger. Only its goroutine uses the fields between moved and the metrics.
+// copier publishes one ledger.
 type copier struct {
 	*Publisher
 	ledger *ledger.Ledger
@@ -19,6 +19,7 @@ type copier struct {
 	log    *slog.Logger
 	moved  chan struct{} // holds a token if the log may have grown
 
+	// Only the copier's goroutine uses the next four fields.
 	at   *position // what the bucket has; nil if it must be read first
 	full uint64    // the bucket has all full tiles of the tree of this size
 

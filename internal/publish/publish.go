@@ -75,7 +75,7 @@ func New(o Options) *Publisher {
 	return p
 }
 
-// Start opens the bucket that the settings name. writes is Options.Writes.
+// Start returns a publisher to the bucket that the settings name. writes is Options.Writes.
 func Start(s Settings, writes func(ledger string) bool, log *slog.Logger) (*Publisher, error) {
 	b, err := bucket.Open(s.Publish)
 	if err != nil {
@@ -101,8 +101,7 @@ func (p *Publisher) Open(l *ledger.Ledger) error {
 	return nil
 }
 
-// Close ends all publications. Before that, it publishes what the copies lack, for at most
-// Options.Farewell.
+// Close publishes the commits that the copies lack, for at most Options.Farewell, and then stops publishing.
 func (p *Publisher) Close() {
 	last, end := context.WithTimeout(context.Background(), p.options.Farewell)
 	defer end()
@@ -141,7 +140,7 @@ func (p *Publisher) probe(ctx context.Context) (conditions, error) {
 		return found, err
 	}
 	p.probed = &found
-	const doubt = "the bucket does not honour this condition for writes, so the server can only look before it writes; let no second server publish there"
+	const doubt = "the bucket does not honour this condition for writes, so the server can only check the object before it writes; do not let a second server publish there"
 	if !found.absent {
 		p.options.Log.Warn(doubt, "condition", "If-None-Match: *", "bucket", p.options.Place)
 	}

@@ -23,7 +23,8 @@ func TestCopyEqualsLog(t *testing.T) {
 	}
 }
 
-// A log with full tiles of two levels is published at once, and from a smaller size.
+// A log with full tiles of two levels is published into an empty bucket, and into a bucket with a
+// smaller copy.
 func TestLargeCopy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a minute")

@@ -47,7 +47,7 @@ const (
 	span = proofs.FullTile * proofs.FullTile
 )
 
-// round brings the copy of a ledger up to a head.
+// round updates the copy of a ledger to a head.
 type round struct {
 	*copier
 	head       *ledger.Head
@@ -78,8 +78,8 @@ func (r *round) run(ctx context.Context) error {
 	return r.writeHead(ctx)
 }
 
-// read returns what the bucket has. The error wraps errForeign if the bucket does not have the
-// beginning of this log.
+// read returns the position of the copy in the bucket. The error wraps errForeign if that copy is not a prefix
+// of this log.
 func (r *round) read(ctx context.Context) (*position, error) {
 	at := new(position)
 	var err error
@@ -94,7 +94,7 @@ func (r *round) read(ctx context.Context) (*position, error) {
 		there, err := proofs.ParseLogKey(at.key.body)
 		switch {
 		case err != nil:
-			return nil, r.refuse("key", "it is not the keys of a log: %w", err)
+			return nil, r.refuse("key", "it does not contain the keys of a log: %w", err)
 		case !keys.Contains(there.Current()):
 			return nil, r.refuse("key", "its newest key, %s, is not a key of this ledger", there.Current())
 		}
@@ -114,18 +114,18 @@ func (r *round) read(ctx context.Context) (*position, error) {
 		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	if root != checkpoint.Root {
-		return nil, r.refuse("checkpoint", "at size %d it has the root %x, but the ledger has %x: the ledger was restored from an older copy and then received other events, or two servers have written it", checkpoint.Size, checkpoint.Root, root)
+		return nil, r.refuse("checkpoint", "at size %d it has the root %x, but the ledger has %x: the ledger was restored from an older copy and then received different events, or two servers have written it", checkpoint.Size, checkpoint.Root, root)
 	}
 	at.size = checkpoint.Size
 	return at, nil
 }
 
-// refuse returns an errForeign.
+// refuse returns an error that wraps errForeign and names an object of the copy.
 func (r *round) refuse(path, format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %w; publish to another place, or move this copy away", errForeign, r.name(path), fmt.Errorf(format, args...))
 }
 
-// get reads an object that can change.
+// get reads an object that can change. It returns the zero object if the bucket does not have the object.
 func (r *round) get(ctx context.Context, path string) (object, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
@@ -187,8 +187,8 @@ func (r *round) missing(size uint64) iter.Seq[proofs.TilePath] {
 // of a level of tiles.
 func nodes(level uint8, size uint64) uint64 { return size >> (level * proofs.TileHeight) }
 
-// bytes returns a tile or a bundle. Both are verified against the signed tree, because nothing
-// that was published can be changed.
+// bytes returns a tile or a bundle. Both are verified against the signed tree, because a published object can
+// never be corrected.
 func (r *round) bytes(ctx context.Context, path proofs.TilePath) ([]byte, error) {
 	tile, err := r.ledger.Prover(ctx, r.head).Tile(path.Level, path.Index)
 	if err != nil || !path.Entries {
@@ -291,7 +291,8 @@ func (r *round) writeHead(ctx context.Context) error {
 	return nil
 }
 
-// replace replaces the object that was read before, reads the new object back, and returns it.
+// replace replaces the object that was read before, reads the new object back, and returns it. If the bytes are
+// the same, it returns before.
 func (r *round) replace(ctx context.Context, path string, body []byte, contentType string, before object) (object, error) {
 	if before.tag != "" && bytes.Equal(before.body, body) {
 		return before, nil

@@ -89,7 +89,7 @@ func TestFaultyEndpoint(t *testing.T) {
 	}
 }
 
-// every returns a function that chooses the fault for each n-th call, up to a number of calls.
+// every returns a function that chooses the fault for every n-th of the first 300 calls.
 func every(n int, fault buckettest.Fault) func(buckettest.Call) buckettest.Fault {
 	calls := 0
 	return func(buckettest.Call) buckettest.Fault {
@@ -100,8 +100,8 @@ func every(n int, fault buckettest.Fault) func(buckettest.Call) buckettest.Fault
 	}
 }
 
-// A copy at a real S3 server has every byte that the server serves, even after the S3 server
-// was killed and the publisher restarted.
+// A copy at a real S3 server has every byte that the server serves, even after the S3 server has
+// been killed and the publisher has been restarted.
 func TestS3(t *testing.T) {
 	s := buckettest.StartS3(t)
 	n := newNode(t)
@@ -156,7 +156,7 @@ func TestClouds(t *testing.T) {
 	}
 }
 
-// mirrored notes the names of the objects that are written.
+// mirrored records the names of the objects that are written.
 type mirrored struct {
 	bucket.Bucket
 	mu    sync.Mutex
@@ -171,7 +171,7 @@ func (m *mirrored) Put(ctx context.Context, name string, body []byte, a bucket.A
 	return m.Bucket.Put(ctx, name, body, a, c)
 }
 
-// objects reads the objects that were written.
+// objects reads all objects that have been written.
 func (m *mirrored) objects(t testing.TB) map[string][]byte {
 	t.Helper()
 	m.mu.Lock()

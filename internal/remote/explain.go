@@ -66,8 +66,8 @@ func (s *Server) Exit(err error) error {
 	return explained
 }
 
-// OrNoGrant completes the message that a ledger does not exist: perhaps the token has no grant
-// on it.
+// OrNoGrant returns an addition to the message that a ledger does not exist: if a token was sent,
+// it may lack a grant on the ledger.
 func (s *Server) OrNoGrant() string {
 	if s.Token == "" {
 		return ""

@@ -36,8 +36,7 @@ func (o *Options) Bind(c *cli.Console, flags *pflag.FlagSet) {
 	o.BindCredentials(c, flags)
 }
 
-// BindCredentials adds the flags except --server, for a command that gets the URL in another
-// way.
+// BindCredentials adds the flags except --server, for a command whose argument contains the URL.
 func (o *Options) BindCredentials(c *cli.Console, flags *pflag.FlagSet) {
 	flags.StringVar(&o.TokenFile, "token-file", c.Environment("COLOPHON_TOKEN_FILE", ""), "`file` with the token to send, or COLOPHON_TOKEN_FILE; without one COLOPHON_TOKEN, if set, is the token itself")
 	flags.StringVar(&o.CAFile, "ca-file", c.Environment("COLOPHON_CA_FILE", ""), "PEM `file` of the authorities to trust in place of the system's, or COLOPHON_CA_FILE")
@@ -52,8 +51,8 @@ type Server struct {
 	Transport http.RoundTripper // if nil, a new one with the system's authorities is used
 }
 
-// Connect returns a client of the server. It sends nothing. Unless the caller's options say so,
-// the client does not retry: a user at a terminal should see the error at once.
+// Connect returns a client of the server. It sends no request. Unless the caller's options enable
+// retries, the client does not retry: a user at a terminal should see the error at once.
 func (o Options) Connect(c *cli.Console, options ...client.Option) (*Server, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -101,7 +100,7 @@ func (s *Server) Anonymous() (*Server, error) {
 	return &a, err
 }
 
-// token returns the token to send, and "" if there is none.
+// token returns the token to send, or "" if there is none.
 func (o Options) token(c *cli.Console) (string, error) {
 	place, token := "COLOPHON_TOKEN", c.Environment("COLOPHON_TOKEN", "") // #nosec G101 -- the name of a variable
 	if o.TokenFile != "" {
@@ -120,7 +119,8 @@ func (o Options) token(c *cli.Console) (string, error) {
 	return token, nil
 }
 
-// transport returns a transport that trusts the authorities of --ca-file.
+// transport returns a transport that trusts only the authorities of --ca-file or, without that
+// flag, the system's.
 func (o Options) transport() (*http.Transport, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if o.CAFile == "" {
@@ -146,9 +146,9 @@ func readNamed(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// Ask sends a request, and decodes the JSON answer. It also returns the answer's bytes: --json
-// prints them, including members that this version does not know. Like the error of Exit, its
-// error ends the command.
+// Ask sends a request, and decodes the JSON response body. text is the body itself: --json prints
+// it, including members that this version does not know. An error from the server is the result
+// of Server.Exit.
 func Ask[T any](ctx context.Context, s *Server, r client.Request) (value *T, text []byte, err error) {
 	answer, err := s.Do(ctx, r)
 	if err != nil {

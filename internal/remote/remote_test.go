@@ -28,14 +28,14 @@ func consoleWith(environment map[string]string) (*cli.Console, *bytes.Buffer) {
 	}}, said
 }
 
-// ask makes a request.
+// ask lists the server's ledgers, and returns the error that a command would show.
 func ask(t *testing.T, s *remote.Server) error {
 	t.Helper()
 	_, err := s.Do(t.Context(), client.Request{Path: "/v1/ledgers"})
 	return s.Exit(err)
 }
 
-// The client trusts the authorities of --ca-file only, and sends the token.
+// The client trusts only the authorities of --ca-file, and sends the token.
 func TestServerOverTLS(t *testing.T) {
 	var got []string
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -26,13 +26,13 @@ const (
 	OpenAI API = "openai" // /chat/completions
 )
 
-// Limits of an endpoint's answer.
+// Limits of an endpoint's response body.
 const (
 	maxAnswer = 4 << 20 // in bytes
-	maxValues = 1 << 20 // JSON values; Ollama lists the tokens of the prompt
+	maxValues = 1 << 20 // number of JSON values; Ollama lists the tokens of the prompt
 )
 
-// Endpoint generates texts.
+// Endpoint is a server that generates texts.
 type Endpoint struct {
 	API API
 	// Key is the API key; empty if there is none. KeyVariable names the environment variable
@@ -46,7 +46,7 @@ type Endpoint struct {
 }
 
 // NewEndpoint returns the endpoint at a URL. If api is empty, a path that ends in /v1 or
-// /chat/completions means OpenAI, and any other means Ollama. NewEndpoint sends nothing.
+// /chat/completions means OpenAI, and any other means Ollama. NewEndpoint sends no request.
 func NewEndpoint(at string, api API) (*Endpoint, error) {
 	u, err := url.Parse(at)
 	switch {
@@ -82,7 +82,7 @@ func NewEndpoint(at string, api API) (*Endpoint, error) {
 // String returns the URL.
 func (e *Endpoint) String() string { return e.base }
 
-// Exposed reports whether the key is sent unencrypted over a network.
+// Exposed reports whether the key would be sent unencrypted over a network.
 func (e *Endpoint) Exposed() bool {
 	u, err := url.Parse(e.base)
 	return err == nil && e.Key != "" && u.Scheme == "http" && !cli.Loopback(u.Hostname())
@@ -90,7 +90,7 @@ func (e *Endpoint) Exposed() bool {
 
 func (e *Endpoint) at(path string) string { return e.base + path }
 
-// Generation is one answer of the endpoint.
+// Generation is one text from the endpoint.
 type Generation struct {
 	Output string
 	Usage  json.RawMessage // an object with token counts; nil if there are none
@@ -99,7 +99,8 @@ type Generation struct {
 	Fingerprint string
 }
 
-// Generate sends a request and reads the answer. Its error ends the command.
+// Generate sends a request, and decodes the response. Its errors contain advice for the user of
+// the command.
 func (e *Endpoint) Generate(ctx context.Context, r *Request) (*Generation, error) {
 	answer, err := e.do(ctx, http.MethodPost, r.URL, r.Body)
 	if err != nil {
@@ -134,7 +135,7 @@ func (e *Endpoint) Generate(ctx context.Context, r *Request) (*Generation, error
 	return g, nil
 }
 
-// usage returns the token counts of an answer as an object.
+// usage returns the token counts of a response as a JSON object, or nil if there are none.
 func usage(counts pyjson.Value) json.RawMessage {
 	object := make(map[string]json.RawMessage)
 	for _, name := range []string{"prompt_eval_count", "eval_count", "prompt_tokens", "completion_tokens", "total_tokens"} {
@@ -173,7 +174,8 @@ func (e *Endpoint) ModelDigest(ctx context.Context, model string) string {
 	return ""
 }
 
-// do sends a request and returns the body of an answer with status 200. Size and time are bounded.
+// do sends a request, and returns the response body if the status is 200. It fails if the body is
+// longer than maxAnswer, or has not arrived within Timeout.
 func (e *Endpoint) do(ctx context.Context, method, target string, body []byte) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, e.Timeout)
 	defer cancel()
@@ -202,10 +204,10 @@ func (e *Endpoint) do(ctx context.Context, method, target string, body []byte) (
 	return answer, nil
 }
 
-// unanswered explains why a request has no complete answer.
+// unanswered returns the error for a request without a complete response, with advice.
 func (e *Endpoint) unanswered(ctx context.Context, target string, err error) error {
 	if cause := (*url.Error)(nil); errors.As(err, &cause) {
-		err = cause.Err // without the text of the request
+		err = cause.Err // without the method and the URL
 	}
 	certificate := (*tls.CertificateVerificationError)(nil)
 	switch {
@@ -221,7 +223,7 @@ func (e *Endpoint) unanswered(ctx context.Context, target string, err error) err
 	return cli.Exitf(cli.ExitUnreachable, "no answer from %s: %w; check that the endpoint runs (ollama serve) and that --endpoint has its address", target, err)
 }
 
-// refused explains an answer whose status is not 200.
+// refused returns the error for a response whose status is not 200, with advice.
 func (e *Endpoint) refused(target string, response *http.Response, body []byte) error {
 	reason, advice := reasonOf(body), "see the log of the endpoint"
 	switch status := response.StatusCode; {
@@ -252,7 +254,7 @@ func (e *Endpoint) refused(target string, response *http.Response, body []byte) 
 	return cli.Exitf(cli.ExitFailed, "%s: %d%s; %s", target, response.StatusCode, reason, advice)
 }
 
-// reasonOf returns the reason in the body of a refusal, quoted: Ollama's error, OpenAI's
+// reasonOf returns, quoted, the reason in the body of an error response: Ollama's error, OpenAI's
 // error.message, or the message or detail of other servers. It is "" for any other body.
 func reasonOf(body []byte) string {
 	var problem, inner struct {

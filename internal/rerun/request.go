@@ -197,7 +197,8 @@ func (e *Endpoint) openAI(r *Record, asked prompt, settings map[string]json.RawM
 	return e.at("/chat/completions"), text, err
 }
 
-// addConditions sets the conditions in the record. They replace those in the payload.
+// addConditions sets the temperature, the limit of tokens, and the seed of the record. They
+// replace those in the payload. maxTokens is the endpoint's name for the limit.
 func (r *Record) addConditions(settings map[string]json.RawMessage, maxTokens string) error {
 	if t := r.Event.Temperature; t != nil {
 		text, err := json.Marshal(*t)

@@ -127,7 +127,7 @@ func (r *Record) spelling(digest string) string {
 	return digest
 }
 
-// conclude says in words how far the record is reproducible.
+// conclude returns a sentence about how reproducible the record is.
 func (p *Plan) conclude(r *Report) string {
 	n := len(r.Runs)
 	counted := fmt.Sprintf("%d of %s the recorded output; %s.", r.Equal, having(n), cli.Counted(uint64(r.DistinctOutputs), "distinct output"))
@@ -151,7 +151,8 @@ func having(runs int) string {
 	return fmt.Sprintf("%d runs have", runs)
 }
 
-// whyDistinct says why runs under the same conditions can have several outputs, and what to do.
+// whyDistinct returns a sentence about why runs under the same conditions have several outputs,
+// and what to do.
 func (p *Plan) whyDistinct() string {
 	switch temperature := p.Record.Event.Temperature; {
 	case temperature != nil && *temperature == 0:

@@ -195,7 +195,7 @@ func TestConclusions(t *testing.T) {
 	}
 }
 
-// The recorded model digest is the endpoint's, in the spelling of the record.
+// A posted run has the endpoint's model digest, spelled as in the original record.
 func TestModelDigests(t *testing.T) {
 	to, _ := openLedger(t)
 	server := startLLM(t)

@@ -39,8 +39,8 @@ func (r *Run) Cells() []string {
 	return []string{cli.Decimal(r.Seq), equal, cli.Plain(r.OutputHash), cause}
 }
 
-// WriteText writes what the ledger says about the runs, each sentence once, and the
-// conclusion.
+// WriteText writes the ledger's sentences about the runs, each once with its number of runs, and
+// the conclusion.
 func (r *Report) WriteText(out io.Writer) error {
 	said := make(map[string]uint64)
 	for _, run := range r.Runs {

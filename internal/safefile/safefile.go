@@ -39,8 +39,8 @@ func OpenIn(root *os.Root, name string) (*os.File, error) {
 	return file, err
 }
 
-// checkOpened refuses an open file that is not regular: it may have been replaced after its
-// name was checked.
+// checkOpened refuses and closes an open file that is not regular: it may have been replaced
+// after its name was checked.
 func checkOpened(path string, file *os.File) (*os.File, fs.FileInfo, error) {
 	info, err := file.Stat()
 	if err := checkRegular(path, info, err); err != nil {
@@ -93,8 +93,8 @@ func read(path string, check func(fs.FileInfo) error) ([]byte, error) {
 	return io.ReadAll(file)
 }
 
-// CheckPrivate refuses a file or folder that users other than its owner can read or write. The
-// error says how to change that.
+// CheckPrivate refuses a file or folder that users other than its owner can read or write. mode
+// is the mode that the error suggests.
 func CheckPrivate(path string, info fs.FileInfo, mode string) error {
 	if hasBits(info, 0o077) {
 		return fmt.Errorf("other users can read or write %s; run: chmod %s %s", path, mode, path)

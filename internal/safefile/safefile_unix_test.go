@@ -14,7 +14,7 @@ import (
 
 const stranger = 54321 // the id of another user
 
-// give changes the owner of a file, which only the administrator can do.
+// give changes the owner of a file. It skips the test if the test does not run as root.
 func give(t *testing.T, path string, uid int) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -23,7 +23,7 @@ func give(t *testing.T, path string, uid int) {
 	require.NoError(t, os.Lchown(path, uid, uid))
 }
 
-// made creates a folder with these modes: its own, and that of a file "f" in it.
+// made creates a folder with the mode folder, and in it a file "f" with the mode file.
 func made(t *testing.T, folder, file fs.FileMode) (dir, path string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "folder")
@@ -139,7 +139,7 @@ func TestOwners(t *testing.T) {
 	require.NoError(t, CheckFolder(dir))
 }
 
-// A link of another user is refused, even if it leads to a safe folder.
+// A link of another user is refused, even if it points to a safe folder.
 func TestLinksOfOthers(t *testing.T) {
 	dir, _ := made(t, 0o700, 0o600)
 	link := filepath.Join(t.TempDir(), "link")

@@ -15,7 +15,7 @@ import (
 type addresses struct {
 	server  net.Listener // nil if it could not be opened
 	metrics net.Listener // nil if the server's own address serves the metrics
-	grpc    net.Listener // nil if OTLP is not served by gRPC
+	grpc    net.Listener // nil if OTLP is not served over gRPC
 }
 
 // openAddresses opens all configured addresses. Connections wait until they are served.
@@ -80,7 +80,7 @@ func (l *sharedListener) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// Close ends Accept for this server only.
+// Close makes Accept return net.ErrClosed, but keeps the address open.
 func (l *sharedListener) Close() error {
 	l.closed.Store(true)
 	return l.SetDeadline(time.Now())

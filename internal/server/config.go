@@ -40,8 +40,8 @@ type Config struct {
 	// ReadOnly serves the ledgers of Store, or the copy at From, and writes nothing there. It needs
 	// no signing key.
 	ReadOnly bool `yaml:"read-only"`
-	// From is the URL of a ledger in a published copy, and Key the verifier key that the copy's
-	// log must have: the text, or the name of a file.
+	// From is the URL of a ledger in a published copy, and Key the verifier key that the copy's log must
+	// have, or the name of a file that contains the key.
 	From string `yaml:"from"`
 	Key  string `yaml:"key"`
 	// Trusted are the keys that Key names.
@@ -51,9 +51,9 @@ type Config struct {
 	// Advertise is the address, host:port or a URL, at which the other servers on the same
 	// store reach this one. It needs Store. Empty means Listen.
 	Advertise string `yaml:"advertise"`
-	// IndexFrom lists URLs of servers with the same log, separated by commas. An index that is
-	// far behind its log begins with that of the first one. Each further server must have the
-	// same rows. IndexTokenFile and IndexCAFile are for the connections to them.
+	// IndexFrom lists URLs of servers with the same log, separated by commas. An index that is far behind
+	// its log begins with that of the first one. Each further server must have the same rows.
+	// IndexTokenFile and IndexCAFile are for the connections to these servers.
 	IndexFrom      string `yaml:"index-from"`
 	IndexTokenFile string `yaml:"index-token-file"`
 	IndexCAFile    string `yaml:"index-ca-file"`
@@ -76,8 +76,8 @@ type Config struct {
 	// MetricsListen is a separate address for /metrics, host:port, without authentication. If
 	// it is empty, Listen serves /metrics.
 	MetricsListen string `yaml:"metrics-listen"`
-	// OTLPGRPCListen is the address, host:port, that serves OTLP by gRPC, with the same access
-	// rules, certificates, and limits as Listen. If it is empty, OTLP is served by HTTP only.
+	// OTLPGRPCListen is the address, host:port, that serves OTLP over gRPC, with the same access rules,
+	// certificates, and limits as Listen. If it is empty, OTLP is served over HTTP only.
 	OTLPGRPCListen string `yaml:"otlp-grpc-listen"`
 	// Pprof makes MetricsListen also serve profiles of the process under /debug/pprof.
 	Pprof bool `yaml:"pprof"`
@@ -105,7 +105,7 @@ type Config struct {
 	// Settings determine whether and where the server publishes copies of its logs.
 	publish.Settings `yaml:",inline"`
 
-	// Load has the limits for the load that clients can put on the server.
+	// Load limits the load that clients can put on the server.
 	limits.Load `yaml:",inline"`
 }
 
@@ -143,7 +143,7 @@ func (c Config) validate() error {
 	case c.From != "" && (!c.ReadOnly || c.Store != ""):
 		return errors.New("from: needs --read-only, and cannot be combined with --store")
 	case c.From != "" && c.Key == "":
-		return errors.New("key: give the verifier key of the ledger whose copy --from names, as its operator has published it, or a file with it")
+		return errors.New("key: give the verifier key of the ledger whose copy --from names, as its operator has published it, or the name of a file that contains it")
 	case c.ReadOnly && c.Publish != "":
 		return errors.New("publish: a server with --read-only publishes nothing; leave one of the two out")
 	case c.ReadOnly && c.Webhooks != "":
@@ -175,7 +175,7 @@ func (c Config) validate() error {
 // logLevel is the lowest level that is logged.
 type logLevel struct{ slog.Level }
 
-// UnmarshalText reads the name of a level.
+// UnmarshalText implements encoding.TextUnmarshaler.
 func (l *logLevel) UnmarshalText(text []byte) error {
 	if err := l.Level.UnmarshalText(text); err != nil {
 		return fmt.Errorf("%q is not a log level; it must be debug, info, warn, or error", text)
@@ -277,9 +277,9 @@ func (c *Config) readFile(path string) error {
 	return nil
 }
 
-// leastCache is the minimum default size of the block cache, in bytes. If the cache is smaller
-// than the data that requests read at random, the slowest answers take longer: 1 GiB is too
-// little for a million records.
+// leastCache is the minimum default size of the block cache, in bytes. If the cache is smaller than the
+// data that requests read at random, the slowest responses take longer: 1 GiB is too little for a million
+// records.
 const leastCache = 64 << 20
 
 // WithCaches sets the sizes of caches that are not configured. Each gets a share of the usable

@@ -34,9 +34,9 @@ func garbageShare(live, limit uint64) int {
 	return int(max(leastGarbage, min(usualGarbage, enoughGarbage*100/max(live, 1))))
 }
 
-// besideLimit lowers GOMEMLIMIT, if it is set, by the bytes that the process holds outside the
-// Go runtime. This is necessary because operators set GOMEMLIMIT for the whole process. end
-// restores the limit.
+// besideLimit lowers GOMEMLIMIT, if it is set, by the bytes that the process holds outside the Go
+// runtime, but by no more than half. This is necessary because operators set GOMEMLIMIT for the
+// whole process. end restores the limit.
 func besideLimit(bytes int64) (end func()) {
 	limit := debug.SetMemoryLimit(-1)
 	if limit == math.MaxInt64 {
@@ -80,7 +80,7 @@ func (p *garbagePace) collected() {
 	runtime.AddCleanup(new(unused), (*garbagePace).collected, p)
 }
 
-// set sets GOGC to share if that is a change. The caller holds mu.
+// set sets GOGC to share, unless it already has that value. The caller holds mu.
 func (p *garbagePace) set(share int) {
 	if share != p.share {
 		p.share = share

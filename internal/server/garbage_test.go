@@ -29,7 +29,7 @@ func shareNow() int {
 }
 
 // The percentage falls when much memory is in use, rises when the memory is free again, and
-// ends at the default.
+// returns to the default when pacing ends.
 func TestGarbageIsPaced(t *testing.T) {
 	if before := shareNow(); before != usualGarbage {
 		t.Skipf("GOGC is %d", before)

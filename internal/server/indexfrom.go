@@ -35,8 +35,7 @@ func (c Config) checkIndexFrom() error {
 	return nil
 }
 
-// fetchIndex makes the index of each ledger begin with that of another server, if it is far
-// behind its log.
+// fetchIndex lets each index that is far behind its log start from the index of another server.
 func (n *Node) fetchIndex(c *cli.Console, config Config) error {
 	if config.IndexFrom == "" {
 		return nil

@@ -28,7 +28,7 @@ type databaseCollector struct {
 	log      *slog.Logger
 
 	mu       sync.Mutex // guards the fields below
-	measured time.Time  // zero if the size was never measured
+	measured time.Time  // zero if the size has never been measured
 	bytes    int64
 	err      error
 }
@@ -54,7 +54,7 @@ func (d *databaseCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// size returns the size of the tables, measured at most measureEvery ago. If several
+// size returns the size of the tables in bytes, measured at most measureEvery ago. If several
 // measurements fail in a row, it logs only the first error.
 func (d *databaseCollector) size() (int64, error) {
 	d.mu.Lock()

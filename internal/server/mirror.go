@@ -57,7 +57,7 @@ func explainMirror(err error, data string) error {
 	return datadir.ExplainOpen(err, data)
 }
 
-// checkMirror refuses a folder with the copy of another ledger.
+// checkMirror returns an error if the folder has a copy of another ledger.
 func (n *Node) checkMirror(ctx context.Context, at logurl.Address) error {
 	all, err := n.local.Ledgers(ctx)
 	if err != nil {

@@ -33,22 +33,23 @@ type Node struct {
 	lock     io.Closer                       // lock on the data folder, if the log is in PostgreSQL; otherwise nil
 	cluster  *cluster.Cluster                // the servers that share remote; nil if remote is nil
 	started  atomic.Pointer[cluster.Cluster] // the same as cluster, for other goroutines
-	archive  *archive.Database               // database, if old entries may be in a bucket alone; otherwise nil
+	archive  *archive.Database               // database, if old entries may be only in a bucket; otherwise nil
 	Host     *ledger.Host
 	Index    *index.Store
 	log      *slog.Logger
-	loaded   *mirror.Database // the log that was loaded from a copy; otherwise nil
+	loaded   *mirror.Database // the log that is loaded from a copy; nil without Config.From
 	mirror   *mirror.Mirror   // follows the copy while the server serves; otherwise nil
 	made     datadir.Folder
 	// madeDefault is true if this process created the ledger "default".
 	madeDefault bool
 	version     string // version of the program
-	// welcomed is true if the banner was printed before the folder was opened again.
+	// welcomed is true if the banner has already been printed, before the folder was opened
+	// again.
 	welcomed bool
 }
 
 // Open opens the data folder. The first start creates the folder and the ledger "default". If
-// Open fails, it removes everything that it created.
+// Open fails, it removes the folders that it created.
 func Open(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger) (*Node, error) {
 	if config.From != "" {
 		return openMirror(ctx, config, keys, log)
@@ -127,7 +128,7 @@ func (n *Node) open(ctx context.Context, config Config, keys ledger.Keys) (err e
 	return err
 }
 
-// makeDefault makes the ledger "default", unless it exists, or the server only reads.
+// makeDefault creates the ledger "default" unless it exists or the server is read-only.
 func (n *Node) makeDefault(ctx context.Context, config Config) error {
 	if config.ReadOnly {
 		return nil

@@ -56,7 +56,7 @@ func known(hosts api.Hosts, handler http.Handler) http.Handler {
 	})
 }
 
-// checkObservation checks the address for metrics.
+// checkObservation checks the settings for metrics and profiles.
 func (c Config) checkObservation() error {
 	if c.MetricsListen == "" {
 		if c.Pprof {
@@ -78,12 +78,13 @@ func (c Config) checkObservation() error {
 	return nil
 }
 
-// HostNames are the names that a Host header may contain, separated by commas.
+// HostNames is a list of the names that a Host header may contain. Its text separates them by
+// commas.
 type HostNames []string
 
 var hostForm = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
 
-// UnmarshalText reads the names.
+// UnmarshalText implements encoding.TextUnmarshaler. It refuses invalid names.
 func (h *HostNames) UnmarshalText(text []byte) error {
 	*h = nil
 	if len(text) == 0 {
@@ -98,5 +99,5 @@ func (h *HostNames) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText writes the names in the form that UnmarshalText reads.
+// MarshalText implements encoding.TextMarshaler.
 func (h HostNames) MarshalText() ([]byte, error) { return []byte(strings.Join(h, ",")), nil }

@@ -11,7 +11,7 @@ import (
 	"colophon/api"
 )
 
-// checkOTLP checks the address for OTLP by gRPC.
+// checkOTLP checks the address for OTLP over gRPC.
 func (c Config) checkOTLP() error {
 	if c.OTLPGRPCListen == "" {
 		return nil
@@ -26,14 +26,14 @@ func (c Config) checkOTLP() error {
 	return nil
 }
 
-// serveGRPC serves OTLP by gRPC, until the returned function shuts it down. underWay is locked by
-// every call, as by every request.
+// serveGRPC serves OTLP over gRPC until the returned function is called. Every call holds
+// underWay, as every HTTP request does.
 func (n *Node) serveGRPC(service *api.Server, g gate, listener net.Listener, underWay sync.Locker) (shutdown func(context.Context) error) {
 	server := service.GRPC()
 	server.Handler = Locked(server.Handler, underWay)
 	go func() {
 		if err := g.serve(server, service.Listen(listener)); !errors.Is(err, http.ErrServerClosed) {
-			n.log.Error("OTLP by gRPC is no longer served", "error", err)
+			n.log.Error("OTLP over gRPC is no longer served", "error", err)
 		}
 	}()
 	return func(ctx context.Context) error {

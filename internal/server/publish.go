@@ -15,8 +15,8 @@ import (
 	"colophon/storage"
 )
 
-// openArchive makes the database read old entries from the bucket, if the settings say so. Otherwise it refuses
-// a ledger that has entries in a bucket alone.
+// openArchive makes the database read old entries from the bucket, if the settings say so. Otherwise it returns
+// an error if a ledger has entries that are only in a bucket.
 func (n *Node) openArchive(ctx context.Context, config Config) error {
 	if config.Archive {
 		b, err := bucket.Open(config.Publish)

@@ -16,8 +16,8 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// A server that only reads needs no right to write and no key. It takes no lease, and the other servers do not
-// see it.
+// A read-only server needs neither the right to write nor a key. It takes no lease, and the other servers do
+// not see it.
 func TestReadOnlyOnAStore(t *testing.T) {
 	server := postgrestest.Shared(t)
 	schema := server.Schema(t)
@@ -67,7 +67,7 @@ func TestReadOnlyOnAStore(t *testing.T) {
 	require.NoError(t, database.QueryRow(t.Context(), "SELECT count(*) FROM colophon_servers").Scan(&servers))
 	require.Equal(t, 1, servers)
 
-	// When the writer ends, the reader continues to serve, and takes no lease.
+	// When the writer stops, the reader continues to serve, and takes no lease.
 	require.NoError(t, writer.Close())
 	require.Eventually(t, func() bool {
 		address, elsewhere := reader.cluster.Holder(ledger.Default)
@@ -76,7 +76,7 @@ func TestReadOnlyOnAStore(t *testing.T) {
 	require.Equal(t, ledger.Reader, reader.Host.Role(ledger.Default))
 	require.NoError(t, following())
 
-	// A head that does not extend the one that was served is not served.
+	// The server does not serve a head that does not extend the one that it has served.
 	_, err = database.Exec(t.Context(), "UPDATE colophon_heads SET size = 2")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return following() != nil }, time.Minute, time.Millisecond)
@@ -96,7 +96,7 @@ func TestReadOnlyOnAStore(t *testing.T) {
 	require.NoError(t, database.Close(t.Context()))
 }
 
-// A server that only reads accepts the shared tokens, and stores nothing about them.
+// A read-only server accepts the shared tokens, and stores nothing about them.
 func TestReadOnlyTokens(t *testing.T) {
 	url := emptyURL(t)
 	log := slog.New(slog.DiscardHandler)

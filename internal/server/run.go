@@ -100,7 +100,8 @@ func newLogger(c *cli.Console, config Config) *slog.Logger {
 	return slog.New(slog.NewTextHandler(c.Err, options))
 }
 
-// Serve serves requests until ctx is done, and then finishes the requests in progress.
+// Serve serves requests until ctx is done, and then finishes the requests in progress. It also stops, and
+// returns errRoom, when a database that was opened for reading only can be opened for writing.
 func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate, at addresses) error {
 	metrics := api.NewMetrics(prometheus.NewRegistry())
 	if n.cluster != nil {
@@ -160,7 +161,7 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.ShutdownLimit)
 			defer cancel()
 			if err := endGRPC(limited); err != nil {
-				n.log.Warn("closing the connections of OTLP by gRPC", "reason", err)
+				n.log.Warn("closing the connections of OTLP over gRPC", "reason", err)
 			}
 		}()
 	}
@@ -195,7 +196,7 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	return room
 }
 
-// Locked holds a lock during each request to a handler.
+// Locked returns a handler that holds lock during each request to the given one.
 func Locked(handler http.Handler, lock sync.Locker) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		lock.Lock()
@@ -204,8 +205,8 @@ func Locked(handler http.Handler, lock sync.Locker) http.Handler {
 	})
 }
 
-// welcome prints the addresses, the folder, and the key to the standard output once the server
-// answers.
+// welcome prints the banner with the addresses, the folder, and the key to the standard output. The server
+// must already accept connections.
 func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) error {
 	data, err := filepath.Abs(config.Data)
 	if err != nil {
@@ -260,8 +261,8 @@ func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) erro
 	return nil
 }
 
-// shown returns the ledger that the start describes: "default", or another one if there is no such ledger. It
-// returns nil if a read-only server has no ledger yet.
+// shown returns the ledger that the banner describes: "default", or another one if there is no such ledger.
+// It returns nil if a read-only server has no ledger yet.
 func (n *Node) shown() *ledger.Ledger {
 	all := n.Host.Ledgers()
 	if i := slices.IndexFunc(all, func(l *ledger.Ledger) bool { return l.Name() == ledger.Default }); i >= 0 {
@@ -293,8 +294,8 @@ var errRoom = errors.New("there is free disk space again")
 // roomPause is the time between two checks for space.
 const roomPause = time.Second
 
-// room returns a channel that is closed when a read-only database could be opened for writing.
-// The channel is nil for any other database. The check ends with ctx.
+// room returns a channel that is closed when a read-only database could be opened for writing. The channel is
+// nil for any other database. The check stops when ctx is done.
 func (n *Node) room(ctx context.Context) <-chan struct{} {
 	if !n.readOnly() {
 		return nil

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 
-// sharing returns the configuration of a server with a folder of its own and a shared database.
+// sharing returns the configuration of a server with its own data folder and a shared database.
 func sharing(t *testing.T, url string) Config {
 	return Config{Data: filepath.Join(t.TempDir(), "data"), Store: url}.WithDefaults()
 }

@@ -24,9 +24,8 @@ import (
 	"colophon/storage/postgres"
 )
 
-// openElsewhere opens a data folder whose log is in the database at config.Store. The folder
-// has the signing keys, the marks, and the index. Other servers, with folders of their own,
-// share the database.
+// openElsewhere opens a data folder whose log is in the database at config.Store. The folder has the signing
+// keys, the marks, and the index. Other servers, which have their own folders, share the database.
 func openElsewhere(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger) (*Node, error) {
 	if err := datadir.CheckElsewhere(config.Data); err != nil {
 		return nil, err
@@ -97,7 +96,7 @@ func (n *Node) share(ctx context.Context) (err error) {
 // a shared database, the function opens the ledger again, for reading.
 func (n *Node) fatal(name string) func(error) {
 	if n.remote == nil {
-		return nil // the default: the process ends
+		return nil // the default: the process exits
 	}
 	return func(err error) {
 		n.log.Warn("this server can no longer write the ledger; opening it again for reading", "ledger", name, "error", err)

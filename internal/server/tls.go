@@ -32,16 +32,16 @@ type tlsFiles struct {
 	authorities map[string]bool
 }
 
-// OpenTLS reads the files, which must be valid at that time. Each handshake checks whether
-// they have changed. If the new files are not valid, OpenTLS logs this, and the last valid
-// files stay in use, because a certificate and its key are never replaced at the same instant.
+// OpenTLS reads the files, which must be valid at that time. Each handshake checks whether they
+// have changed. If the new files are not valid, the error is logged, and the last valid files
+// stay in use, because a certificate and its key are never replaced at the same instant.
 func OpenTLS(config Config, log *slog.Logger) (*tlsFiles, error) {
 	f := &tlsFiles{cert: config.TLSCert, key: config.TLSKey, clientCA: config.TLSClientCA, log: log}
 	f.seen, f.looked = f.look(), time.Now()
 	return f, f.load()
 }
 
-// server returns the TLS configuration of a server.
+// server returns a TLS configuration that uses the current files for each new connection.
 func (f *tlsFiles) server() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: f.current}
 }
@@ -140,7 +140,7 @@ func (f *tlsFiles) load() error {
 	return nil
 }
 
-// certificatesIn returns the certificates in a PEM text. Like x509.CertPool, it skips other
+// certificatesIn returns the valid certificates in a PEM text. Like x509.CertPool, it skips other
 // blocks and invalid certificates.
 func certificatesIn(text []byte) (list []*x509.Certificate) {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {

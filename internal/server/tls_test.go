@@ -42,7 +42,8 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// withCertificate returns the settings of a server on loopback with a certificate of a.
+// withCertificate returns the settings of a server on loopback with a certificate that a has
+// signed.
 func withCertificate(t *testing.T, a *authority.Authority, name string) Config {
 	t.Helper()
 	config := Config{Data: filepath.Join(a.Dir, "data")}.WithDefaults()
@@ -50,8 +51,8 @@ func withCertificate(t *testing.T, a *authority.Authority, name string) Config {
 	return config
 }
 
-// behind starts a server behind a gate, which answers with the client's name. It returns the
-// server's URL.
+// behind starts a server behind a gate, and returns its URL. Each response body is the name of
+// the client.
 func behind(t *testing.T, g gate) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -74,8 +75,8 @@ func behind(t *testing.T, g gate) string {
 	return g.scheme() + "://" + listener.Addr().String()
 }
 
-// visit sends a request over a new connection. It returns the body and the name in the
-// server's certificate.
+// visit sends a request over a new connection. It returns the body, the name in the server's
+// certificate, and the major version of HTTP.
 func visit(t *testing.T, url string, config *tls.Config) (body, server string, proto int, err error) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true, DisableKeepAlives: true}}
@@ -215,7 +216,7 @@ func TestTheGateSaysWhatIsOpen(t *testing.T) {
 	says("no valid token", "")
 }
 
-// A server that the wrong user starts fails, and the error says which user to run it as.
+// If the wrong user starts a server, the error says which user to run it as.
 func TestTheGateOfAnotherUser(t *testing.T) {
 	if os.Getuid() <= 0 {
 		t.Skip("root may read everything, and Windows has no modes")

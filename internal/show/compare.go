@@ -42,7 +42,7 @@ func IPCChange(ctx context.Context, c *cli.Console, t *Texts, x *wire.IPCChange,
 const maxMemberValue = 60
 
 // memberValue returns the value of a payload member as a table cell. It is the posted value if
-// the answer has it, and otherwise its digest.
+// the server returned it, and otherwise its digest.
 func memberValue(digest *string, value json.RawMessage) string {
 	switch {
 	case digest == nil:
@@ -183,7 +183,8 @@ func plainValue(value json.RawMessage) string {
 	return cli.PlainOr(text)
 }
 
-// TextDiff prints the figures of a text, and the diff if the texts differ.
+// TextDiff prints how similar two versions of a text are, how its length changes, and the diff.
+// of names the text. If the versions are equal, TextDiff prints only the length.
 func TextDiff(c *cli.Console, of string, x *wire.TextDiff) error {
 	if x.A.SHA256 == x.B.SHA256 {
 		_, err := fmt.Fprintf(c.Out, "\nThe %s is the same: %s.\n", of, cli.Counted(x.A.Words, "word"))

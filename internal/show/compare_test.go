@@ -53,7 +53,7 @@ other_hash  abababababab…  "\x1b"
 	}))
 }
 
-// A comparison of a record with itself names its faults once. Empty lists are left out.
+// A comparison of a record with itself names the record's faults once. Empty lists are omitted.
 func TestRunDAGChange(t *testing.T) {
 	x := &wire.RunDAGChange{Says: "They diverge.", DifferingStages: []string{"plan", "a\nb"}, OnlyInB: []string{"check"}}
 	require.Equal(t, `From event 2 to event 2: They diverge.

@@ -60,7 +60,8 @@ func section(c *cli.Console, rows [][]string, columns ...cli.Column) error {
 	return cli.NewTable(c.Out, columns...).Write(rows)
 }
 
-// members returns what the event states about the record, except hashes and content.
+// members returns a table row for each member of the record that is not null, except hashes and
+// content.
 func members(e *shownEvent) (rows [][]string) {
 	for _, name := range slices.Sorted(maps.Keys(e.Record)) {
 		value := string(e.Record[name])
@@ -79,7 +80,8 @@ func members(e *shownEvent) (rows [][]string) {
 	return rows
 }
 
-// hashes returns the hashes of a record with their checks.
+// hashes returns a table row for each hash of a record, with its check and the first words of its
+// text.
 func hashes(ctx context.Context, t *Texts, r *wire.RecordRow, full bool) (rows [][]string) {
 	for _, name := range slices.Sorted(maps.Keys(r.Hashes)) {
 		value, check := r.Hashes.Get(name), cli.None
@@ -105,7 +107,7 @@ func hashes(ctx context.Context, t *Texts, r *wire.RecordRow, full bool) (rows [
 	return rows
 }
 
-// pieces returns the pieces of content that a record names.
+// pieces returns a table row for each piece of content that a record names.
 func pieces(e *shownEvent, full bool) (rows [][]string) {
 	var named map[string]struct {
 		SHA256 string

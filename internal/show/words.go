@@ -79,7 +79,7 @@ const maxWords = 40
 // beginning of its longest text.
 func FirstWords(text []byte) string { return firstWords(longestText(text)) }
 
-// longestText returns the longest text of a JSON object, and any other text unchanged.
+// longestText returns the longest text in a JSON object. It returns any other text unchanged.
 func longestText(text []byte) []byte {
 	var object map[string]any
 	if json.Unmarshal(text, &object) == nil {

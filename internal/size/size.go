@@ -18,7 +18,7 @@ var binaryUnits = [...]struct {
 	bytes Bytes
 }{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
 
-// MarshalText uses the largest unit that gives a whole number.
+// MarshalText implements encoding.TextMarshaler. It uses the largest unit that divides the size.
 func (b Bytes) MarshalText() ([]byte, error) {
 	for _, unit := range binaryUnits {
 		if b >= unit.bytes && b%unit.bytes == 0 {
@@ -28,7 +28,7 @@ func (b Bytes) MarshalText() ([]byte, error) {
 	return strconv.AppendInt(nil, int64(b), 10), nil
 }
 
-// UnmarshalText reads the form that MarshalText writes.
+// UnmarshalText implements encoding.TextUnmarshaler.
 func (b *Bytes) UnmarshalText(text []byte) error {
 	digits, factor := string(text), Bytes(1)
 	for _, unit := range binaryUnits {

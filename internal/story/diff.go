@@ -40,8 +40,8 @@ func Diff(before, after string) string {
 	return p.markdown()
 }
 
-// vocabulary numbers words, so that a text becomes a string of runes for the library to
-// compare. It leaves out surrogates, because a string cannot hold them.
+// vocabulary numbers words, so that a text becomes a string of runes for the library to compare.
+// It skips surrogates, because a string cannot hold them.
 type vocabulary struct {
 	numbers map[string]rune
 	texts   map[rune]string

@@ -24,8 +24,8 @@ type Path struct {
 // in every path that contains it.
 const maxFile = 256 << 20
 
-// Files of a build, in the folder of the story or in its folder dist. The second name of each
-// pair is from earlier builds.
+// Files of a build, in the folder of the story or in its folder dist. The later names in each
+// list are from earlier builds.
 var (
 	pathLists = []string{"allpaths-intermediate/paths.json", "allpaths-intermediate/paths_enriched.json", "allpaths-intermediate/paths_categorized.json"}
 	caches    = []string{"allpaths-validation-status.json", "allpaths-validation-cache.json"}
@@ -67,8 +67,7 @@ func checkRoutes(found []Path) error {
 	return nil
 }
 
-// Joined returns a route as people read it, which is also the form from which its path_id is
-// computed.
+// Joined returns a route in readable form, from which its path_id is also computed.
 func Joined(route []string) string { return strings.Join(route, " → ") }
 
 // readFirst reads the first of the named files that exists in the folder or in dist. file is

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Report is what a ledger says about the paths of a build.
+// Report lists the paths of a build, compared with those of another build.
 type Report struct {
 	Project, Build string
 	Base           string // the build with which it is compared; empty if there is none
@@ -23,8 +23,8 @@ type Checked struct {
 	ValidatedBefore uint64 // event that validated the same text earlier; 0 if none did
 	LinksChanged    bool
 	Renamed         [][]string // routes of the other build with the same text
-	// Diff is Markdown; NoDiff says why there is none. Both are empty for a path whose text is not
-	// compared.
+	// Diff is Markdown, and NoDiff the reason why there is no diff. Both are empty for a path
+	// whose text is not compared.
 	Diff, NoDiff string
 }
 

@@ -80,8 +80,7 @@ func TestDiffShowsTheWords(t *testing.T) {
 
 var tagged = regexp.MustCompile(`<del>.*?</del>`)
 
-// A difference that shows every paragraph equals the later text if its deletions are removed,
-// whatever the words are.
+// If the deletions are removed from a diff that shows every paragraph, the later text remains.
 func TestDiffEndsWithTheLaterText(t *testing.T) {
 	word := rapid.SampledFrom([]string{"a", "b", "c", "door", "wall", "é"})
 	rapid.Check(t, func(t *rapid.T) {

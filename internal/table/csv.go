@@ -13,7 +13,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// writeCSV writes rows as CSV (RFC 4180) with a header. Empty cells are null or absent.
+// writeCSV writes rows as CSV (RFC 4180) with a header. A member that is null or absent becomes
+// an empty cell.
 func writeCSV(w io.Writer, columns []column, rows Rows) error {
 	out := csv.NewWriter(w)
 	names := make([]string, 0, len(columns)+1)
@@ -66,14 +67,14 @@ func safeCell(text string) string {
 	return text
 }
 
-// readCSV yields the rows of a CSV file.
+// readCSV yields the JSON text of each row of a CSV file, after comparing it with the columns.
 func readCSV(r io.Reader) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		in := csv.NewReader(bufio.NewReaderSize(r, 64<<10))
 		in.ReuseRecord = true
 		head, err := in.Read()
 		if err != nil {
-			yield(nil, fmt.Errorf("the header of the CSV file: %w", err))
+			yield(nil, fmt.Errorf("reading the header of the CSV file: %w", err))
 			return
 		}
 		names := slices.Clone(head)
@@ -93,7 +94,7 @@ func readCSV(r io.Reader) iter.Seq2[[]byte, error] {
 				return
 			}
 			if err != nil {
-				yield(nil, fmt.Errorf("the CSV file: %w", err))
+				yield(nil, fmt.Errorf("reading the CSV file: %w", err))
 				return
 			}
 			row := []byte(line[len(line)-1])
@@ -115,7 +116,7 @@ func readCSV(r io.Reader) iter.Seq2[[]byte, error] {
 	}
 }
 
-// readNDJSON yields the lines of a file. A row can be as long as an answer.
+// readNDJSON yields the lines of a file. A row can be as long as a whole response body.
 func readNDJSON(r io.Reader) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		lines := bufio.NewScanner(r)

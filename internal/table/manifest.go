@@ -7,8 +7,8 @@ import (
 	"colophon/proofs"
 )
 
-// ManifestSuffix ends the name of the file with the manifest, after the name of the file with
-// the rows.
+// ManifestSuffix follows the name of the file with the rows in the name of the file with the
+// manifest.
 const ManifestSuffix = ".manifest.json"
 
 // manifestVersion is the first member of a manifest file.
@@ -19,11 +19,12 @@ type Manifest struct {
 	Version  string `json:"version"`
 	Format   Format `json:"format"`   // format of the file with the rows; not signed, because every format has the same rows
 	Manifest string `json:"manifest"` // signed note of a proofs.ExportManifest
-	Rest     string `json:"rest"`     // the answer without its rows: JSON, byte for byte
+	Rest     string `json:"rest"`     // the response body without its rows: JSON, byte for byte
 	Leaves   []byte `json:"leaves"`   // RFC 6962 leaf hash of each row, 32 bytes each
 }
 
-// NewManifest returns a manifest file.
+// NewManifest returns the manifest of a file with the rows. note, rest, and leaves are the values
+// of the fields Manifest, Rest, and Leaves.
 func NewManifest(format Format, note string, rest []byte, leaves []proofs.Hash) *Manifest {
 	m := &Manifest{Version: manifestVersion, Format: format, Manifest: note, Rest: string(rest), Leaves: make([]byte, 0, len(leaves)*proofs.HashSize)}
 	for _, leaf := range leaves {
@@ -53,7 +54,7 @@ func ParseManifest(text []byte) (m *Manifest, ok bool, err error) {
 }
 
 // Open verifies the manifest with trusted keys, and returns the leaf hashes of its rows. The
-// errors are those of proofs.OpenExport, and proofs.ErrInclusion if the file does not fit its
+// errors are those of proofs.OpenExport, and proofs.ErrInclusion if the file does not match its
 // note.
 func (m *Manifest) Open(keys ...*proofs.Verifier) (*proofs.ExportManifest, []proofs.Hash, error) {
 	signed, err := proofs.OpenExport([]byte(m.Manifest), keys...)

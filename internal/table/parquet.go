@@ -27,7 +27,7 @@ func (k kind) node() parquet.Node {
 	return parquet.Optional(parquet.String())
 }
 
-// parquetValue returns the value of a cell in a column of a type.
+// parquetValue returns a value as a cell of a column of type k.
 func parquetValue(v pyjson.Value, k kind) parquet.Value {
 	switch {
 	case !v.Given():
@@ -102,7 +102,8 @@ func writeParquet(w io.Writer, columns []column, rows Rows) error {
 	return out.Close()
 }
 
-// readParquet yields the rows of a Parquet file.
+// readParquet yields the JSON text of each row of a Parquet file, after comparing it with the
+// columns.
 func readParquet(file io.ReaderAt, size int64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		// A malformed file can make the library panic.
@@ -117,7 +118,7 @@ func readParquet(file io.ReaderAt, size int64) iter.Seq2[[]byte, error] {
 		}()
 		opened, err := parquet.OpenFile(file, size)
 		if err != nil {
-			yield(nil, fmt.Errorf("the Parquet file: %w", err))
+			yield(nil, fmt.Errorf("reading the Parquet file: %w", err))
 			return
 		}
 		columns, places, rowAt, err := parquetColumns(opened.Schema())
@@ -155,7 +156,7 @@ func readParquet(file io.ReaderAt, size int64) iter.Seq2[[]byte, error] {
 				return
 			}
 			if err != nil {
-				yield(nil, fmt.Errorf("the Parquet file: %w", err))
+				yield(nil, fmt.Errorf("reading the Parquet file: %w", err))
 				return
 			}
 		}
@@ -202,7 +203,7 @@ func compareCells(columns []column, values []pyjson.Value, line parquet.Row, row
 			continue
 		}
 		if v := values[i]; v.Given() && join(kindOf(v), c.kind) != c.kind {
-			return fmt.Errorf("%w: column %q has another type", ErrCells, c.name)
+			return fmt.Errorf("%w: column %q has a different type", ErrCells, c.name)
 		}
 		if want := parquetValue(values[i], c.kind); want.IsNull() != line[i].IsNull() || !want.IsNull() && !parquet.Equal(want, line[i]) {
 			return fmt.Errorf("%w: column %q", ErrCells, c.name)

@@ -46,7 +46,8 @@ var ErrCells = errors.New("the columns of the row do not match its JSON text")
 // at the first row.
 type Rows func() iter.Seq2[[]byte, error]
 
-// Write writes rows to a file. It reads CSV and Parquet rows twice: first for their columns.
+// Write writes rows to a file. For CSV and Parquet, it reads the rows twice: first to determine the
+// columns.
 func Write(w io.Writer, format Format, rows Rows) error {
 	switch format {
 	case NDJSON:
@@ -72,8 +73,8 @@ func Write(w io.Writer, format Format, rows Rows) error {
 	return fmt.Errorf("table: %q is not a format; use parquet, csv, or ndjson", format)
 }
 
-// Read yields the JSON text of each row of a file with this number of bytes. If the columns of a row do not
-// match its text, it yields the text with ErrCells and continues.
+// Read yields the JSON text of each row of a file. size is the length of the file in bytes. If the columns
+// of a row do not match its text, it yields the text with ErrCells and continues.
 func Read(file io.ReaderAt, size int64, format Format) iter.Seq2[[]byte, error] {
 	switch format {
 	case NDJSON:
@@ -146,7 +147,7 @@ func kindOf(v pyjson.Value) kind {
 	return text
 }
 
-// join returns the narrowest type for values of both types.
+// join returns the narrowest type that can hold values of both types.
 func join(a, b kind) kind {
 	switch {
 	case a == b:
@@ -183,8 +184,8 @@ func columnsOf(rows Rows) ([]column, error) {
 	return list, nil
 }
 
-// fill sets values[i] to the value of column i in a row, or to an absent value. places maps the
-// names of columns to their numbers. If two members have the same name, the first counts.
+// fill sets values[i] to the value of column i in a row, or to an absent value. places maps the names of
+// columns to their numbers. If two members have the same name, the first is used.
 func fill(values []pyjson.Value, places map[string]int, row pyjson.Value) {
 	clear(values)
 	for c := range cells(row) {
@@ -215,11 +216,11 @@ func textOf(v pyjson.Value) []byte {
 type Difference struct {
 	What string // changed, added, removed, or moved
 	File int    // number of the row in the file, from 1; 0 if it was removed
-	Was  int    // number of the row in the answer, from 1; 0 if it was added or moved
+	Was  int    // number of the row in the manifest, from 1; 0 if it was added or moved
 }
 
-// Compare returns the first differences, at most the given number, between the rows of a file
-// and those of a manifest, in the order of the file. Rows are compared by their digests.
+// Compare returns the first differences between the rows of a file and those of a manifest, in the order of
+// the file. It returns at most as many as most says. Rows are compared by their digests.
 func Compare[H comparable](file, manifest []H, most int) (list []Difference) {
 	inFile, inManifest := counts(file), counts(manifest) // rows that are still to come
 	moved := make(map[H]int)                             // rows of the manifest that were found earlier in the file

@@ -82,7 +82,7 @@ func TestRoundTripOfRandomRows(t *testing.T) {
 	})
 }
 
-// A spreadsheet runs cells that begin with these characters.
+// Write puts an apostrophe before texts that a spreadsheet would run as formulas.
 func TestFormulasAreTexts(t *testing.T) {
 	var file bytes.Buffer
 	require.NoError(t, Write(&file, CSV, rowsOf(`{"a":"=1+1","b":"@x","c":-1,"=d":"-1"}`)))
@@ -92,7 +92,7 @@ func TestFormulasAreTexts(t *testing.T) {
 	require.Equal(t, []string{"'=1+1", "'@x", "-1", "'-1"}, lines[1][:4])
 }
 
-// A change in a column or in the row is found in every format.
+// Read finds a change in a column or in the JSON text of a row.
 func TestChangedCells(t *testing.T) {
 	var file bytes.Buffer
 	require.NoError(t, Write(&file, CSV, rowsOf(sample...)))

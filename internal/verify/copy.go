@@ -14,9 +14,9 @@ type Copy struct {
 	Tile       proofs.TileReader
 }
 
-// verifiers returns the keys of the log that follow from the trusted ones. A signature of any of
-// them counts for a tree that is the beginning of the copy's tree, which the newest key has signed.
-// It wraps ErrNotLater for another tree.
+// verifiers returns the keys of the log that follow from the trusted ones. The newest key must have
+// signed the copy's tree. A returned key accepts a checkpoint only if the copy's tree extends the
+// checkpoint's tree; otherwise its error wraps ErrNotLater, or says that the copy is too short.
 func (c *Copy) verifiers(trusted []*proofs.Verifier) ([]*proofs.Verifier, error) {
 	known := c.Keys.VerifiersFrom(trusted...)
 	if len(known) == 0 {
@@ -24,14 +24,14 @@ func (c *Copy) verifiers(trusted []*proofs.Verifier) ([]*proofs.Verifier, error)
 	}
 	signed, err := proofs.OpenCheckpoint(c.Checkpoint, c.Keys.Current())
 	if err != nil {
-		return nil, fmt.Errorf("the checkpoint at %s: %w", c.Name, err)
+		return nil, fmt.Errorf("verifying the checkpoint at %s: %w", c.Name, err)
 	}
 	tree, err := proofs.OpenTree(signed.Size, c.Tile, nil)
 	if err != nil {
-		return nil, fmt.Errorf("the tiles at %s: %w", c.Name, err)
+		return nil, fmt.Errorf("reading the tiles at %s: %w", c.Name, err)
 	}
 	if tree.Root() != signed.Root {
-		return nil, fmt.Errorf("the tiles at %s lead to the root %x, but the checkpoint has %x; audit the copy", c.Name, tree.Root(), signed.Root)
+		return nil, fmt.Errorf("the tiles at %s have the root %x, but the checkpoint has %x; audit the copy", c.Name, tree.Root(), signed.Root)
 	}
 	prover := proofs.NewProver(tree.Snapshot(), nil, c.Tile)
 	accept := func(earlier proofs.Checkpoint) error {
@@ -43,7 +43,7 @@ func (c *Copy) verifiers(trusted []*proofs.Verifier) ([]*proofs.Verifier, error)
 		}
 		root, err := prover.Root(earlier.Size)
 		if err != nil {
-			return fmt.Errorf("the tiles at %s: %w", c.Name, err)
+			return fmt.Errorf("reading the tiles at %s: %w", c.Name, err)
 		}
 		if root != earlier.Root {
 			return fmt.Errorf("%w: at size %d the root is %x, but at %s it is %x", ErrNotLater, earlier.Size, earlier.Root, c.Name, root)

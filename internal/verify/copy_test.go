@@ -41,7 +41,8 @@ func sign(t *testing.T, key *proofs.Signer, l *madeLog) []byte {
 	return note
 }
 
-// A signature of a key of the log counts for the beginning of the copy's tree, and for no other.
+// Copy.verifiers accepts a signature by any key of the log for a tree that the copy's tree
+// extends, and for no other tree.
 func TestCopy(t *testing.T) {
 	const origin = "log.example/a"
 	first, err := proofs.GenerateKey().Signer(origin)
@@ -80,7 +81,7 @@ func TestCopy(t *testing.T) {
 	_, err = c.verifiers([]*proofs.Verifier{stranger.Verifier()})
 	require.ErrorIs(t, err, proofs.ErrWrongKey)
 
-	// The copy itself must be signed with the newest key, and its tiles must lead to its root.
+	// The copy itself must be signed with the newest key, and its tiles must have its root.
 	old := &Copy{Name: "here", Keys: history, Checkpoint: sign(t, first, log), Tile: log.Tile}
 	_, err = old.verifiers([]*proofs.Verifier{first.Verifier()})
 	require.ErrorIs(t, err, proofs.ErrWrongKey)

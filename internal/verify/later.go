@@ -11,14 +11,14 @@ import (
 )
 
 // ErrReplacedKey means that only a replaced key signed, and no later tree shows that the
-// checkpoint's tree belongs to the log. ErrNotLater means that the later tree shows that it
-// does not belong to the log.
+// checkpoint's tree belongs to the log. ErrNotLater means that a later tree shows that the
+// checkpoint's tree does not belong to the log.
 var (
 	ErrReplacedKey = errors.New("signed only with a key that has been replaced")
 	ErrNotLater    = errors.New("not the beginning of the later tree")
 )
 
-// laterTree is an answer of GET /proofs/consistency: a checkpoint, and the proof that an
+// laterTree is a response body of GET /proofs/consistency: a checkpoint, and the proof that an
 // earlier tree is the beginning of the checkpoint's tree.
 type laterTree struct {
 	AsOf       uint64   `json:"as_of"`
@@ -26,8 +26,8 @@ type laterTree struct {
 	Checkpoint string   `json:"checkpoint"`
 }
 
-// verifyingKeys returns the keys with which to verify a file. Replaced keys count only for
-// trees that are the beginning of the later tree.
+// verifyingKeys returns the keys with which to verify a file. Replaced keys are accepted only for
+// trees that the later tree extends.
 func verifyingKeys(c *cli.Console, o Options) ([]*proofs.Verifier, error) {
 	trusted, err := c.ReadTrusted(o.Key)
 	if err != nil {
@@ -56,8 +56,8 @@ func verifyingKeys(c *cli.Console, o Options) ([]*proofs.Verifier, error) {
 	return keys, nil
 }
 
-// readLater reads the file of --later. The returned function returns nil for a checkpoint
-// whose tree is the beginning of the later tree. Otherwise its error wraps ErrNotLater.
+// readLater reads the file of --later. The returned function returns nil for a checkpoint whose
+// tree the later tree extends. Otherwise its error wraps ErrNotLater.
 func readLater(c *cli.Console, name string, keys []*proofs.Verifier) (func(proofs.Checkpoint) error, error) {
 	text, err := c.ReadFile(name)
 	if err != nil {
@@ -65,7 +65,7 @@ func readLater(c *cli.Console, name string, keys []*proofs.Verifier) (func(proof
 	}
 	var later laterTree
 	if err := json.Unmarshal(text, &later); err != nil || later.Checkpoint == "" {
-		return nil, cli.Exitf(cli.ExitUsage, "--later: %s: the file is not an answer of GET …/proofs/consistency?first=TREE_SIZE, because it has no checkpoint", name)
+		return nil, cli.Exitf(cli.ExitUsage, "--later: %s: the file is not a response to GET …/proofs/consistency?first=TREE_SIZE, because it has no checkpoint", name)
 	}
 	signed, err := proofs.OpenCheckpoint([]byte(later.Checkpoint), keys...)
 	if err != nil {
@@ -93,7 +93,7 @@ func afterRotation(err error) error {
 	switch {
 	case errors.Is(err, ErrReplacedKey):
 		return fmt.Errorf(`%w
-Fetch the receipt again: today's key signs the new one. Or save the answer of GET …/proofs/consistency?first=TREE_SIZE, with the tree_size of this receipt, and pass the file with --later`, err)
+Fetch the receipt again: today's key signs the new one. Or save the response to GET …/proofs/consistency?first=TREE_SIZE, with the tree_size of this receipt, and pass the file with --later`, err)
 	case errors.Is(err, proofs.ErrWrongKey):
 		return fmt.Errorf(`%w
 If the keys of this log were rotated, fetch them: "colophon keys list NAME --key KEY --json > keys.json" checks that the later keys follow from KEY, which you trust; then verify with --key keys.json`, err)

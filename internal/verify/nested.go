@@ -35,7 +35,8 @@ type acceptedCitation struct {
 	ChunkHash string `json:"chunk_hash"`
 }
 
-// verifyNested verifies a nested proof, the text in it, and the text of --text.
+// verifyNested verifies a nested proof, the text in it if there is one, and the text of --text if
+// that flag is set.
 func verifyNested(c *cli.Console, o Options, text []byte, keys []*proofs.Verifier) (verified, error) {
 	if err := o.only("a nested proof, which shows a part of a record", "text"); err != nil {
 		return nil, err
@@ -90,7 +91,7 @@ func verifyText(n *proofs.Nested, text []byte) error {
 	if n.Citation != nil {
 		return fmt.Errorf("%w: its chunk hash is %s, but the citation's is %s", ErrText, rules.ChunkHash(text), n.Citation.ChunkHash)
 	}
-	return fmt.Errorf("%w: the hash of stage %.100q is %x, but the %d bytes of text have another hash", ErrText, n.Stage.Name, n.Stage.Hash, len(text))
+	return fmt.Errorf("%w: the hash of stage %.100q is %x, but the %d bytes of text have a different hash", ErrText, n.Stage.Name, n.Stage.Hash, len(text))
 }
 
 func HasHash(n *proofs.Nested, text []byte) bool {
@@ -117,7 +118,8 @@ func (p *acceptedPart) print(c *cli.Console) error {
 	if p.embedded != nil {
 		text += ": " + excerpt(p.embedded)
 	}
-	// The names are quoted, because the writer chose them, and a terminal would obey some characters.
+	// The names are quoted, because the writer chose them, and a terminal would interpret some
+	// characters.
 	part := ""
 	if s := p.Stage; s != nil {
 		part = fmt.Sprintf("  stage       %q, number %d of the run with the root %s\n  stage hash  %s\n", s.Name, s.Index+1, s.Root, s.Hash)

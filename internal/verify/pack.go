@@ -69,12 +69,12 @@ func (p *acceptedPack) print(c *cli.Console) error {
 			count(p.Contents, "piece"), count(p.Redacted, "record"), count(p.Missing, "piece")) +
 		fmt.Sprintf("  hashes      of %s computed again\n", count(p.Recomputed, "record"))
 	if p.Claimed > 0 {
-		text += fmt.Sprintf("  CLAIMED     %s that no content of these records gives\n", count(p.Claimed, "claim"))
+		text += fmt.Sprintf("  CLAIMED     %s that cannot be computed from the content of these records\n", count(p.Claimed, "claim"))
 	}
 	if p.Unknown > 0 {
 		text += fmt.Sprintf("  NOT CHECKED: cache key and digest of %s, which cover texts that are too long for an event\n", count(p.Unknown, "record"))
 	}
-	text += fmt.Sprintf("  proved      %s\n", strings.Join(p.Proved, ", ")) + p.unproved("the person that made the pack")
+	text += fmt.Sprintf("  proved      %s\n", strings.Join(p.Proved, ", ")) + p.unproved("the person who made the pack")
 	if !p.OwnPage {
 		text += "  page        differs from the page that this version makes: what it shows in a browser may be false\n"
 	}

@@ -9,7 +9,8 @@ import (
 	"colophon/proofs"
 )
 
-// verifyReceipt verifies a receipt in either form, and the record of --record.
+// verifyReceipt verifies a receipt in JSON or a tlog-proof, and the record of --record if that
+// flag is set.
 func verifyReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifier) (verified, error) {
 	r, err := provenReceipt(c, o, text, keys)
 	if err != nil {
@@ -32,7 +33,8 @@ func verifyReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifi
 	return a, nil
 }
 
-// provenReceipt returns the receipt in a text, or makes one from a tlog-proof and its entry.
+// provenReceipt returns the verified receipt in a text, or one made from a tlog-proof and its
+// entry.
 func provenReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifier) (*proofs.Receipt, error) {
 	if !bytes.HasPrefix(text, []byte("c2sp.org/tlog-proof@")) {
 		if err := o.only("a receipt in JSON, which has the event in it", "record"); err != nil {
@@ -63,8 +65,8 @@ func provenReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifi
 	return p.VerifyEntry(entry, keys...)
 }
 
-// readEntry reads an entry from a file. The file holds the entry itself or its line in an
-// answer of GET …/events.
+// readEntry reads an entry from a file. The file holds the entry itself or its line in a response
+// to GET …/events.
 func readEntry(c *cli.Console, name string) ([]byte, error) {
 	text, err := c.ReadFile(name)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 func verifyRecord(body, posted []byte) error {
 	var document pyjson.Document
 	if err := document.Parse(body); err != nil {
-		return fmt.Errorf("%w: event: %w", proofs.ErrMalformed, err)
+		return fmt.Errorf("%w: parsing the event: %w", proofs.ErrMalformed, err)
 	}
 	root := document.Root()
 	e := event.Read(root)
@@ -63,7 +63,7 @@ func verifyRecord(body, posted []byte) error {
 		return pointer == contentPointer || has.Kind() == makes.Kind() && strings.HasPrefix(pointer, membersPointer)
 	})
 	if !found {
-		return nil // the event is of the same JSON in another spelling
+		return nil // the two events are the same JSON, spelled differently
 	}
 	return fmt.Errorf("%w: %s: the event has %s, computed %s", ErrRecomputed, pointer, shown(says), shown(computed))
 }

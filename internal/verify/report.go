@@ -13,7 +13,8 @@ import (
 	"colophon/proofs"
 )
 
-// Reject reports why a file does not verify.
+// Reject returns the error for a file that does not verify, with the exit code of its Verdict. With o.JSON,
+// Reject prints the reason as JSON. It returns any other error unchanged.
 func Reject(c *cli.Console, o Options, cause error) error {
 	for _, v := range Verdicts() {
 		if !errors.Is(cause, v.err) {
@@ -73,13 +74,14 @@ func (c coverage) unproved(word string) string {
 	}
 	var names []string
 	for _, name := range c.NotProved[:min(most, len(c.NotProved))] {
-		// The names are quoted, because the server chose them, and a terminal would obey some characters.
+		// The names are quoted, because the server chose them, and a terminal would interpret some
+		// characters.
 		names = append(names, fmt.Sprintf("%.100q", name))
 	}
 	if more := len(c.NotProved) - most; more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
-	return fmt.Sprintf("  NOT PROVED  %s: the word of %s alone\n", strings.Join(names, ", "), word)
+	return fmt.Sprintf("  NOT PROVED  %s: asserted by %s alone\n", strings.Join(names, ", "), word)
 }
 
 // newAccepted returns the report on a verified receipt. The error wraps proofs.ErrMalformed if
@@ -114,8 +116,8 @@ func ledgerName(name string) error {
 	return nil
 }
 
-// fingerprint returns the fingerprint of the key that signed a checkpoint. If several did, it
-// returns the last one's.
+// fingerprint returns the fingerprint of the key that signed a checkpoint. If several keys signed it,
+// fingerprint returns that of the last one in keys.
 func fingerprint(checkpoint []byte, keys []*proofs.Verifier) (found string) {
 	for _, key := range keys {
 		if _, err := proofs.OpenCheckpoint(checkpoint, key); err == nil {
@@ -159,7 +161,8 @@ func summarise(checks []byte) (text string, claimed int, err error) {
 		result := string(check.Member("result").Text())
 		found[result]++
 		if result == string(record.Mismatch) {
-			// The names are quoted, because the writer chose them, and a terminal would obey some characters.
+			// The names are quoted, because the writer chose them, and a terminal would interpret some
+			// characters.
 			fmt.Fprintf(&failed, "  MISMATCH    %q: claimed %s, computed %s\n", name.Text(),
 				check.Member("claimed").Raw(), check.Member("computed").Raw())
 		}

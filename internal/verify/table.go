@@ -29,8 +29,8 @@ type acceptedTable struct {
 	file     string
 }
 
-// manifestOf returns the manifest of an exported file: the file itself, or the file with the
-// same name and table.ManifestSuffix. It returns nil if there is none.
+// manifestOf reads the manifest of an export, and returns it with the name of the file with the
+// rows. o.File is either of the two files. m is nil if o.File is neither.
 func manifestOf(c *cli.Console, o Options) (m *table.Manifest, rows string, err error) {
 	rows, isManifest := strings.CutSuffix(o.File, table.ManifestSuffix)
 	if !isManifest {
@@ -81,7 +81,7 @@ func verifyTable(o Options, m *table.Manifest, name string, keys []*proofs.Verif
 		Rows: signed.Rows, Digest: fmt.Sprintf("%x", digest), Key: exportFingerprint(m.Manifest, keys), file: name}, nil
 }
 
-// mostRows is the number of rows that an error names.
+// mostRows is the maximum number of rows that an error names.
 const mostRows = 10
 
 // checkRows compares the rows of a file with the leaf hashes of the manifest.
@@ -116,7 +116,7 @@ func checkRows(rows func(func([]byte, error) bool), leaves []proofs.Hash) error 
 	return fmt.Errorf("%w:\n  %s", ErrRows, strings.Join(wrong[:min(mostRows, len(wrong))], "\n  "))
 }
 
-// seqIn returns the seq of a row for messages, or "".
+// seqIn returns the seq of a row in parentheses for messages, or "" if the row has none.
 func seqIn(row []byte) string {
 	var r struct {
 		Seq *uint64 `json:"seq"`

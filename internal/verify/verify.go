@@ -57,7 +57,8 @@ func Verdicts() []Verdict {
 type Options struct {
 	File, Key, Record, Entry, Text, Later string
 	JSON                                  bool
-	// Copy opens the published copy to verify against, given the trusted keys. It is nil if there is none.
+	// Copy opens the published copy to verify against, given the trusted keys. nil means that there is no
+	// copy.
 	Copy func(trusted []*proofs.Verifier) (*Copy, error)
 }
 

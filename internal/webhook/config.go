@@ -1,5 +1,5 @@
 // Package webhook notifies other services of what a ledger records: mismatches, drift, diverging run-DAGs,
-// stale citations, gaps, and trouble of the index.
+// stale citations, gaps, and trouble with the index.
 //
 // Each hook follows each of its ledgers with a goroutine and a cursor that survives a restart.
 // A message is sent until its receiver accepts it, so a receiver gets it at least once, always
@@ -31,9 +31,9 @@ type Type string
 const (
 	Mismatch      Type = "mismatch"       // a record claims a hash that its content does not have
 	Inconsistent  Type = "inconsistent"   // the verdict of a run-DAG breaks a rule
-	Drift         Type = "drift"          // an IPC run has another output than the previous run of its input
+	Drift         Type = "drift"          // an IPC run has a different output from the previous run of its input
 	Divergence    Type = "divergence"     // a run-DAG differs from the previous one of its question
-	StaleCitation Type = "stale_citation" // an event superseded chunks that citation sets rest on
+	StaleCitation Type = "stale_citation" // an event superseded chunks that citation sets cite
 	Gap           Type = "gap"            // a producer has skipped numbers
 	Trouble       Type = "trouble"        // the index of a ledger stopped or fell behind
 )
@@ -45,8 +45,8 @@ var Types = []Type{Mismatch, Inconsistent, Drift, Divergence, StaleCitation, Gap
 type Hook struct {
 	Name string `yaml:"name"`
 	URL  string `yaml:"url"`
-	// SecretFile names a file with the secret that signs messages: at least 24 bytes of text,
-	// or whsec_ and base64. A relative name starts at the folder of the configuration.
+	// SecretFile names a file with the secret that signs messages: at least 24 bytes of text, or whsec_
+	// followed by base64. A relative name is relative to the folder of the configuration.
 	SecretFile string   `yaml:"secret-file"`
 	Ledgers    []string `yaml:"ledgers"` // empty means all
 	Events     []Type   `yaml:"events"`  // empty means all
@@ -93,7 +93,7 @@ func Load(path string) ([]Hook, error) {
 	return hooks, nil
 }
 
-// check checks a hook and reads its secret. dir is the folder of the configuration.
+// check validates a hook and reads its secret. dir is the folder of the configuration.
 func (h *Hook) check(dir string) error {
 	if !hookName.MatchString(h.Name) {
 		return errors.New("name: use 1 to 63 lower-case letters, digits, and the characters . _ -, beginning with a letter or digit")
@@ -128,7 +128,8 @@ func (h *Hook) check(dir string) error {
 	return nil
 }
 
-// parseSecret returns the key of a secret.
+// parseSecret returns the signing key that a secret stands for. It fails if the key is shorter than
+// minSecret.
 func parseSecret(text string) ([]byte, error) {
 	key := []byte(text)
 	if encoded, is := strings.CutPrefix(text, secretPrefix); is {

@@ -18,7 +18,7 @@ import (
 // Limits and pauses of delivery.
 const (
 	attemptTime = 30 * time.Second // limit for one attempt
-	firstPause  = time.Second      // after the first failure; it doubles with each further one
+	firstPause  = time.Second      // after the first failure; each further failure doubles it
 	longestWait = 15 * time.Minute // longest pause between two attempts
 )
 
@@ -56,7 +56,7 @@ func (w *worker) post(ctx context.Context, m *Message, body []byte) (wait time.D
 		return 0, err
 	}
 	defer response.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10)) // so that the connection can be used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10)) // so that the connection can be reused
 	if response.StatusCode/100 == 2 {
 		return 0, nil
 	}

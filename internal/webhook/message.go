@@ -20,7 +20,7 @@ import (
 
 // Message is the body of a message.
 type Message struct {
-	Type      string `json:"type"`      // colophon. and a Type
+	Type      string `json:"type"`      // colophon. followed by a Type
 	Timestamp string `json:"timestamp"` // time of the event, RFC 3339
 	Data      Data   `json:"data"`
 	id        string
@@ -39,17 +39,17 @@ type Data struct {
 
 	Fields    []string `json:"fields,omitempty"`    // checks that failed
 	Cause     string   `json:"cause,omitempty"`     // cause of the drift or divergence
-	Against   uint64   `json:"against,omitempty"`   // event that it was compared with
+	Against   uint64   `json:"against,omitempty"`   // event that this event was compared with
 	Variables []string `json:"variables,omitempty"` // names of the variables that differ
 	Stage     string   `json:"stage,omitempty"`     // first diverging stage
 	Producer  string   `json:"producer,omitempty"`
 	Missing   []uint64 `json:"missing,omitempty"`    // first and last missing number
 	Source    string   `json:"source_id,omitempty"`  // source whose chunks were superseded
-	Stale     []uint64 `json:"stale_sets,omitempty"` // citation sets that rest on them; at most 100
+	Stale     []uint64 `json:"stale_sets,omitempty"` // citation sets that cite these chunks; at most 100
 	More      bool     `json:"more,omitempty"`       // there are more stale sets
 }
 
-// maxStale is the largest number of stale sets in a message.
+// maxStale is the maximum number of stale sets in a message.
 const maxStale = 100
 
 // newMessage returns a message about an event.
@@ -62,7 +62,8 @@ func newMessage(e *event.Event, kind Type, text string) *Message {
 	return m
 }
 
-// messageID returns an id that is the same whenever the same message is sent.
+// messageID derives the id of a message from the values that identify the message, so that the id is the
+// same each time the message is sent.
 func messageID(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
@@ -71,7 +72,7 @@ func messageID(parts ...string) string {
 	return "msg_" + hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// messagesOf returns the messages about one event. view ends with the event.
+// messagesOf returns the messages about one event, which must be the last one in view.
 func messagesOf(ctx context.Context, view *index.View, e *event.Event) (list []*Message, err error) {
 	list = checkMessages(e)
 	switch e.Kind {
@@ -133,7 +134,7 @@ func checkMessages(e *event.Event) (list []*Message) {
 func driftMessage(ctx context.Context, view *index.View, e *event.Event) (*Message, error) {
 	facts, err := facts.Of(ctx, view, e.Seq, e.Kind)
 	if err != nil {
-		return nil, fmt.Errorf("deriving the facts of event %d: %w", e.Seq, err)
+		return nil, fmt.Errorf("comparing event %d with the previous run: %w", e.Seq, err)
 	}
 	switch {
 	case facts.Drift != nil && facts.Drift.OutputChanged:
@@ -156,7 +157,7 @@ func driftMessage(ctx context.Context, view *index.View, e *event.Event) (*Messa
 	return nil, nil
 }
 
-// staleMessages returns one message for each source of which an event superseded chunks.
+// staleMessages returns one message for each source whose chunks an event superseded.
 func staleMessages(ctx context.Context, view *index.View, e *event.Event) (list []*Message, err error) {
 	for _, source := range sourcesOf(e) {
 		// The latest superseded chunks come first.
@@ -202,8 +203,8 @@ func sourcesOf(e *event.Event) (list []string) {
 	return list
 }
 
-// gapMessage returns the message about numbers that the producer of a record has skipped, or
-// nil. A view for the size before the event must be possible.
+// gapMessage returns the message about numbers that the producer of a record has skipped, or nil. The
+// index must still have the state before the event.
 func gapMessage(view *index.View, e *event.Event) (*Message, error) {
 	id, number := e.Producer()
 	if id == nil || number < 2 || e.Seq == 0 {
@@ -225,8 +226,8 @@ func gapMessage(view *index.View, e *event.Event) (*Message, error) {
 	return m, nil
 }
 
-// troubleMessage returns the message about an index that has stopped or fallen behind. since is
-// when that began.
+// troubleMessage returns the message about an index that has stopped or fallen behind. since is when the
+// trouble began, and text describes it.
 func troubleMessage(ledger string, size uint64, since time.Time, text string) *Message {
 	stamp := since.UTC().Format(time.RFC3339Nano)
 	return &Message{Type: "colophon." + string(Trouble), Timestamp: stamp, kind: Trouble, id: messageID(string(Trouble), ledger, stamp),

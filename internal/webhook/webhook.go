@@ -33,7 +33,8 @@ type Options struct {
 	// Writes reports whether this server writes a ledger. Each server sends messages only about
 	// the ledgers that it writes. nil means that this server writes all ledgers.
 	Writes func(ledger string) bool
-	// Pause is the time after the first failed attempt. The default is 1 second.
+	// Pause is the pause after the first failed attempt; each further failure doubles it. The
+	// default is 1 second.
 	Pause time.Duration
 }
 
@@ -96,7 +97,7 @@ func (s *Sender) Open(l *ledger.Ledger) error {
 	return nil
 }
 
-// Close stops all workers. Messages that were not accepted are sent after the next start.
+// Close stops all workers. Messages that have not been accepted are sent after the next start.
 func (s *Sender) Close() {
 	s.cancel()
 	s.running.Wait()
@@ -114,7 +115,7 @@ type worker struct {
 	next         atomic.Uint64 // seq of the next event
 	sent, failed atomic.Uint64
 	failing      atomic.Bool
-	troubled     time.Time // when the trouble began that was reported; owned by run
+	troubled     time.Time // when the reported trouble began; used only by run
 }
 
 func (w *worker) wake() {
@@ -161,7 +162,8 @@ func (w *worker) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// waitForIndex waits until the index covers the head. It reports an index that stays behind.
+// waitForIndex waits until the index covers the head. If that takes longer than behindTime, it
+// sends one message of type Trouble, and returns an error.
 func (w *worker) waitForIndex(ctx context.Context, head uint64) error {
 	follower := w.options.Follower(w.ledger.Name())
 	waiting, cancel := context.WithTimeout(ctx, behindTime)
@@ -215,7 +217,8 @@ func (w *worker) sendUpTo(ctx context.Context, to uint64) error {
 	return w.storeCursor(w.next.Load())
 }
 
-// tell sends the messages about one event.
+// tell sends the messages about one event that the hook wants, and reports whether there were
+// any.
 func (w *worker) tell(ctx context.Context, e *event.Event) (told bool, err error) {
 	view, err := w.options.Follower(w.ledger.Name()).View(e.Seq + 1)
 	if err != nil {
@@ -237,7 +240,7 @@ func (w *worker) tell(ctx context.Context, e *event.Event) (told bool, err error
 	return told, nil
 }
 
-// cursor is the file that says which event is next.
+// cursor is the content of a cursor file. Next is the seq of the next event.
 type cursor struct {
 	Next uint64 `json:"next"`
 }
@@ -274,7 +277,7 @@ func (w *worker) storeCursor(next uint64) error {
 var (
 	sentTotal   = prometheus.NewDesc("colophon_webhook_messages_total", "Webhook messages that the receiver has accepted.", []string{"hook", "ledger"}, nil)
 	failedTotal = prometheus.NewDesc("colophon_webhook_failures_total", "Attempts to send a webhook message that failed.", []string{"hook", "ledger"}, nil)
-	lagEvents   = prometheus.NewDesc("colophon_webhook_lag_events", "Events of the ledger that the hook has not yet looked at.", []string{"hook", "ledger"}, nil)
+	lagEvents   = prometheus.NewDesc("colophon_webhook_lag_events", "Events of the ledger that the hook has not processed yet.", []string{"hook", "ledger"}, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -33,7 +33,8 @@ import (
 
 const secret = "a secret of at least 24 bytes"
 
-// receiver collects messages. While refuse is set, it refuses them.
+// receiver collects messages, after refusing the first ones. refuse is the number of messages
+// that it still refuses.
 type receiver struct {
 	mu       sync.Mutex
 	messages []webhook.Message
@@ -73,7 +74,7 @@ func (r *receiver) types() (list []string) {
 	return list
 }
 
-// world is a server whose ledger is followed.
+// world is a server with a ledger that the hooks follow.
 type world struct {
 	t     *testing.T
 	host  *ledger.Host
@@ -100,7 +101,7 @@ func newWorld(t *testing.T) *world {
 	return &world{t: t, host: host, index: store, url: server.URL + "/v1/ledgers/default", dir: t.TempDir()}
 }
 
-// send starts a sender that the caller must close.
+// send starts a sender with the given hooks in YAML. The caller must close it.
 func (w *world) send(hooks string) *webhook.Sender {
 	w.t.Helper()
 	dir := w.t.TempDir()
@@ -166,8 +167,8 @@ func TestMessages(t *testing.T) {
 	require.Equal(t, []string{"output_hash"}, r.messages[1].Data.Fields)
 }
 
-// A message is sent until it is accepted, and again after a restart, always with the same id.
-// Nothing is sent twice once the cursor is past it.
+// A message is sent until it is accepted, and again after a restart, always with the same id. No
+// message is sent again once the cursor has passed its event.
 func TestRetriesAndRestarts(t *testing.T) {
 	w, r := newWorld(t), &receiver{refuse: 5}
 	server := httptest.NewServer(r)
@@ -180,7 +181,8 @@ func TestRetriesAndRestarts(t *testing.T) {
 	require.Equal(t, []string{"drift", "mismatch"}, r.types())
 	require.Equal(t, 7, r.tries)
 
-	// The process dies after the receiver has accepted and before the cursor is stored.
+	// The process stops after the receiver has accepted the messages and before the cursor is
+	// stored.
 	first := r.ids
 	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "cursors", "all@default.json"), []byte(`{"next":0}`), 0o600))
 	s = w.send(hooks)
@@ -208,7 +210,7 @@ func TestFiltersAndMetrics(t *testing.T) {
 		registry := prometheus.NewPedanticRegistry()
 		require.NoError(t, registry.Register(s))
 		assert.NoError(c, testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP colophon_webhook_lag_events Events of the ledger that the hook has not yet looked at.
+# HELP colophon_webhook_lag_events Events of the ledger that the hook has not processed yet.
 # TYPE colophon_webhook_lag_events gauge
 colophon_webhook_lag_events{hook="causes",ledger="default"} 0
 `), "colophon_webhook_lag_events"))

@@ -28,7 +28,7 @@ type Authority struct {
 	t *testing.T
 }
 
-// New creates an authority in a temporary folder, which the test removes when it ends.
+// New creates an authority in a temporary folder, which is removed after the test.
 func New(t *testing.T) *Authority {
 	t.Helper()
 	a := &Authority{t: t, Dir: t.TempDir()}
@@ -55,7 +55,7 @@ func (a *Authority) Issue(name string, template *x509.Certificate) (*ecdsa.Priva
 	return key, cert
 }
 
-// Write replaces a PEM file in the same way as tools that renew certificates, and returns its
+// Write atomically replaces a PEM file, as tools that renew certificates do, and returns its
 // path.
 func (a *Authority) Write(name, kind string, der []byte) string {
 	a.t.Helper()

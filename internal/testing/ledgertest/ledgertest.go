@@ -108,7 +108,8 @@ func New(t testing.TB, before, between, after int) *Ledger {
 	return l
 }
 
-// Send sends a request, and returns the status and the body of the answer.
+// Send sends a request, and returns the status and the body of the response. kind is the content
+// type.
 func Send(t testing.TB, method, url, body, kind string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequest(method, url, strings.NewReader(body))
@@ -162,7 +163,7 @@ func serve(t testing.TB, data string, key *string) (url string, stop func()) {
 	server := httptest.NewServer(service)
 	l, err := n.Host.Ledger(ledger.Default)
 	require.NoError(t, err)
-	require.NoError(t, n.Index.Follower(ledger.Default).Wait(context.Background(), l.Head().Size)) // an audit asks about indexed events
+	require.NoError(t, n.Index.Follower(ledger.Default).Wait(context.Background(), l.Head().Size)) // an audit queries the index
 	if key != nil {
 		*key = l.VerifierKey()
 	}
@@ -181,7 +182,7 @@ func (l *Ledger) Copy(t testing.TB) string {
 	return dir
 }
 
-// answerRequests add records that only some questions are about.
+// answerRequests add records that some queries need for a result that is not empty.
 var answerRequests = []struct{ method, path, body string }{
 	{"POST", "/run-dags", `{"run_id":"dag 2","question":"Who keeps the light?","messages":[{"role":"user","content":"y"}],"timestamp":"2026-01-02T00:00:00Z","inputs":{"context_root":"` + strings.Repeat("1", 64) + `","answer_text":"Bo.","audit_mode":"HYBRID",` +
 		`"verifier_method":"v","n_quotes":1,"n_verified":1,"sources":[{"score":1,"document_root":"` + ZeroHash + `"}]},"evidence":[{"chunk_root":"` + ZeroHash + `","start":0,"end":9}]}`},
@@ -202,7 +203,8 @@ var answerRequests = []struct{ method, path, body string }{
 	{"POST", "/ipc-records", `{"run_id":"made","payload":{"q":"Else?"},"output":"Else.","model":"m1","temperature":0.25,"max_tokens":9,"seed":7}`},
 }
 
-// NewForAnswers creates a ledger for which no question of the API has an empty answer.
+// NewForAnswers creates a ledger for which no query of the API has an empty result. bulk is the
+// number of records before and after the named events.
 func NewForAnswers(t testing.TB, bulk int) *Ledger {
 	t.Helper()
 	l := New(t, bulk, 5, bulk)
@@ -250,7 +252,7 @@ func (l *Ledger) Read(t testing.TB, data string) *Stored {
 	return s
 }
 
-// WithStore opens the database of a data folder and passes the ledger to read.
+// WithStore opens the database of a data folder, and passes the ledger "default" to read.
 func WithStore(t testing.TB, data string, read func(storage.Reader)) {
 	t.Helper()
 	database, err := pebble.Open(context.Background(), pebble.Config{Dir: datadir.Database(data)})

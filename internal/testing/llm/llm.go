@@ -23,7 +23,7 @@ type Server struct {
 	*httptest.Server
 	Key        string // required API key; empty if none is required
 	IgnoreSeed bool   // each answer is different
-	// Answer, if not nil, answers requests instead of the server.
+	// Answer, if not nil, handles generation requests instead of the server.
 	Answer http.HandlerFunc
 
 	mutex    sync.Mutex
@@ -78,7 +78,7 @@ type options struct {
 	Stop        []string `json:"stop"`
 }
 
-// asked holds what a request asks for.
+// asked holds the decoded members of a request.
 type asked struct {
 	model, prompt string
 	seed          *int64
@@ -139,7 +139,8 @@ func last(messages []message) string {
 	return messages[len(messages)-1].Content
 }
 
-// generate handles a call that generates text.
+// generate returns a handler for a call that generates text. read decodes the request, and answer returns the
+// response body.
 func (s *Server) generate(read func(io.Reader) (asked, error), answer func(text string) any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
