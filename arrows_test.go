@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// everything, in a list of arrows, allows all packages of this module.
+// everything stands for all packages of this module in a list of arrows.
 const everything = "*"
 
-// arrows lists which packages of this module each package may import. A package may import no
-// other packages of the module, and a package that is not listed may import none.
+// arrows lists the packages of this module that each package may import. A package that is not
+// listed may import none.
 var arrows = map[string][]string{
 	"":                                   {},
 	"ledger/record/pyjson":               {},
@@ -150,7 +150,7 @@ var arrows = map[string][]string{
 	"internal/testing/locked":            {},
 }
 
-// foreign lists the other modules that the pure packages may depend on. The list is short
+// foreign lists the other modules on which the pure packages may depend. The lists are short
 // because auditors import these packages.
 var foreign = map[string][]string{
 	"ledger/record": {"golang.org/x/text/"},
@@ -181,7 +181,8 @@ func list(t *testing.T, arguments ...string) (packages []listed) {
 	}
 }
 
-// own returns the path of a package within this module.
+// own returns the path of a package relative to this module. It returns false if the package
+// belongs to another module.
 func own(path string) (string, bool) {
 	if path == "colophon" {
 		return "", true

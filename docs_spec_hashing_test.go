@@ -24,7 +24,7 @@ func sha256Hex(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// canonicalForm returns a JSON text in a canonical form.
+// canonicalForm converts a JSON text to the given canonical form.
 func canonicalForm(t *testing.T, text string, form pyjson.Form) string {
 	var document pyjson.Document
 	require.NoError(t, document.Parse([]byte(text)))
@@ -63,7 +63,7 @@ func joinedWords(text []byte) string {
 
 const (
 	zeroHash = "0000000000000000000000000000000000000000000000000000000000000000"
-	// minimalInputs is the rest of a run-DAG request after its question.
+	// minimalInputs contains the members of a minimal run-DAG request that follow its question.
 	minimalInputs = `"messages":[],"source_roots":["` + zeroHash + `"],"inputs":{"audit_mode":"STRICT","verifier_method":"v","n_quotes":0,"n_verified":0,"sources":[],"answer_text":""}}`
 )
 

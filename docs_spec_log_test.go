@@ -31,7 +31,7 @@ func exampleEvent(e *example) {
 	require.True(e.t, ok)
 	seq, err := strconv.ParseUint(e.value("seq"), 10, 64)
 	require.NoError(e.t, err)
-	key := sha256.Sum256([]byte("run_id\x00" + e.value("kind") + "\x00" + r.RunID)) // as exampleIdempotency shows
+	key := sha256.Sum256([]byte("run_id\x00" + e.value("kind") + "\x00" + r.RunID)) // computed as exampleIdempotency shows
 	body := r.AppendBody(nil, record.Event{Actor: e.value("actor"), Ledger: e.value("ledger"), Key: &key})
 	e.computed("body", string(record.AppendSuffix(body, seq, at)))
 }
@@ -114,8 +114,8 @@ func exampleSeqs(e *example) {
 	require.Equal(e.t, sha256Hex([]byte(`{"reason":`+e.value("reason")+`,"seqs":`+e.value("seqs")+`}`)), e.value("digest"))
 }
 
-// exampleLog returns the log of the examples: a ledger is created, and a source is registered
-// and revoked.
+// exampleLog returns the log of the examples: the creation of a ledger, and the registration and
+// the revocation of a source.
 func exampleLog(e *example) (entries [][]byte, links []proofs.Link) {
 	frame := record.Event{Actor: "anonymous", Ledger: "texts"}
 	signer := exampleSigner(e, "key", "seed")
@@ -148,8 +148,8 @@ func exampleTreeOf(e *example) *proofs.Tree {
 	return tree
 }
 
-// exampleSigner returns a signer for the examples' origin. The example named of has the key's
-// seed, under the name seed.
+// exampleSigner returns a signer for the origin of the examples. Its seed is the value seed of the
+// example of.
 func exampleSigner(e *example, of, seed string) *proofs.Signer {
 	signer, err := proofs.NewKey([32]byte(e.all[of].hexBytes(seed))).Signer(e.all["key"].value("origin"))
 	require.NoError(e.t, err)
@@ -203,7 +203,7 @@ func exampleCheckpoint(e *example) {
 	e.computedText("checkpoint", string(exampleSigned(e)))
 }
 
-// exampleSigned returns the checkpoint of the example log.
+// exampleSigned returns the signed checkpoint of the example log.
 func exampleSigned(e *example) []byte {
 	signed, err := exampleSigner(e, "key", "seed").Sign(proofs.Checkpoint{Origin: e.all["key"].value("origin"), Size: 3, Root: exampleTreeOf(e).Root()})
 	require.NoError(e.t, err)

@@ -26,7 +26,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// server is a ledger in memory behind the API.
+// server is a server with one ledger in memory.
 type server struct {
 	t   *testing.T
 	url string
@@ -60,7 +60,7 @@ func (s *server) get(path string) []byte {
 	return answer
 }
 
-// ask sends a request and decodes the answer into into. headers alternates names and values.
+// ask sends a request and decodes the response body into into. headers alternates names and values.
 func (s *server) ask(method, path string, body, into any, headers ...string) {
 	text, err := json.Marshal(body)
 	require.NoError(s.t, err)
@@ -81,7 +81,7 @@ func (s *server) ask(method, path string, body, into any, headers ...string) {
 	require.NoError(s.t, json.Unmarshal(answer, into))
 }
 
-// postRun posts an IPC record with the given members and defaults for the others. It returns
+// postRun posts an IPC record with the given members, and with defaults for all others. It returns
 // the receipt.
 func (s *server) postRun(given map[string]any) (r struct {
 	Seq    int
@@ -167,8 +167,7 @@ func exampleRunGroups(e *example) {
 	}
 }
 
-// compactJSON returns a value in the form that examples use. It returns [] for a list without
-// elements.
+// compactJSON encodes a value as the examples write it. An empty or nil list yields [].
 func compactJSON(t *testing.T, v any) string {
 	text, err := json.Marshal(v)
 	require.NoError(t, err)

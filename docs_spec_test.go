@@ -26,13 +26,13 @@ import (
 
 var updateExamples = flag.Bool("update", false, "rewrite the examples in docs/spec")
 
-// example is a block of docs/spec with lines "key = value".
+// example is a block of docs/spec that consists of lines "key = value".
 type example struct {
 	t      *testing.T
-	all    map[string]*example // by name
+	all    map[string]*example // all examples by name
 	keys   []string            // in the order of the lines
 	values map[string]string
-	set    map[string]bool // keys whose values were computed
+	set    map[string]bool // keys whose values the code has computed
 }
 
 var (
@@ -40,7 +40,7 @@ var (
 	exampleLine  = regexp.MustCompile(`^(.*?\S) *= (.*)$`)
 )
 
-// parseExample reads the lines of a block. A line that begins with two spaces continues the
+// parseExample parses the lines of a block. A line that begins with two spaces continues the
 // previous one.
 func parseExample(t *testing.T, text string) *example {
 	e := &example{t: t, values: make(map[string]string), set: make(map[string]bool)}
@@ -58,10 +58,10 @@ func parseExample(t *testing.T, text string) *example {
 	return e
 }
 
-// exampleWidth is the width at which String breaks the lines of long values.
+// exampleWidth is the width in characters at which String breaks long lines.
 const exampleWidth = 130
 
-// String returns the lines of the block.
+// String formats the block as docs/spec contains it.
 func (e *example) String() string {
 	var b strings.Builder
 	width := 0
@@ -72,14 +72,14 @@ func (e *example) String() string {
 		line := []rune(fmt.Sprintf("%-*s = %s", width, key, e.values[key]))
 		for len(line) > exampleWidth {
 			cut := exampleWidth
-			for at := cut; at > exampleWidth/2; at-- { // cut after an element, if possible
+			for at := cut; at > exampleWidth/2; at-- { // break the line after an element, if possible
 				if line[at-1] == ',' && line[at] != ' ' {
 					cut = at
 					break
 				}
 			}
 			for line[cut-1] == ' ' || line[cut] == ' ' {
-				cut-- // spaces at the ends of lines get lost
+				cut-- // a space at the end of a line would be lost
 			}
 			b.WriteString(string(line[:cut]) + "\n")
 			line = append([]rune("  "), line[cut:]...)
@@ -95,7 +95,7 @@ func (e *example) value(key string) string {
 	return v
 }
 
-// text returns the value of a key that is a JSON string.
+// text returns the text of a value that is a JSON string.
 func (e *example) text(key string) string {
 	var document pyjson.Document
 	require.NoError(e.t, document.Parse([]byte(e.value(key))))
@@ -113,7 +113,8 @@ func (e *example) hexBytes(key string) []byte {
 	return b
 }
 
-// computed sets the value that the code computes for a key.
+// computed requires that a key has the value that the code has computed. With -update, it sets the
+// value.
 func (e *example) computed(key, value string) {
 	e.value(key)
 	e.set[key] = true
@@ -127,7 +128,7 @@ func (e *example) computedText(key, value string) {
 	e.computed(key, string(pyjson.AppendString(nil, []byte(value))))
 }
 
-// The code computes every example in docs/spec.
+// Every example in docs/spec has the values that the code computes.
 func TestSpecExamples(t *testing.T) {
 	files, err := filepath.Glob("docs/spec/*.md")
 	require.NoError(t, err)
@@ -145,7 +146,7 @@ func TestSpecExamples(t *testing.T) {
 		require.Len(t, exampleBlock.FindAllString(string(text), -1), strings.Count(string(text), "\n```example "), file)
 	}
 	require.Len(t, specExamples, len(all), "each example has a function, and each function an example")
-	for _, one := range specExamples { // in order, because some build on others
+	for _, one := range specExamples { // in order, because some examples depend on earlier ones
 		e := all[one.name]
 		require.NotNil(t, e, "docs/spec has no example %s", one.name)
 		t.Run(one.name, func(t *testing.T) {
@@ -183,7 +184,7 @@ var specExamples = []struct {
 	{"citation-drift", exampleCitationDrift}, {"stale", exampleStale}, {"path-categories", examplePathCategories}, {"path-validation", examplePathValidation},
 }
 
-// postedRecord holds the values that the ledger computes for a record.
+// postedRecord holds what the ledger computes for a record.
 type postedRecord struct {
 	Checks map[string]map[string]any
 	Hashes map[string]*string
@@ -201,7 +202,7 @@ func (e *example) post(kind record.Kind, body string) (p postedRecord) {
 	return p
 }
 
-// effective returns an effective hash of a record.
+// effective returns the effective hash with this name of a record.
 func (e *example) effective(kind record.Kind, body, name string) string {
 	hash := e.post(kind, body).Hashes[name]
 	require.NotNil(e.t, hash, name)
@@ -216,7 +217,7 @@ var (
 
 func withoutCode(text []byte) string { return codeBlock.ReplaceAllString(string(text), "") }
 
-// specHeadings returns the titles of the headings in a document.
+// specHeadings returns the titles of all headings in a document.
 func specHeadings(t *testing.T, file string) (titles []string) {
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -243,7 +244,7 @@ func specReferences(t *testing.T, file string) (titles []string) {
 	return titles
 }
 
-// Every comment that refers to docs/spec names an existing heading.
+// Every reference from a comment to docs/spec names an existing heading.
 func TestCommentsReferToSpecHeadings(t *testing.T) {
 	files, err := filepath.Glob("docs/spec/*.md")
 	require.NoError(t, err)
@@ -269,8 +270,8 @@ func TestCommentsReferToSpecHeadings(t *testing.T) {
 	require.Positive(t, referred)
 }
 
-// The programs in docs/spec, which share no code with ours, verify vectors, examples, and a
-// log.
+// The programs in docs/spec, which share no code with this module, verify the vectors, the
+// examples, and a log.
 func TestSpecProgramsAgree(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {

@@ -56,8 +56,8 @@ var (
 	notInAnchor  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// anchors returns the anchors that GitHub gives to the headings of a document. If a heading
-// occurs again, its anchor gets a number.
+// anchors returns the anchors that GitHub gives to the headings of a document. If a heading occurs
+// several times, a number is appended to each anchor after the first.
 func anchors(text []byte) (all []string) {
 	for _, m := range heading.FindAllStringSubmatch(fencedBlock.ReplaceAllString(string(text), ""), -1) {
 		title := strings.ToLower(linkedTitle.ReplaceAllString(m[1], "$1"))
@@ -76,7 +76,7 @@ func TestAnchorsAreThoseOfGitHub(t *testing.T) {
 		anchors([]byte("# The log: `a`, b\n## `run_id` in a [link](x.md)\n## Twice\n```sh\n# a comment\n```\n## Twice\n")))
 }
 
-// Each relative link in a document leads to an existing file or heading.
+// Every relative link in a document points to an existing file or heading.
 func TestDocumentLinksResolve(t *testing.T) {
 	documents := []string{"README.md", "NEWS.md", "CONTRIBUTING.md", "deploy/README.md"}
 	require.NoError(t, filepath.WalkDir("docs", func(path string, _ fs.DirEntry, err error) error {

@@ -1,4 +1,4 @@
-// Package colophon holds the API's contract, which the whole project shares.
+// Package colophon contains the API contract, which several packages of the module share.
 package colophon
 
 import _ "embed"

@@ -15,22 +15,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Limits of a package. A package that exceeds them is usually several packages.
+// Limits of a package. A package that exceeds them usually consists of several packages.
 const (
 	maxFiles   = 20
 	maxLines   = 3000
 	maxMethods = 40 // methods of one receiver
 )
 
-// bounds are the bounds of one package.
+// bounds are the limits of one package.
 type bounds struct{ files, lines, methods int }
 
-// larger holds the packages that exceed the bounds, each with its own bounds. These may
-// shrink. An entry is removed when its package fits the common bounds.
+// larger lists the packages that may exceed the limits, each with its own limits. Only lower these.
+// Remove an entry once its package is within the common limits.
 var larger = map[string]bounds{
 	// One file per command.
 	"cmd/colophon": {files: 60, lines: 5500, methods: maxMethods},
-	// One call per operation, so the package grows with the API.
+	// One method per operation of the API.
 	"client": {files: maxFiles, lines: 3400, methods: maxMethods},
 }
 
@@ -57,7 +57,7 @@ func TestShape(t *testing.T) {
 		if !is {
 			bound = bounds{maxFiles, maxLines, maxMethods}
 		}
-		files := append(p.GoFiles, p.IgnoredGoFiles...) // includes files for other systems
+		files := append(p.GoFiles, p.IgnoredGoFiles...) // includes files for other operating systems
 		lines, methods := 0, make(map[string]int)
 		for _, file := range files {
 			f, err := os.Open(filepath.Join(p.Dir, file))
@@ -83,7 +83,7 @@ func TestShape(t *testing.T) {
 		require.LessOrEqual(t, lines, bound.lines, "%s: lines", name)
 		require.LessOrEqual(t, most, bound.methods, "%s: methods of %s", name, of)
 		if is && name != "cmd/colophon" {
-			require.True(t, len(files) > maxFiles || lines > maxLines || most > maxMethods, "%s fits the common bounds: remove it from larger", name)
+			require.True(t, len(files) > maxFiles || lines > maxLines || most > maxMethods, "%s is within the common limits: remove it from larger", name)
 		}
 	}
 	for name := range larger {

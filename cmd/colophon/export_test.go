@@ -199,7 +199,7 @@ func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
 func TestExportsHaveTheRequestedRecordsOnly(t *testing.T) {
 	url, _ := exportedServer(t)
 	for name, c := range map[string]struct {
-		old, new string // old is replaced with new in the paths of requests
+		old, new string // the server replaces old with new in the paths of requests
 		ledger   string
 		says     string
 	}{
@@ -222,8 +222,8 @@ func TestExportsHaveTheRequestedRecordsOnly(t *testing.T) {
 	}
 }
 
-// A server cannot make the client fetch more content than --max-content allows by stating a
-// wrong size.
+// A server that states a wrong size of content cannot make export fetch more content than
+// --max-content allows.
 func TestMaxContentBoundsExports(t *testing.T) {
 	url, _ := exportedServer(t)
 	size := regexp.MustCompile(`"size":\d+`)
@@ -252,7 +252,7 @@ func TestCursorCyclesEndCommands(t *testing.T) {
 	var asked atomic.Int32
 	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if asked.Add(1) > 100 {
-			w.WriteHeader(http.StatusTeapot) // otherwise the command would continue for ever
+			w.WriteHeader(http.StatusTeapot) // stops a command that would otherwise never stop
 			return
 		}
 		next := map[string]string{"": "a", "a": "b", "b": "c", "c": "a"}
@@ -271,11 +271,11 @@ func TestCursorCyclesEndCommands(t *testing.T) {
 		asked.Store(0)
 		code, _, stderr := colophon(liar.URL, args...)
 		require.Equal(t, cli.ExitFailed, code, "%s: %s", args, stderr)
-		require.Regexp(t, "the cursors of its pages form a cycle|the cursors of the pages form a cycle", stderr, args) // the wording of package cli, or of package client
+		require.Regexp(t, "the cursors of its pages form a cycle|the cursors of the pages form a cycle", stderr, args) // the first message is from package drift, the second from package client
 	}
 }
 
-// A file stays in place until its replacement is complete.
+// safefile.Replace keeps the old file in place until its replacement is complete.
 func TestFilesAreReplacedAtomically(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "pack.html")
@@ -289,11 +289,12 @@ func TestFilesAreReplacedAtomically(t *testing.T) {
 	require.Error(t, safefile.Replace(filepath.Join(dir, "missing", "pack.html"), nil))
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, files, 2, "nothing is left behind")
+	require.Len(t, files, 2, "no temporary file may be left behind")
 	require.False(t, pack.IsPack(text))
 }
 
-// A proof is for the requested stage, even if a run has several stages with the same name.
+// prove returns a proof of the requested stage, even if a run has several stages with the same
+// name.
 func TestProofsAreOfTheRequestedStage(t *testing.T) {
 	url, _ := exportedServer(t)
 	node := func(digit string) string { return `{"stage":"a","hash":"` + strings.Repeat(digit, 64) + `"}` }

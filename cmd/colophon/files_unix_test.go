@@ -21,12 +21,12 @@ import (
 	"colophon/ledger"
 )
 
-// init sets a umask of 022, so that only the owner of a new folder can write to it, even if
-// the umask was 002.
+// init sets the umask to 022. A umask of 002 would let the group write to the folders that the
+// tests create.
 func init() { syscall.Umask(0o022) }
 
-// victim creates a file that no command is allowed to change. check requires that it has not
-// changed.
+// victim creates a file that no command is allowed to change. check requires that the file is
+// unchanged.
 func victim(t *testing.T) (path string, check func()) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "victim")
@@ -39,7 +39,7 @@ func victim(t *testing.T) (path string, check func()) {
 	}
 }
 
-// A backup does not write through a link in its folder.
+// A backup does not write through a link in the backup folder.
 func TestBackupsFollowNoLink(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -57,7 +57,7 @@ func TestBackupsFollowNoLink(t *testing.T) {
 		check()
 		entries, err := os.ReadDir(filepath.Dir(path))
 		require.NoError(t, err)
-		require.Len(t, entries, 1, "nothing is written beside it")
+		require.Len(t, entries, 1, "nothing may be written beside it")
 		require.NoError(t, os.RemoveAll(s.backups))
 	}
 	s.backup()
@@ -100,7 +100,7 @@ func TestFoldersThatOthersCanChange(t *testing.T) {
 	} {
 		require.NoError(t, os.Chmod(dir, 0o777), "%s", dir)
 		for _, args := range commands {
-			if args[0] == "restore" { // restores into a folder that has only keys and marks
+			if args[0] == "restore" { // restore into a folder that contains only keys and marks
 				if dir != s.data && dir != datadir.Keys(s.data).Dir && dir != datadir.Marks(s.data).Dir {
 					continue
 				}
@@ -123,7 +123,7 @@ func TestFoldersThatOthersCanChange(t *testing.T) {
 	s.colophon(cli.ExitOK, "fsck", "--data", s.data)
 }
 
-// Commands of the administrator do not sign with a key that another user has put into the
+// A command that the administrator runs does not sign with a key that another user has put into the
 // folder.
 func TestKeysOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -150,8 +150,7 @@ func TestKeysOfAnotherUser(t *testing.T) {
 	require.NoError(t, os.Chown(filepath.Join(datadir.Access(s.data), "tokens.json"), 0, 0))
 	s.colophon(cli.ExitOK, rotate...)
 
-	// The whole folder can belong to another user on whose behalf the administrator runs the
-	// command.
+	// The whole folder can belong to another user, for whom the administrator runs the command.
 	require.NoError(t, filepath.WalkDir(s.data, func(path string, _ os.DirEntry, err error) error {
 		require.NoError(t, err)
 		return os.Chown(path, stranger, stranger)
@@ -166,7 +165,7 @@ func (s *stored) origin() string {
 	return signer.Origin()
 }
 
-// A lock file is never opened through a link, and never emptied.
+// A lock file is never opened through a link, and is never truncated.
 func TestLockFilesMustNotBeLinks(t *testing.T) {
 	path, check := victim(t)
 	dir := t.TempDir()
@@ -183,7 +182,7 @@ func TestLockFilesMustNotBeLinks(t *testing.T) {
 	require.NoFileExists(t, path+"x")
 }
 
-// Commands refuse world-writable files, and a world-readable TLS key.
+// Commands refuse files that anyone can write to, and a TLS key that anyone can read.
 func TestNamedFilesThatOthersCanChange(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) string {
@@ -230,7 +229,7 @@ func TestNamedFilesThatOthersCanChange(t *testing.T) {
 	}
 }
 
-// The file of a new key must not be a link.
+// keygen and safefile.Replace do not write through a link in place of the new file.
 func TestNewFilesFollowNoLink(t *testing.T) {
 	s := newStored(t)
 	path, check := victim(t)

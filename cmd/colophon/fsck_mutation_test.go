@@ -31,9 +31,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// newFsckWorld makes a data folder with two ledgers that have every kind of event. One of them
-// is frozen. They have batches, replays, refusals, rotations, shared and redacted content, and
-// a pending erasure.
+// newFsckWorld creates a data folder with two ledgers that contain events of every kind. One of
+// them is frozen. They have batches, replays, refusals, rotations, and shared and redacted content.
 func newFsckWorld(t *testing.T) string {
 	t.Helper()
 	w := ledgertest.New(t, 3, 5, 260)
@@ -51,15 +50,14 @@ func newFsckWorld(t *testing.T) string {
 		return fmt.Sprintf(`{"run_id":%q,"payload":{"q":%q},"system_prompt":"Be brief.","output":%q,"model":"m","temperature":0.5,"max_tokens":9}`, run, run, output)
 	}
 	line := func(run, output string) string { return `{"kind":"ipc_record","record":` + record(run, output) + "}\n" }
-	// Records 1 and 2 share their output. Line 3 is replayed and line 4 is refused within the
-	// batch.
+	// Lines 1 and 2 of the batch share their output. Line 3 is replayed, and line 4 is refused.
 	must(http.StatusOK, "POST", second+"/batch", line("one", "Shared.")+line("two", "Shared.")+line("one", "Shared.")+line("two", "Other."), "application/x-ndjson")
 	must(http.StatusCreated, "POST", second+"/keys", `{"step":"rotate"}`, "application/json")
 	must(http.StatusCreated, "POST", second+"/ipc-records", record("three", "Three."), "application/json")
 	must(http.StatusOK, "POST", second+"/ipc-records", record("one", "Shared."), "application/json")
 	must(http.StatusCreated, "POST", second+"/keys", `{"step":"retire"}`, "application/json")
-	// The record that first referred to the shared output is redacted. The second record still
-	// needs the output.
+	// The record that first referred to the shared output is redacted. The other record still needs
+	// the output.
 	must(http.StatusCreated, "DELETE", second+"/records/1/content", `{"reason":"r"}`, "application/json")
 	must(http.StatusOK, "PUT", second+"/visibility", `{"log":"public"}`, "application/json")
 	must(http.StatusOK, "POST", second+"/freeze", ``, "application/json")
@@ -68,8 +66,8 @@ func newFsckWorld(t *testing.T) string {
 	return w.Data
 }
 
-// fsckKeys runs fsck on a database with exactly these keys and values, together with the signing
-// keys and marks of a data folder.
+// fsckKeys runs fsck on a database that contains exactly the given keys and values, together with
+// the signing keys and marks of a data folder.
 func fsckKeys(ctx context.Context, data string, all []pebbletest.KeyValue) (findings []finding, err error) {
 	files := vfs.NewMem()
 	if err := pebbletest.Load(files, "db", all); err != nil {
@@ -84,7 +82,7 @@ func fsckKeys(ctx context.Context, data string, all []pebbletest.KeyValue) (find
 	return findings, errors.Join(err, database.Close())
 }
 
-// damagesOf returns the damage in the findings, and the error, as text.
+// damagesOf returns as text the damage in each finding, and then the error.
 func damagesOf(findings []finding, err error) (said []string) {
 	for _, f := range findings {
 		if f.Damage != nil {
@@ -97,7 +95,7 @@ func damagesOf(findings []finding, err error) (said []string) {
 	return said
 }
 
-// withPending adds the note of a pending erasure, which a commit stores when it erases content.
+// withPending adds the note of a pending erasure, as a commit stores it when it erases content.
 func withPending(t *testing.T, all []pebbletest.KeyValue, ledgerNumber uint32, seq uint64, slot uint16, digest storage.Hash, at int64) []pebbletest.KeyValue {
 	t.Helper()
 	key := binary.BigEndian.AppendUint32([]byte{'x', 0, 0, 0, 0, 'C'}, ledgerNumber)
@@ -111,7 +109,7 @@ func sorted(all []pebbletest.KeyValue) []pebbletest.KeyValue {
 	return all
 }
 
-// put adds or replaces a key. A nil value deletes the key.
+// put returns the keys with one key added or replaced. A nil value removes the key.
 func put(all []pebbletest.KeyValue, key, value []byte) []pebbletest.KeyValue {
 	changed := slices.DeleteFunc(slices.Clone(all), func(kv pebbletest.KeyValue) bool { return bytes.Equal(kv.Key, key) })
 	if value != nil {
@@ -120,7 +118,8 @@ func put(all []pebbletest.KeyValue, key, value []byte) []pebbletest.KeyValue {
 	return sorted(changed)
 }
 
-// familyOf returns the family of a key in the layout of the storage.
+// familyOf returns the name of the kind of key to which a stored key belongs, such as "entry" or
+// "content".
 func familyOf(key []byte) string {
 	switch {
 	case key[0] == 0:
@@ -134,14 +133,15 @@ func familyOf(key []byte) string {
 		'r': "redaction", 's': "setting", 't': "tile", 'x': "erasure"}[key[0]]
 }
 
-// keyMutation is one change of the stored keys. all is what is stored after it.
+// keyMutation is a change of the stored keys. all holds the keys and values after the change.
 type keyMutation struct {
 	name string
 	all  []pebbletest.KeyValue
 }
 
-// mutationsOf returns the mutations of one key: delete it, change its value in several ways,
-// swap it with the next of its family, copy it to other ledgers, and add similar keys.
+// mutationsOf returns the mutations of the key all[i]: delete it, change its value in several ways,
+// swap its value with that of the next key of the same kind, copy it to other ledgers, and add
+// similar keys.
 func mutationsOf(all []pebbletest.KeyValue, i int) (list []keyMutation) {
 	kv := all[i]
 	add := func(name string, changed []pebbletest.KeyValue) {
@@ -192,25 +192,25 @@ func mutationsOf(all []pebbletest.KeyValue, i int) (list []keyMutation) {
 	return list
 }
 
-// harmless returns the reason why a change that fsck does not report is harmless, and "" if
-// the change is not harmless.
+// harmless returns the reason why fsck need not report a change to a key of this family. It returns
+// "" if fsck must report the change.
 func harmless(family, change string) string {
 	switch {
 	case family == "setting" && (change == "delete" || strings.HasPrefix(change, "under ledger")):
-		return "the visibility of a log is not an event, and an administrator can change it at any time"
+		return "no event states the visibility of a log, and an administrator can change it at any time"
 	case family == "erasure" && change == "delete":
-		return "erased bytes can stay in files, but no key says so"
+		return "erased bytes can remain in files, but no key states this"
 	case family == "erasure" && strings.HasPrefix(change, "flip byte"):
-		return "only a metric shows the time of a note, and fsck checks that it is within the times of the log"
+		return "the time of the note is used only by a metric, and fsck checks that it is within the times of the log"
 	case family == "erasure" && strings.HasPrefix(change, "add a neighbour"):
 		return "the next start searches again for bytes of a redacted record, and finds none"
 	case family == "info" && strings.HasPrefix(change, "flip byte"):
-		return "the time at which a ledger was created is not an event"
+		return "no event states the time at which a ledger was created"
 	}
 	return ""
 }
 
-// fsck reports every change to a single key that is not harmless.
+// fsck reports every change to a single key, except for those that are harmless.
 func TestEveryKeyIsChecked(t *testing.T) {
 	data := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.Database(data))
@@ -259,8 +259,8 @@ func TestEveryKeyIsChecked(t *testing.T) {
 	t.Logf("%d changes, %d of them harmless", tried, allowed)
 }
 
-// pendingErasure adds the note of a pending erasure, for content of a redacted record that is
-// no longer stored.
+// pendingErasure adds the note of a pending erasure of content that belongs to a redacted record
+// and is no longer stored.
 func pendingErasure(t *testing.T, data string, all []pebbletest.KeyValue) []pebbletest.KeyValue {
 	t.Helper()
 	database, err := pebble.Open(t.Context(), pebble.Config{Dir: datadir.Database(data), ReadOnly: true})
@@ -284,7 +284,7 @@ func pendingErasure(t *testing.T, data string, all []pebbletest.KeyValue) []pebb
 	return nil
 }
 
-// numberOf returns the number of a ledger.
+// numberOf returns the number under which the database stores a ledger.
 func numberOf(t *testing.T, all []pebbletest.KeyValue, name string) uint32 {
 	t.Helper()
 	for _, kv := range all {
@@ -296,7 +296,7 @@ func numberOf(t *testing.T, all []pebbletest.KeyValue, name string) uint32 {
 	return 0
 }
 
-// fsck reports keys that were planted or lost, with their kind and position.
+// fsck reports keys that were planted or lost, with the kind and the position of the damage.
 func TestFsckNamesStrays(t *testing.T) {
 	data := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.Database(data))
@@ -377,7 +377,7 @@ func TestFsckNamesStrays(t *testing.T) {
 	}
 }
 
-// fsck changes no file of the folder, and reports pending erasures.
+// fsck does not change any file of the folder, and reports pending erasures.
 func TestFsckWritesNothing(t *testing.T) {
 	data := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.Database(data))
@@ -393,7 +393,7 @@ func TestFsckWritesNothing(t *testing.T) {
 	require.Equal(t, before, readAll(t, data))
 }
 
-// readAll returns the contents of a folder's files, by name.
+// readAll returns the contents of the files in a folder, by file name.
 func readAll(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -408,14 +408,14 @@ func readAll(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// A server does not start with a database that hides a ledger, or in which the next ledger would
-// overwrite one.
+// A server does not start with a database that hides a ledger, or in which the next new ledger
+// would overwrite an existing one.
 func TestServeRefusesHiddenLedgers(t *testing.T) {
 	sound := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.Database(sound))
 	require.NoError(t, err)
-	// Opening the database continues pending erasures, even if the ledgers are damaged.
-	// Without such erasures, opening changes nothing.
+	// Opening the database continues pending erasures even if the ledgers are damaged. Without
+	// pending erasures, opening it changes nothing.
 	all = slices.DeleteFunc(all, func(kv pebbletest.KeyValue) bool { return kv.Key[0] == 'x' })
 	number := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 	name := func(name string) []byte { return append([]byte{'n', 0, 0, 0, 0}, name...) }
@@ -450,7 +450,7 @@ func TestServeRefusesHiddenLedgers(t *testing.T) {
 	}
 }
 
-// fsck cannot check settings that no event states. Its help and the documentation say so.
+// fsck cannot check settings that no event contains. Its help and the documentation state this.
 func TestFsckCannotCheckSettings(t *testing.T) {
 	data := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.Database(data))

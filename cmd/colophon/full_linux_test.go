@@ -24,7 +24,7 @@ import (
 	"colophon/ledger"
 )
 
-// smallDisk mounts a file system with this number of bytes.
+// smallDisk mounts a file system with the given size in bytes.
 func smallDisk(t *testing.T, bytes int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -35,7 +35,7 @@ func smallDisk(t *testing.T, bytes int) string {
 	return dir
 }
 
-// ballast fills a disk until only left bytes are free. free removes the ballast.
+// ballast fills a disk until at most left bytes are free. free removes the ballast.
 func ballast(t *testing.T, dir string, left int64) (free func()) {
 	t.Helper()
 	path := filepath.Join(dir, "ballast")
@@ -55,12 +55,12 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// served is a server that runs on a data folder.
+// served is a server that runs on a data folder, in this process or in its own.
 type served struct {
 	*testing.T
 	url  string
 	said *locked.Buffer
-	stop func() int // ends the server and returns its exit code
+	stop func() int // stops the server and returns its exit code
 }
 
 func startFull(t *testing.T, data string, args ...string) *served {
@@ -81,7 +81,7 @@ func startFull(t *testing.T, data string, args ...string) *served {
 	return s
 }
 
-// ask sends a request and returns the answer.
+// ask sends a request and returns the status and the body of the response.
 func (s *served) ask(method, path, body string) (status int, answer string) {
 	s.Helper()
 	status, answer, err := s.try(method, path, body)
@@ -89,7 +89,7 @@ func (s *served) ask(method, path, body string) (status int, answer string) {
 	return status, answer
 }
 
-// try is like ask, but returns an error if the server closes the connection.
+// try does the same as ask, but returns an error if the server closes the connection.
 func (s *served) try(method, path, body string) (status int, answer string, err error) {
 	r, err := http.NewRequestWithContext(s.Context(), method, s.url+path, strings.NewReader(body))
 	if err != nil {
@@ -118,14 +118,14 @@ const (
 	oneRecord = `{"payload":{},"output":"x","model":"m","temperature":0,"max_tokens":1}`
 )
 
-// A server on a full disk starts, serves reads, refuses writes, and accepts them again once
-// there is room.
+// A server on a full disk starts, answers reads, and refuses writes. It accepts writes again once
+// space is free.
 func TestServersStartOnAFullDisk(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		left    int64
 		index   func(s *stored)
-		queries int // the status of a query in the meantime
+		queries int // the status of a query while the disk is full
 	}{
 		{"a little room", 8 << 20, func(s *stored) { s.colophon(cli.ExitOK, "reindex", "--data", s.data) }, http.StatusOK},
 		{"no room at all", 0, func(s *stored) { s.colophon(cli.ExitOK, "reindex", "--data", s.data) }, http.StatusOK},
@@ -156,7 +156,7 @@ func TestServersStartOnAFullDisk(t *testing.T) {
 			server := startFull(t, s.data)
 			status, text := server.ask(http.MethodGet, ledgerURL+"/log/checkpoint", "")
 			require.Equal(t, http.StatusOK, status, text)
-			require.Contains(t, text, fmt.Sprintf("\n%d\n", size), "records that only the write-ahead log has are there")
+			require.Contains(t, text, fmt.Sprintf("\n%d\n", size), "records that only the write-ahead log contains must be served")
 			for seq := 1; seq < size; seq++ {
 				status, text = server.ask(http.MethodGet, fmt.Sprintf("%s/records/%d/content/output", ledgerURL, seq), "")
 				require.Equal(t, http.StatusOK, status, text)
@@ -204,12 +204,12 @@ func TestServersStartOnAFullDisk(t *testing.T) {
 	}
 }
 
-// On a full disk, tokens can be revoked one after the other, but no token can be created.
+// On a full disk, many tokens can be revoked one after another, but no token can be created.
 func TestTokensCanBeRevokedOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 96<<20)
 	s := &stored{T: t, data: filepath.Join(disk, "data")}
 	s.post(1)
-	const tokens = 150 // enough tokens that their revocations make the file longer by some blocks
+	const tokens = 150 // so many that their revocations make the file longer by several blocks
 	var texts [tokens]string
 	for i := range texts {
 		texts[i] = s.token(s.data, fmt.Sprint("t", i))
@@ -248,17 +248,16 @@ func TestTokensCanBeRevokedOnAFullDisk(t *testing.T) {
 	require.ErrorIs(t, err, unix.ENOSPC)
 	require.NoError(t, fill.Close())
 	require.Contains(t, s.colophon(cli.ExitFailed, "token", "revoke", "--data", s.data, fmt.Sprint("t", tokens-1)), "no space left on device; free space on")
-	require.Equal(t, http.StatusOK, status(texts[tokens-1]), "a refused revocation changes nothing")
+	require.Equal(t, http.StatusOK, status(texts[tokens-1]), "a revocation that fails must change nothing")
 	free()
 	s.colophon(cli.ExitOK, create...)
 	require.FileExists(t, reserve)
 	require.NoError(t, os.Remove(reserve))
 	require.Equal(t, cli.ExitOK, server.stop(), "%s", server.said)
-	require.FileExists(t, reserve, "the server also creates the reserve")
+	require.FileExists(t, reserve, "the server must create the reserve too")
 }
 
-// If a folder has no ledger and the disk is full, the server does not start and creates
-// nothing.
+// If the folder has no ledger and the disk is full, serve fails and creates nothing.
 func TestNoFirstStartOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 96<<20)
 	free := ballast(t, disk, 1<<20)
@@ -270,7 +269,7 @@ func TestNoFirstStartOnAFullDisk(t *testing.T) {
 	require.FileExists(t, datadir.Keys(s.data).Path(ledger.Default))
 }
 
-// A server refuses a read-only file system and says what to do.
+// serve fails on a read-only file system and states what to do.
 func TestServersRefuseAReadOnlyDisk(t *testing.T) {
 	disk := smallDisk(t, 96<<20)
 	s := &stored{T: t, data: filepath.Join(disk, "data")}
@@ -281,8 +280,8 @@ func TestServersRefuseAReadOnlyDisk(t *testing.T) {
 	s.colophon(cli.ExitOK, "fsck", "--data", s.data)
 }
 
-// If the disk fills during a backup, the backup reports that it is incomplete. If the disk
-// fills during a restore, the restore leaves nothing behind. Both succeed once there is room.
+// If the disk fills during a backup, the backup reports that it is incomplete. If the disk fills
+// during a restore, the restore leaves no files behind. Both succeed once space is free.
 func TestBackupsAndRestoresOnAFullDisk(t *testing.T) {
 	s := newStored(t)
 	s.post(400)
@@ -292,7 +291,7 @@ func TestBackupsAndRestoresOnAFullDisk(t *testing.T) {
 	said := s.colophon(cli.ExitFailed, "backup", "--data", s.data, "--to", s.backups)
 	require.Contains(t, said, "The backup is incomplete and cannot be restored. Free space in "+s.backups)
 	require.Empty(t, s.manifests())
-	require.NoDirExists(t, datadir.SnapshotsOf(s.data).Database(), "no copy is left behind")
+	require.NoDirExists(t, datadir.SnapshotsOf(s.data).Database(), "no copy may be left behind")
 	free()
 	s.backup()
 	require.FileExists(t, filepath.Join(s.backups, s.manifests()[0].Name()+".json"))
@@ -307,12 +306,12 @@ func TestBackupsAndRestoresOnAFullDisk(t *testing.T) {
 	s.restore()
 }
 
-// If the disk fills during an erasure, no record is lost, and the erasure completes once there
-// is room.
+// If the disk fills during an erasure, no record is lost, and the erasure completes once space is
+// free.
 func TestErasingOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 160<<20)
 	s := &stored{T: t, data: filepath.Join(disk, "data")}
-	args := []string{"--min-free-space", "1KiB", "--index-wait", "100ms"} // so small that the disk itself reports that it is full
+	args := []string{"--min-free-space", "1KiB", "--index-wait", "100ms"} // so low that writes fail because the disk is full, and not because the server refuses them
 	secret := fmt.Sprintf("%x", sha256.Sum256([]byte("a text that does not compress")))
 	p := startProcess(t, s.data, args...)
 	require.True(t, p.up, "%s", p.said)
@@ -332,10 +331,10 @@ func TestErasingOnAFullDisk(t *testing.T) {
 	require.Less(t, status, 300, text)
 	require.Eventually(t, func() bool {
 		return p.gone() || strings.Contains(p.said.String(), "no space left on device")
-	}, time.Minute, 10*time.Millisecond, "the server notices that the disk is full")
-	require.True(t, holds(t, s.data, secret), "the disk filled before the text was gone")
+	}, time.Minute, 10*time.Millisecond, "the server must notice that the disk is full")
+	require.True(t, holds(t, s.data, secret), "the disk must be full before the text has been erased")
 	free()
-	if p.gone() { // a failed write of the log ends the process; a supervisor would start it again
+	if p.gone() { // if a write of the log fails, the process exits; a supervisor would restart it
 		p = startProcess(t, s.data, args...)
 		require.True(t, p.up, "%s", p.said)
 		server.url = p.url
@@ -350,12 +349,12 @@ func TestErasingOnAFullDisk(t *testing.T) {
 	require.Contains(t, s.colophon(cli.ExitOK, "fsck", "--data", s.data), "2 redacted contents")
 }
 
-// holds reports whether a file of a folder contains a text.
+// holds reports whether any file in a folder contains a text.
 func holds(t *testing.T, dir, text string) (found bool) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
-			return nil // the engine might just have removed it
+			return nil // the storage engine might have removed the file in the meantime
 		}
 		content, err := os.ReadFile(path)
 		found = found || err == nil && strings.Contains(string(content), text)

@@ -10,8 +10,7 @@ import (
 	"colophon/internal/cli"
 )
 
-// FuzzKeys checks that a file of verifier keys is accepted only if it has one key per line,
-// and at least one.
+// FuzzKeys checks that cli.ParseKeys accepts a text only if it yields at least one key.
 func FuzzKeys(f *testing.F) {
 	f.Add("log.example.org+9c1d5f3e+AQ==\n\n")
 	f.Add("PRIVATE+KEY+x")
@@ -21,7 +20,7 @@ func FuzzKeys(f *testing.F) {
 	})
 }
 
-// FuzzExpiry checks that an expiry given as a duration is in the future.
+// FuzzExpiry checks that a duration given as the expiry yields a time in the future.
 func FuzzExpiry(f *testing.F) {
 	for _, given := range []string{"90d", "12h", "2030-01-31T12:00:00Z"} {
 		f.Add(given)

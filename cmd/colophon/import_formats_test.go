@@ -20,8 +20,8 @@ import (
 	"colophon/ledger/record/formats"
 )
 
-// nativesOf returns records as the Python programs write them, with the hashes that Python
-// computes.
+// nativesOf returns n records as the original Python programs write them, with the hashes that
+// Python computes.
 func nativesOf(t *testing.T, oracle *cpython.Oracle, f formats.Format, n int) [][]byte {
 	t.Helper()
 	seeds := make([]int, n)
@@ -39,7 +39,8 @@ func writeNative(t *testing.T, text []byte, path ...string) string {
 	return name
 }
 
-// writeSave writes the files of a saved session, and one file that does not belong to it.
+// writeSave writes the files of a saved session to a folder, and one file that does not belong to
+// it.
 func writeSave(t *testing.T, native []byte, folder string) {
 	var files map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(native, &files))
@@ -53,8 +54,7 @@ func writeSave(t *testing.T, native []byte, folder string) {
 	writeNative(t, nil, folder, ".DS_Store")
 }
 
-// writeSQLite writes rows into a table with the column types that the original programs
-// declare.
+// writeSQLite writes rows to a table with the column types that the original programs declare.
 func writeSQLite(t *testing.T, natives [][]byte, name string) {
 	db, err := sql.Open("sqlite", name)
 	require.NoError(t, err)
@@ -87,7 +87,7 @@ func writeSQLite(t *testing.T, natives [][]byte, name string) {
 			default:
 				text, err := json.Marshal(v)
 				require.NoError(t, err)
-				value = text // a BLOB
+				value = text // stored as a BLOB
 			}
 			names, places, values = append(names, `"`+name+`"`), append(places, "?"), append(values, value)
 		}
@@ -96,8 +96,8 @@ func writeSQLite(t *testing.T, natives [][]byte, name string) {
 	}
 }
 
-// importTwice runs an import twice and returns the output of both runs. The second run must
-// add nothing.
+// importTwice runs an import twice, and returns the output of both runs. It requires that the
+// second run adds nothing.
 func importTwice(t *testing.T, url string, args ...string) (first, second string) {
 	t.Helper()
 	args = append([]string{"import", "--server", strings.TrimSuffix(url, "/v1/ledgers/default")}, args...)
@@ -112,7 +112,7 @@ func importTwice(t *testing.T, url string, args ...string) (first, second string
 		var out, errs bytes.Buffer
 		code := run(context.Background(), args, strings.NewReader(""), &out, &errs, func(string) (string, bool) { return "", false })
 		require.Zero(t, code, "%s%s", out.String(), errs.String())
-		for line := range strings.Lines(errs.String()) { // the warnings are about members that no record has
+		for line := range strings.Lines(errs.String()) { // all warnings must be about members that a record has no field for
 			require.Regexp(t, `^colophon: (.*: /[.\w]+ was left out: (it does not belong to a save|it describes the file|it can change although the run does not|a run-DAG without inputs keeps only one text)|and [0-9]+ more members were left out; --report names each)`, line)
 		}
 		return out.String()
@@ -122,7 +122,7 @@ func importTwice(t *testing.T, url string, args ...string) (first, second string
 	after := size()
 	require.Greater(t, after, before)
 	second = once()
-	require.Equal(t, after, size(), "the second import adds nothing")
+	require.Equal(t, after, size(), "the second import must add nothing")
 	return first, second
 }
 
@@ -152,7 +152,7 @@ func TestImportOfEachFormat(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		kind string
-		rows int // 0: the number is not checked
+		rows int // expected number of rows; 0 means that it is not checked
 	}{
 		{[]string{"--format", "axis-log", log}, "ipc_record", n},
 		{[]string{"--format", "axis-save", filepath.Join(dir, "saves")}, "ipc_record", n},
@@ -172,7 +172,7 @@ func TestImportOfEachFormat(t *testing.T) {
 		require.Equal(t, members, again)
 	}
 
-	// The database has the same rows as the lines, so the ledger already has them.
+	// The rows of the SQLite file are the same as the lines, so the ledger already has them.
 	var out, errs bytes.Buffer
 	code := run(context.Background(), []string{"import", "--server", strings.TrimSuffix(url, "/v1/ledgers/default"), "--format", "providence", database},
 		strings.NewReader(""), &out, &errs, func(string) (string, bool) { return "", false })
@@ -195,7 +195,7 @@ func TestImportOfFormatsNamesWhatIsLeftOut(t *testing.T) {
 	}
 	require.Equal(t, 1, command("--format", "axis-log", "--dry-run", "--report", report, lines))
 	require.Regexp(t, `ipc_record +1 +0 +0 +1 +1\n`, out.String())
-	require.Contains(t, out.String(), "1 record without system_prompt\n", "a dry run reports it too")
+	require.Contains(t, out.String(), "1 record without system_prompt\n", "a dry run must report it too")
 	require.Contains(t, out.String(), "1  /note: kept as content usage/imported/note\n")
 	require.Contains(t, out.String(), "1  /timestamp: kept as label timestamp: it has no zone; state one to take it as the timestamp\n")
 	require.Contains(t, errs.String(), "run_log.jsonl:1: left out: /model: is required")

@@ -19,7 +19,7 @@ import (
 	"colophon/internal/remote"
 )
 
-// answering starts a server that passes the nth batch to the nth handler.
+// answering starts a server that passes each batch to the next handler.
 func answering(t *testing.T, batches ...http.HandlerFunc) (url string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -39,7 +39,8 @@ func answering(t *testing.T, batches ...http.HandlerFunc) (url string) {
 	return server.URL
 }
 
-// receipts reads n lines and answers them with receipts whose numbers begin at seq.
+// receipts reads n lines and answers each with a receipt. The seqs of the receipts begin at seq.
+// The first line must contain want.
 func receipts(t *testing.T, w http.ResponseWriter, lines *bufio.Scanner, seq, n int, want string) {
 	for i := range n {
 		if lines.Scan() && i == 0 {
@@ -69,23 +70,23 @@ func TestImportContinuesAfterInterruptions(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lines.ndjson")
 	require.NoError(t, os.WriteFile(name, file.Bytes(), 0o600))
 	server := answering(t,
-		func(w http.ResponseWriter, _ *http.Request) { // the server has no space
+		func(w http.ResponseWriter, _ *http.Request) { // the server refuses the whole batch for lack of space
 			w.Header().Set("Retry-After", "0")
 			http.Error(w, `{"detail":"no room"}`, http.StatusServiceUnavailable)
 		},
-		func(w http.ResponseWriter, r *http.Request) { // the server has no space left after three lines
+		func(w http.ResponseWriter, r *http.Request) { // the server has space for three lines only
 			lines := duplex(t, w, r)
 			receipts(t, w, lines, 1, 3, "run-0")
 			_, _ = io.WriteString(w, `{"status":503,"title":"Service Unavailable","detail":"no room"}`+"\n")
 		},
-		func(w http.ResponseWriter, r *http.Request) { // the connection breaks in the middle of an answer
+		func(w http.ResponseWriter, r *http.Request) { // the connection breaks in the middle of a line of the response
 			lines := duplex(t, w, r)
 			receipts(t, w, lines, 4, 2, "run-3")
 			_, _ = io.WriteString(w, `{"ledger":"default","seq":`)
 			require.NoError(t, http.NewResponseController(w).Flush())
 			panic(http.ErrAbortHandler)
 		},
-		func(w http.ResponseWriter, r *http.Request) { // the answer ends early
+		func(w http.ResponseWriter, r *http.Request) { // the response ends early
 			receipts(t, w, duplex(t, w, r), 6, 1, "run-5")
 		},
 		func(w http.ResponseWriter, r *http.Request) {
@@ -113,7 +114,7 @@ func TestImportStopsWhenRefused(t *testing.T) {
 	require.Contains(t, errs.String(), "refuses the import: 415 no NDJSON here")
 }
 
-// import refuses a receipt for another ledger or for another kind of record.
+// import refuses a receipt for a different ledger or for a different kind of record.
 func TestImportRefusesReceiptsOfOtherRecords(t *testing.T) {
 	for _, receipt := range []string{`{"ledger":"other","seq":1,"kind":"ipc_record"}`, `{"ledger":"default","seq":1,"kind":"run_dag"}`, `{"seq":1}`, `{"ledger":1`} {
 		server := answering(t, func(w http.ResponseWriter, r *http.Request) {

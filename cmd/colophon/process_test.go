@@ -10,7 +10,7 @@ import (
 	"colophon/internal/testing/locked"
 )
 
-// servedAt matches the address that a server prints when it starts.
+// servedAt matches the URL that a server prints when it starts.
 var servedAt = regexp.MustCompile(`server +(http://[0-9.:]+)`)
 
 // process is a server that runs in its own process.
@@ -18,11 +18,11 @@ type process struct {
 	cmd    *exec.Cmd
 	said   *locked.Buffer
 	url    string
-	up     bool          // the server answered; false if it has ended instead
-	exited chan struct{} // closed when the server has ended
+	up     bool          // the server has answered; false if it has exited instead
+	exited chan struct{} // closed when the server has exited
 }
 
-// startProcess starts a server on a data folder and waits until it answers or has exited.
+// startProcess starts a server on a data folder, and waits until it answers or exits.
 func startProcess(t *testing.T, data string, args ...string) *process {
 	t.Helper()
 	program, err := os.Executable()
@@ -32,7 +32,7 @@ func startProcess(t *testing.T, data string, args ...string) *process {
 	}
 	args = append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0"}, args...)
 	p := &process{cmd: exec.CommandContext(t.Context(), program, args...), said: new(locked.Buffer), exited: make(chan struct{})}
-	p.cmd.Args[0] = "colophon" // TestMain recognises the name
+	p.cmd.Args[0] = "colophon" // TestMain runs the command under this name
 	p.cmd.Stdout, p.cmd.Stderr = p.said, p.said
 	if err := p.cmd.Start(); err != nil {
 		t.Error(err)
@@ -53,7 +53,7 @@ func startProcess(t *testing.T, data string, args ...string) *process {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Errorf("the server neither answers nor ends: %s", p.said)
+	t.Errorf("the server neither answers nor exits: %s", p.said)
 	return p
 }
 
@@ -67,7 +67,7 @@ func (p *process) gone() bool {
 	}
 }
 
-// wait waits for the process and returns its exit code.
+// wait waits until the process has exited, and returns its exit code.
 func (p *process) wait() int {
 	<-p.exited
 	return p.cmd.ProcessState.ExitCode()

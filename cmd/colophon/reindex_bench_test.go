@@ -28,8 +28,8 @@ import (
 	"colophon/storage/pebble"
 )
 
-// BenchmarkReindex posts records without HTTP while an index follows, and then rebuilds the
-// index with the command. It reports the ratio of the two speeds and the CPU time of each.
+// BenchmarkReindex posts records without HTTP while an index follows, and then rebuilds the index
+// with the command reindex. It reports the CPU time of each, and the ratio of their speeds.
 func BenchmarkReindex(b *testing.B) {
 	for _, corpus := range []struct {
 		name    string
@@ -65,7 +65,7 @@ func BenchmarkReindex(b *testing.B) {
 				}
 				in := spent(b, func() { ingest(b, data, bodies) })
 				bodies = nil
-				debug.FreeOSMemory() // the process of the command is separate
+				debug.FreeOSMemory() // as if the command ran in its own process
 				rebuilt := spent(b, func() {
 					c := &cli.Console{Out: io.Discard, Err: io.Discard}
 					require.NoError(b, reindex(b.Context(), c, reindexOptions{offlineOptions: offlineOptions{data: data}}))
@@ -82,8 +82,8 @@ func BenchmarkReindex(b *testing.B) {
 	}
 }
 
-// outputOf returns the output of a run with this input. A third of the runs share their
-// output with many others.
+// outputOf returns the output number of a run with this input. One in three runs shares its output
+// with many others.
 func outputOf(n, input int) (_, output int) {
 	if n%3 == 0 {
 		return input, -input % 1000
@@ -98,8 +98,8 @@ func generation(n, input, output int) string {
 		n, input, strings.Repeat("as it was said before ", 20), n%32, output, strings.Repeat("for reasons ", 60), n%3, n/5000)
 }
 
-// ingest posts records to a new ledger from many goroutines, and waits until the index has
-// folded them.
+// ingest posts records to a new ledger from many goroutines, and waits until the index has folded
+// them all.
 func ingest(b *testing.B, data string, bodies []string) {
 	b.Helper()
 	ctx, log := b.Context(), slog.New(slog.DiscardHandler)
@@ -133,7 +133,7 @@ func ingest(b *testing.B, data string, bodies []string) {
 	require.NoError(b, database.Close())
 }
 
-// post records a body as the API does. It returns when the record is durable.
+// post submits a record body as the API does. It returns when the record is durable.
 func post(ctx context.Context, l *ledger.Ledger, body string) error {
 	r, err := record.DefaultLimits().For(l.MemberSecret()).Parse(record.IPCRecord, []byte(body))
 	if err != nil {
@@ -155,7 +155,7 @@ func post(ctx context.Context, l *ledger.Ledger, body string) error {
 // cost holds the wall-clock time and the CPU time of a step.
 type cost struct{ wall, cpu time.Duration }
 
-// spent runs a function and returns its cost.
+// spent calls a function and returns how much time it took.
 func spent(b *testing.B, do func()) cost {
 	b.Helper()
 	begin, used := time.Now(), processorTime(b)

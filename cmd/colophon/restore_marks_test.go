@@ -13,8 +13,8 @@ import (
 	"colophon/storage"
 )
 
-// A checkpoint that the operator has seen can raise a high-water mark. It never lowers a
-// mark, and never replaces one that the keys of the backup cannot verify.
+// A checkpoint given with --seen can raise a high-water mark. It never lowers a mark, and never
+// replaces a mark that the keys in the backup cannot verify.
 func TestRestoresKeepTheHighestMark(t *testing.T) {
 	s := newStored(t)
 	mark := func(data string) string {
@@ -35,7 +35,7 @@ func TestRestoresKeepTheHighestMark(t *testing.T) {
 	for _, k := range []struct {
 		name, mark, seen string
 		code             int
-		left             string // empty means no mark
+		left             string // the mark after the restore; "" means no mark
 	}{
 		{"a later key's mark", rekeyed, low, cli.ExitDamaged, rekeyed},
 		{"a later key's mark, and none seen", rekeyed, "", cli.ExitDamaged, rekeyed},
@@ -54,7 +54,7 @@ func TestRestoresKeepTheHighestMark(t *testing.T) {
 			}
 			args := []string{"restore", "--from", s.backups, "--data", data, "--key", key}
 			if k.seen != "" {
-				file := filepath.Join(t.TempDir(), "seen,of,all.txt") // this comma must not be read as a separator of names
+				file := filepath.Join(t.TempDir(), "seen,of,all.txt") // the commas must not be read as separators of file names
 				require.NoError(t, os.WriteFile(file, []byte(k.seen), 0o600))
 				args = append(args, "--seen", file)
 			}
@@ -73,7 +73,7 @@ func TestRestoresKeepTheHighestMark(t *testing.T) {
 	}
 }
 
-// A ledger without events does not prevent restore from checking the other ledgers.
+// A ledger without events does not keep restore from checking the other ledgers.
 func TestRestoresJudgeEveryLedger(t *testing.T) {
 	s := newStored(t)
 	s.post(2)

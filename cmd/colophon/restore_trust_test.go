@@ -21,8 +21,8 @@ import (
 	"colophon/proofs"
 )
 
-// change changes the manifest of the newest backup as an attacker would. The manifest keeps
-// its signature unless f changes it.
+// change changes the manifest of the newest backup as an attacker could. The manifest keeps its
+// signature unless f changes it.
 func (s *stored) change(f func(m *backup.Manifest)) {
 	s.Helper()
 	list := s.manifests()
@@ -33,7 +33,7 @@ func (s *stored) change(f func(m *backup.Manifest)) {
 	require.NoError(s, os.WriteFile(filepath.Join(s.backups, m.Name()+".json"), text, 0o600))
 }
 
-// plant replaces the text of a file in the newest backup, and its digest in the manifest.
+// plant replaces the text of a file in the newest backup, and the file's digest in the manifest.
 func (s *stored) plant(name string, text []byte) {
 	s.Helper()
 	s.change(func(m *backup.Manifest) {
@@ -50,7 +50,7 @@ func (s *stored) plant(name string, text []byte) {
 	})
 }
 
-// forge signs the changed manifest with other keys.
+// forge signs the manifest of the newest backup with other keys.
 func (s *stored) forge(signers ...*proofs.Signer) {
 	s.Helper()
 	s.change(func(m *backup.Manifest) {
@@ -62,7 +62,7 @@ func (s *stored) forge(signers ...*proofs.Signer) {
 	})
 }
 
-// authorized reports whether a data folder accepts a token, and whether it requires one.
+// authorized reports whether a data folder accepts a token, and whether it requires tokens.
 func authorized(t *testing.T, data, token string) (accepted, required bool) {
 	t.Helper()
 	a, err := access.Open(access.Config{Dir: datadir.Access(data)})
@@ -84,7 +84,7 @@ func (s *stored) token(data, name string) string {
 	return made.Text
 }
 
-// A restore leaves tokens out unless --with-tokens is given. The restored server still
+// restore leaves tokens out unless --with-tokens is given. The server on the restored folder still
 // requires a token.
 func TestRestoresLeaveTokensOut(t *testing.T) {
 	s := newStored(t)
@@ -92,12 +92,12 @@ func TestRestoresLeaveTokensOut(t *testing.T) {
 	s.backup()
 	open := s.restore()
 	_, required := authorized(t, open, "")
-	require.False(t, required, "the server had no tokens, as an authentic manifest says")
+	require.False(t, required, "an authenticated manifest states that the server had no tokens")
 	data := filepath.Join(t.TempDir(), "data")
 	said := s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--unauthenticated")
 	require.Contains(t, said, "no token was restored, and requests need one")
 	_, required = authorized(t, data, "")
-	require.True(t, required, "an attacker might have removed the tokens")
+	require.True(t, required, "an attacker might have removed the tokens from the backup")
 
 	revoked := s.token(s.data, "revoked")
 	s.backup()
@@ -108,7 +108,7 @@ func TestRestoresLeaveTokensOut(t *testing.T) {
 	accepted, required := authorized(t, data, revoked)
 	require.False(t, accepted)
 	require.True(t, required)
-	made := s.token(data, "revoked") // the name can be used again
+	made := s.token(data, "revoked") // the name of a revoked token can be used again
 	accepted, _ = authorized(t, data, made)
 	require.True(t, accepted)
 
@@ -122,7 +122,7 @@ func TestRestoresLeaveTokensOut(t *testing.T) {
 	require.NoDirExists(t, data)
 }
 
-// Only keys that the operator has authenticate a backup. Nothing inside the backup does.
+// A backup is authenticated only by keys that the operator has, and by nothing inside the backup.
 func TestRestoresAuthenticate(t *testing.T) {
 	s := newStored(t)
 	s.post(3)
@@ -203,8 +203,8 @@ func TestRestoresAuthenticate(t *testing.T) {
 	})
 }
 
-// Every ledger in a backup must sign the backup with a key that signs the ledger's
-// checkpoints.
+// Every ledger in a backup must sign the backup with a key that signs the checkpoints of this
+// ledger.
 func TestEveryLedgerSignsABackup(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -235,7 +235,7 @@ func TestEveryLedgerSignsABackup(t *testing.T) {
 		return parsed
 	}
 	require.NoError(t, m.Authenticate(keys(current, other.VerifierKey())))
-	require.NoError(t, m.Authenticate(keys(previous, other.VerifierKey())), "both keys sign during a rotation")
+	require.NoError(t, m.Authenticate(keys(previous, other.VerifierKey())), "during a rotation, either key authenticates the backup")
 	require.ErrorIs(t, m.Authenticate(keys(other.VerifierKey())), backup.ErrNoAnchor)
 	require.ErrorIs(t, m.Authenticate(keys(current)), backup.ErrNoAnchor)
 
@@ -249,10 +249,10 @@ func TestEveryLedgerSignsABackup(t *testing.T) {
 	m.Note = string(note)
 	err = m.Authenticate(keys(current, other.VerifierKey()))
 	require.ErrorContains(t, err, `ledger "default"`)
-	require.ErrorIs(t, err, proofs.ErrWrongKey, "for which restore says what to do")
+	require.ErrorIs(t, err, proofs.ErrWrongKey, "restore must explain the error as a wrong key")
 }
 
-// A backup made without access to the keys succeeds, and reports that no key has signed it.
+// A backup that is made without access to the keys succeeds, and reports that no key has signed it.
 func TestBackupsReportThatTheyAreNotSigned(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -267,8 +267,8 @@ func TestBackupsReportThatTheyAreNotSigned(t *testing.T) {
 	s.restore()
 }
 
-// Of the keys beside the folder, only the newest authenticates a backup. An older one might
-// have been stolen, and counts only if it is given with --key.
+// Of the keys in the folder "keys", restore trusts only the newest. It accepts an older key, which
+// might have been stolen, only with --key.
 func TestRestoresTrustTheNewestKey(t *testing.T) {
 	s := newStored(t)
 	s.post(1)

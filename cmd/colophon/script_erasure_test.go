@@ -16,8 +16,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// scriptSecret copies a file and replaces every SECRET with a random text, which stays the
-// same throughout the script. It also sets the variable SECRET to that text: secret FROM TO.
+// scriptSecret copies a file and replaces each SECRET with a random text, which is the same
+// throughout the script. It also sets the variable SECRET to that text: secret FROM TO.
 func scriptSecret(ts *testscript.TestScript, _ bool, args []string) {
 	if ts.Getenv("SECRET") == "" {
 		random := make([]byte, 32)
@@ -28,8 +28,8 @@ func scriptSecret(ts *testscript.TestScript, _ bool, args []string) {
 	writeFile(ts, args[1], []byte(strings.ReplaceAll(ts.ReadFile(args[0]), "SECRET", ts.Getenv("SECRET"))))
 }
 
-// scriptSearch searches every file of a folder for the secret, including compressed and
-// overwritten parts: [!] search FOLDER.
+// scriptSearch searches every file of a folder for the secret, including compressed and overwritten
+// parts. It fails if the secret is not found or, with !, if it is found: [!] search FOLDER.
 func scriptSearch(ts *testscript.TestScript, neg bool, args []string) {
 	var found []string
 	for begin := time.Now(); ; {
@@ -37,15 +37,15 @@ func scriptSearch(ts *testscript.TestScript, neg bool, args []string) {
 		if found, err = search(ts.MkAbs(args[0]), []byte(ts.Getenv("SECRET"))); err == nil {
 			break
 		}
-		if time.Since(begin) > time.Minute { // a server writes some file all the time, so files can change or vanish
+		if time.Since(begin) > time.Minute { // try again: while a server runs, files can change or vanish during the search
 			ts.Check(err)
 		}
 	}
 	switch {
 	case neg && len(found) > 0:
-		ts.Fatalf("the secret is in %s", found)
+		ts.Fatalf("the files %s contain the secret", found)
 	case !neg && len(found) == 0:
-		ts.Fatalf("the secret is nowhere in %s", args[0])
+		ts.Fatalf("no file in %s contains the secret", args[0])
 	}
 }
 
@@ -68,8 +68,8 @@ func search(folder string, secret []byte) (found []string, err error) {
 
 var noErasures = regexp.MustCompile(`(?m)^colophon_erasures_pending 0$`)
 
-// scriptWaitErased waits at most a minute until the script's server has removed erased content
-// from the disk: wait-erased.
+// scriptWaitErased waits up to a minute until the script's server has removed erased content from
+// the disk: wait-erased.
 func scriptWaitErased(ts *testscript.TestScript, _ bool, _ []string) {
 	begin := time.Now()
 	for {

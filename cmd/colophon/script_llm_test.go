@@ -6,7 +6,7 @@ import (
 	"colophon/internal/testing/llm"
 )
 
-// llmsKey is the key under which a script's environment holds its endpoints.
+// llmsKey is the key under which the environment of a script stores its endpoints.
 type llmsKey struct{}
 
 // scriptLLM runs endpoints that generate texts:

@@ -6,7 +6,7 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// postgresKey is the key under which a script's environment holds its PostgreSQL server.
+// postgresKey is the key under which the environment of a script stores its PostgreSQL server.
 type postgresKey struct{}
 
 func closePostgres(env *testscript.Env) {

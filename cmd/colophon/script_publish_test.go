@@ -22,7 +22,8 @@ func scriptStatic(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("STATIC", server.URL)
 }
 
-// scriptWaitFile waits until a file matches a pattern: wait-file FILE PATTERN.
+// scriptWaitFile waits up to a minute until the content of a file matches a pattern: wait-file FILE
+// PATTERN.
 func scriptWaitFile(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: wait-file FILE PATTERN")

@@ -22,7 +22,7 @@ import (
 	"colophon/internal/remote"
 )
 
-// processesKey is the key under which a script's environment holds its processes.
+// processesKey is the key under which the environment of a script stores its processes.
 type processesKey struct{}
 
 // processes holds everything that a script runs in the background. Only the goroutine of
@@ -30,7 +30,7 @@ type processesKey struct{}
 type processes struct {
 	servers  map[string]*serverProcess
 	feeds    map[string]*feedProcess
-	followed map[string]<-chan error // by the file that gets the events
+	followed map[string]<-chan error // keys are the files to which the events are written
 }
 
 func newProcesses() *processes {
@@ -41,7 +41,7 @@ func processesOf(ts *testscript.TestScript) *processes {
 	return ts.Value(processesKey{}).(*processes)
 }
 
-// killAll kills all processes that the script left running.
+// killAll kills all processes that the script has left running.
 func (p *processes) killAll() {
 	for _, s := range p.servers {
 		if s.command != nil {
@@ -56,13 +56,14 @@ func (p *processes) killAll() {
 	}
 }
 
-// serverProcess is a server process. The server keeps its address when it is restarted.
+// serverProcess is a server of a script. When the script restarts the server, it keeps its address.
 type serverProcess struct {
-	command *exec.Cmd // nil while the server does not run
+	command *exec.Cmd // nil while the server is not running
 	address string
 }
 
-// background prepares a command of this program with the script's environment.
+// background returns a command of this program with the script's folder and environment. The caller
+// must start it.
 func background(ts *testscript.TestScript, args ...string) *exec.Cmd {
 	command := exec.Command("colophon", args...)
 	command.Dir = ts.MkAbs(".")
@@ -97,7 +98,7 @@ func scriptServer(ts *testscript.TestScript, neg bool, args []string) {
 	case "kill":
 		ts.Check(s.command.Process.Kill())
 		if s.command.Wait() == nil {
-			ts.Fatalf("the server ended before it was killed")
+			ts.Fatalf("the server exited before it was killed")
 		}
 		s.command = nil
 	case "stop":
@@ -134,7 +135,7 @@ func (s *serverProcess) start(ts *testscript.TestScript, name, data string, flag
 		ts.Fatalf("no verifier key in the server's output; its log:\n%s", ts.ReadFile(name+".log"))
 	}
 	writeFile(ts, name+".said", []byte(said.String()))
-	go func() { // drains the output, so that the server never waits for a reader
+	go func() { // drain the output, so that the server never blocks on writing it
 		_, _ = io.Copy(io.Discard, banner)
 		_ = banner.Close()
 	}()
@@ -147,13 +148,13 @@ func (s *serverProcess) start(ts *testscript.TestScript, name, data string, flag
 	ts.Setenv("METRICS", strings.TrimSuffix(found["metrics"], "/metrics"))
 }
 
-// feedProcess is an import that gets its input from the script in two parts.
+// feedProcess is an import that reads its input from the script, in two parts.
 type feedProcess struct {
 	command *exec.Cmd
 	stdin   io.WriteCloser
 	output  *bytes.Buffer
-	rest    []byte     // lines that have not been passed to the import yet
-	given   chan error // receives the result of writing the first lines
+	rest    []byte     // lines that the import has not yet received
+	given   chan error // receives the error from writing the first lines, or nil
 }
 
 // scriptFeed imports a file in two parts:
@@ -214,8 +215,7 @@ func startFeed(ts *testscript.TestScript, all []byte, lines int, flags []string)
 	return f
 }
 
-// request sends a request to the script's server or, if the path begins with an address, to
-// that server.
+// request sends a request to the script's server or, if path is a whole URL, to that URL.
 func request(ts *testscript.TestScript, method, path string, header http.Header, body io.Reader) (status int, answer []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -233,8 +233,7 @@ func request(ts *testscript.TestScript, method, path string, header http.Header,
 	return response.StatusCode, answer
 }
 
-// scriptHTTP sends a request, requires the status, and writes the body of the answer to a
-// file:
+// scriptHTTP sends a request, requires the status, and writes the response body to a file:
 //
 //	http STATUS METHOD PATH OUT [BODY [NAME:VALUE]...]
 func scriptHTTP(ts *testscript.TestScript, neg bool, args []string) {
@@ -257,7 +256,7 @@ func scriptHTTP(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[3]), answer, 0o600))
 }
 
-// treeSize returns the size of a ledger on the script's server.
+// treeSize returns the size of a ledger as the script's server shows it.
 func treeSize(ts *testscript.TestScript, ledger string) uint64 {
 	_, answer := request(ts, http.MethodGet, remote.LedgerPath(ledger), http.Header{}, nil)
 	var info wire.LedgerDescription
@@ -265,14 +264,15 @@ func treeSize(ts *testscript.TestScript, ledger string) uint64 {
 	return info.TreeSize
 }
 
-// scriptSize requires that a ledger has this size: size LEDGER EVENTS.
+// scriptSize requires that a ledger has the given size: size LEDGER EVENTS.
 func scriptSize(ts *testscript.TestScript, _ bool, args []string) {
 	if got := fmt.Sprint(treeSize(ts, args[0])); got != args[1] {
 		ts.Fatalf("ledger %s has %s events, want %s", args[0], got, args[1])
 	}
 }
 
-// scriptWaitSize waits until a ledger has this number of events: wait-size LEDGER EVENTS.
+// scriptWaitSize waits until a ledger has at least the given number of events: wait-size LEDGER
+// EVENTS.
 func scriptWaitSize(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.ParseUint(args[1], 10, 64)
 	ts.Check(err)

@@ -15,13 +15,14 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// TestMain lets scripts and tests run this program as the command colophon, each time in a
-// new process.
+// TestMain lets scripts and tests run this program as the command colophon, each time in a new
+// process.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"colophon": main})
 }
 
-// sharedData is real input outside the repository. Scripts that use it skip if it is absent.
+// sharedData is a folder with real input outside the repository. Scripts that need it are skipped
+// if it does not exist.
 var sharedData = filepath.Join("..", "..", "..", "shared", "data")
 
 func TestScripts(t *testing.T) {
@@ -33,8 +34,8 @@ func TestScripts(t *testing.T) {
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("SHARED", shared)
-			// With the race detector, each process would otherwise sleep for a second before
-			// it exits.
+			// Without this, each process built with the race detector would sleep for a second
+			// before it exits.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			processes := newProcesses()
 			env.Values[processesKey{}] = processes
@@ -87,7 +88,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// scriptExits runs a program and requires its exit code:
+// scriptExits runs a program and requires that it exits with the given code:
 //
 //	exits CODE PROGRAM ARGUMENT...
 func scriptExits(ts *testscript.TestScript, neg bool, args []string) {

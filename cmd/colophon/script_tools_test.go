@@ -32,7 +32,7 @@ func writeFile(ts *testscript.TestScript, name string, text []byte) {
 	ts.Check(os.WriteFile(ts.MkAbs(name), text, 0o600))
 }
 
-// scriptGenerate writes distinct lines without run_id for an import:
+// scriptGenerate writes lines for an import, each with a different record and without run_id:
 //
 //	generate LINES FILE
 func scriptGenerate(ts *testscript.TestScript, _ bool, args []string) {
@@ -45,8 +45,8 @@ func scriptGenerate(ts *testscript.TestScript, _ bool, args []string) {
 	writeFile(ts, args[1], text.Bytes())
 }
 
-// scriptEdit copies a file and replaces the first match of a pattern. It fails if the text
-// stays the same:
+// scriptEdit copies a file and replaces the first match of a pattern. It fails if this changes
+// nothing:
 //
 //	edit FROM TO PATTERN TEXT
 func scriptEdit(ts *testscript.TestScript, _ bool, args []string) {
@@ -79,8 +79,8 @@ func scriptCompress(ts *testscript.TestScript, _ bool, args []string) {
 	writeFile(ts, args[2], text.Bytes())
 }
 
-// scriptHead copies the first bytes of a file: head BYTES FROM TO. A negative number omits
-// that many bytes at the end.
+// scriptHead copies the first bytes of a file: head BYTES FROM TO. If BYTES is negative, it copies
+// all but that many bytes.
 func scriptHead(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -98,7 +98,7 @@ func scriptLongLine(ts *testscript.TestScript, _ bool, args []string) {
 	writeFile(ts, args[1], []byte(ts.ReadFile(args[1])+strings.Repeat("x", n)+"\n"))
 }
 
-// scriptMode requires that a file has these permissions: mode OCTAL FILE.
+// scriptMode requires that a file has the given permissions: mode OCTAL FILE.
 func scriptMode(ts *testscript.TestScript, _ bool, args []string) {
 	info, err := os.Stat(ts.MkAbs(args[1]))
 	ts.Check(err)
@@ -107,7 +107,8 @@ func scriptMode(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// scriptDamage changes what a data folder stores for the ledger default, with valid checksums:
+// scriptDamage changes what a data folder stores for the ledger default. The files keep valid
+// checksums:
 //
 //	damage entry|swap|tile|content|truncate|checkpoint|redaction|reference DATA SEQ
 func scriptDamage(ts *testscript.TestScript, _ bool, args []string) {
@@ -128,7 +129,7 @@ func scriptDamage(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(tamper.Close())
 }
 
-// scriptFlip flips a bit of every matching file, as a failing disk does:
+// scriptFlip flips a bit of every file that matches, as a failing disk can:
 //
 //	flip PATTERN BYTE
 func scriptFlip(ts *testscript.TestScript, _ bool, args []string) {
@@ -137,7 +138,7 @@ func scriptFlip(ts *testscript.TestScript, _ bool, args []string) {
 	names, err := filepath.Glob(ts.MkAbs(args[0]))
 	ts.Check(err)
 	if len(names) == 0 {
-		ts.Fatalf("there is no %s", args[0])
+		ts.Fatalf("no file matches %s", args[0])
 	}
 	for _, name := range names {
 		text := []byte(ts.ReadFile(name))
@@ -146,7 +147,7 @@ func scriptFlip(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// damageOf reads the data to be damaged, and returns a function that damages it.
+// damageOf reads the data that is to be damaged, and returns a function that damages it.
 func damageOf(ctx context.Context, what string, store storage.Reader, seq uint64) (func(*pebbletest.Tamper) error, error) {
 	entry, err := store.Entry(ctx, seq)
 	if err != nil {
@@ -171,7 +172,7 @@ func damageOf(ctx context.Context, what string, store storage.Reader, seq uint64
 	case "content":
 		digest, err := contentOf(entry[proofs.HashSize:])
 		return func(t *pebbletest.Tamper) error { return t.SetContent(digest, []byte("other")) }, err
-	case "redaction": // held by the last event
+	case "redaction": // stored with the last event as its reason
 		head, err := store.Head(ctx)
 		return func(t *pebbletest.Tamper) error { return t.SetRedaction(seq, head.Size-1) }, err
 	case "reference":
@@ -187,7 +188,7 @@ func damageOf(ctx context.Context, what string, store storage.Reader, seq uint64
 	return nil, fmt.Errorf("damage %s: unknown", what)
 }
 
-// contentOf returns the digest of a piece of content that an event names.
+// contentOf returns the digest of a piece of content that the event states.
 func contentOf(event []byte) (storage.Hash, error) {
 	var e struct {
 		Record struct {
@@ -237,8 +238,8 @@ func scriptForge(ts *testscript.TestScript, _ bool, args []string) {
 	writeFile(ts, args[2], []byte(l.VerifierKey()))
 }
 
-// scriptMismatches compares the failed checks that the ledger default has recorded for each
-// run_id with a file of expected ones: mismatches FILE.
+// scriptMismatches compares the failed checks that the ledger default has recorded for each run_id
+// with the expected ones in a file: mismatches FILE.
 func scriptMismatches(ts *testscript.TestScript, _ bool, args []string) {
 	var expected struct {
 		Mismatches map[string][]string `json:"mismatches_by_run_id"`

@@ -21,8 +21,8 @@ import (
 	"colophon/proofs"
 )
 
-// stolenKey holds a ledger whose first key was retired and then stolen, and a log that the
-// thief has forged with that key and the same origin.
+// stolenKey holds a ledger whose first key was retired and then stolen, and a log that the thief
+// has forged with that key and under the same origin.
 type stolenKey struct {
 	url, forged string // URLs of the two logs
 	first, now  string // verifier keys
@@ -64,7 +64,8 @@ func newStolenKey(t *testing.T) *stolenKey {
 	return s
 }
 
-// keysFile writes a list of keys, after a change, to a file.
+// keysFile applies change to the ledger's list of keys, writes the list to a file, and returns the
+// name of the file.
 func (s *stolenKey) keysFile(t *testing.T, change func(map[string]any)) string {
 	text, err := json.Marshal(s.history)
 	require.NoError(t, err)
@@ -78,8 +79,8 @@ func (s *stolenKey) keysFile(t *testing.T, change func(map[string]any)) string {
 	return write(t, string(text))
 }
 
-// neverRetired changes a list of keys so that the first key seems to sign still, as the thief
-// claims.
+// neverRetired changes a list of keys so that it states, as the thief claims, that the first key
+// still signs.
 func neverRetired(members map[string]any) {
 	members["retired"].([]any)[0].(map[string]any)["signed_up_to"] = nil
 }
@@ -91,7 +92,7 @@ func write(t *testing.T, text string) string {
 	return file
 }
 
-// liar serves the forged log together with the list of keys in a file.
+// liar serves the forged log together with the list of keys in a file, and returns the URL.
 func (s *stolenKey) liar(t *testing.T, keys string) (address string) {
 	text, err := os.ReadFile(keys)
 	require.NoError(t, err)
@@ -110,8 +111,8 @@ func (s *stolenKey) liar(t *testing.T, keys string) (address string) {
 	return server.URL + remote.LedgerPath("default")
 }
 
-// With a key that was stolen after its retirement, a thief cannot deceive an auditor who
-// trusts the current key, no matter what the server says about its keys.
+// With a key that was stolen after its retirement, a thief cannot deceive an auditor who trusts the
+// current key, whatever the server states about its keys.
 func TestStolenRetiredKeyForgesNoLog(t *testing.T) {
 	s := newStolenKey(t)
 	for name, change := range map[string]func(map[string]any){"the keys as they are": nil, "a key that was never retired": neverRetired} {
@@ -144,8 +145,8 @@ func TestStolenRetiredKeyForgesNoLog(t *testing.T) {
 	}
 }
 
-// A thief of the retired key can deceive an auditor who still trusts that key, unless the
-// auditor's state remembers the newer key.
+// A thief of the retired key can deceive an auditor who still trusts that key, unless the auditor's
+// state contains the newer key.
 func TestStateRemembersTheNewerKey(t *testing.T) {
 	s := newStolenKey(t)
 	lies := s.liar(t, s.keysFile(t, nil))
@@ -160,7 +161,7 @@ func TestStateRemembersTheNewerKey(t *testing.T) {
 }
 
 // The audit compares the server's list of keys with the log. It reports a retired key that the
-// server lists with a wrong range of sizes or as a current key.
+// server lists with a wrong range of sizes, or as a current key.
 func TestKeysThatTheLogDoesNotShow(t *testing.T) {
 	s := newStolenKey(t)
 	honest := strings.TrimSuffix(s.url, remote.LedgerPath("default"))
@@ -198,8 +199,8 @@ func TestKeysThatTheLogDoesNotShow(t *testing.T) {
 	}
 }
 
-// A receipt that only the retired key has signed verifies if a later tree that the current key
-// signed contains the receipt's tree. A forged receipt never verifies.
+// A receipt that only the retired key has signed verifies if the current key has signed a later
+// tree that contains the receipt's tree. A forged receipt never verifies.
 func TestReceiptsOfAStolenRetiredKey(t *testing.T) {
 	s := newStolenKey(t)
 	_, forged := ledgertest.Send(t, "GET", s.forged+"/records/3/receipt", "", "")
@@ -228,15 +229,15 @@ func TestReceiptsOfAStolenRetiredKey(t *testing.T) {
 	o := commandLine(t.Context(), "verify", write(t, forged), "--key", s.now)
 	require.Equal(t, 11, o.code, o.stderr)
 
-	// A later tree does not count if the thief has signed it.
+	// A later tree that the thief has signed does not make a receipt valid.
 	_, answer := ledgertest.Send(t, "GET", s.forged+"/proofs/consistency?first=21", "", "")
 	o = commandLine(t.Context(), "verify", write(t, forged), "--key", s.keysFile(t, nil), "--later", write(t, answer))
 	require.Equal(t, cli.ExitUsage, o.code, o.stderr)
 	require.Contains(t, o.stderr, "--later")
 }
 
-// A checkpoint that only the retired key has signed is reported as possibly forged. The audit
-// ignores such a checkpoint if it is larger than the size up to which that key signed.
+// The audit reports a checkpoint that only the retired key has signed as possibly forged. It
+// ignores such a checkpoint if the checkpoint is larger than the size up to which that key signed.
 func TestCheckpointsOfAStolenRetiredKey(t *testing.T) {
 	s := newStolenKey(t)
 	thief, err := datadir.Keys(s.data).Load("default")
@@ -259,8 +260,8 @@ func TestCheckpointsOfAStolenRetiredKey(t *testing.T) {
 	require.Contains(t, o.stderr, "the checkpoint is not accepted")
 }
 
-// A state from before the rotation can be continued with only the current key, and with both
-// keys.
+// An audit can continue from a state that was saved before the rotation, both with only the current
+// key and with both keys.
 func TestStateFromBeforeARotation(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 0)
 	url, stop := ledgertest.Serve(t, w.Data)
@@ -281,9 +282,8 @@ func TestStateFromBeforeARotation(t *testing.T) {
 	}
 }
 
-// A checkpoint that only an older key has signed does not count while a newer key signs. The
-// audit does not remember it and reports no fork because of it, no matter which key the
-// auditor gives.
+// While a newer key signs, a checkpoint that only an older key has signed is not valid. The audit
+// does not save it and does not report a fork because of it, whichever key the auditor gives.
 func TestCheckpointsOfAnOlderKeyAlone(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 0)
 	old, err := datadir.Keys(w.Data).Load("default")

@@ -17,8 +17,8 @@ import (
 	"colophon/proofs"
 )
 
-// derivedReceipts returns receipts of all four kinds as a server writes them, including the
-// facts that follow from other events, and the receipt of a replayed record.
+// derivedReceipts returns receipts of all four kinds as a server writes them, including the members
+// that follow from other events, and the receipt of a replayed record.
 func derivedReceipts(t *testing.T) (receipts map[string][]byte, key string) {
 	t.Helper()
 	url, key := exportedServer(t)
@@ -45,8 +45,8 @@ func derivedReceipts(t *testing.T) (receipts map[string][]byte, key string) {
 // uncovered lists the members of derivedReceipts that no proof covers.
 var uncovered = []string{"drift", "divergence", "path_id", "category", "validated", "conflicts", "unregistered_sources", "replayed"}
 
-// Every bit of a receipt counts: if one is changed, the receipt does not verify, or verify
-// names the changed member as not proved.
+// If any byte of a receipt is changed, either the receipt does not verify, or verify lists the
+// changed member as not proved.
 func TestEveryByteOfAServersReceiptCounts(t *testing.T) {
 	receipts, key := derivedReceipts(t)
 	verifier, err := proofs.ParseVerifier(key)
@@ -70,14 +70,15 @@ func TestEveryByteOfAServersReceiptCounts(t *testing.T) {
 					continue
 				}
 				before, after := covered(text, whole), covered(changed, r)
-				maps.DeleteFunc(before, func(name string, _ any) bool { return name == "incomplete" && after[name] == nil }) // the name of the member was changed
+				maps.DeleteFunc(before, func(name string, _ any) bool { return name == "incomplete" && after[name] == nil }) // the change affected the member's name
 				require.Equal(t, before, after, "byte %d: %s", at, changed)
 			}
 		})
 	}
 }
 
-// verify refuses or names a member that is dropped, added, duplicated, or forged.
+// If a member of a receipt is dropped, added, duplicated, or forged, verify either refuses the
+// receipt or lists the member as not proved.
 func TestForgedMembersAreRefusedOrNamed(t *testing.T) {
 	receipts, key := derivedReceipts(t)
 	found := make(map[string]bool)
@@ -132,7 +133,7 @@ func TestForgedMembersAreRefusedOrNamed(t *testing.T) {
 	}
 }
 
-// verify also names what is not proved in a nested proof's receipt and in an audit pack.
+// verify also lists what is not proved in the receipt of a nested proof, and in an audit pack.
 func TestNestedProofsAndPacksNameWhatIsNotProved(t *testing.T) {
 	url, key := exportedServer(t)
 	code, proof, stderr := colophon(url, "prove", "3", "--citation", "0")

@@ -16,8 +16,8 @@ import (
 	"colophon/proofs"
 )
 
-// signedEvent returns a receipt for an event with these members, which is the only one in its
-// log, and the log's key.
+// signedEvent returns a receipt for an event with these members, and the verifier key of its log.
+// The log has no other event.
 func signedEvent(t *testing.T, kind, ledger, time, members string) (*proofs.Receipt, string) {
 	t.Helper()
 	signer, err := proofs.NewKey([32]byte{1}).Signer("ledger.example.org/default")
@@ -33,7 +33,7 @@ func signedEvent(t *testing.T, kind, ledger, time, members string) (*proofs.Rece
 	return r, signer.Verifier().String()
 }
 
-// verifiedFile runs verify on a file with this text.
+// verifiedFile runs verify on a file that contains this text.
 func verifiedFile(t *testing.T, text []byte, key string) outcome {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
@@ -41,7 +41,7 @@ func verifiedFile(t *testing.T, text []byte, key string) outcome {
 	return commandLine(t.Context(), "verify", name, "--key", key)
 }
 
-// verify refuses signed bytes that are not an event, whatever they contain.
+// verify refuses signed bytes that are not an event.
 func TestSignedNonsenseIsRefused(t *testing.T) {
 	const kind, ledger, time = "citation_set", "default", "2026-01-02T03:04:05.000006Z"
 	good := `"citations":[{"chunk_hash":"sha256:` + ledgertest.ZeroHash + `"}]`
@@ -84,7 +84,7 @@ func TestSignedNonsenseIsRefused(t *testing.T) {
 	require.Empty(t, o.stdout)
 }
 
-// verify reads everything that export writes, even an audit pack that is larger than a record.
+// verify accepts every file size that export writes: an audit pack may be larger than a record.
 func TestAuditPacksCanBeLarge(t *testing.T) {
 	_, key := signedEvent(t, "citation_set", "default", "", "")
 	for size, code := range map[int64]int{cli.MaxFile + 1: 10, cli.MaxPack + 1: cli.ExitUsage} {
@@ -99,7 +99,7 @@ func TestAuditPacksCanBeLarge(t *testing.T) {
 	require.NoFileExists(t, e.file)
 }
 
-// verify refuses proofs of another part, and proofs that prove nothing.
+// prove refuses proofs of a part that was not requested, and proofs without evidence.
 func TestProofsOfAnotherPartAreRefused(t *testing.T) {
 	url, _ := exportedServer(t)
 	code, good, stderr := colophon(url, "prove", "3", "--citation", "1")

@@ -52,7 +52,7 @@ func TestKeysAreReadOnePerLine(t *testing.T) {
 	require.NotContains(t, err.Error(), "nonsense")
 }
 
-// A key that is given as text is used even if a file has the same name.
+// A key that is given as text is used even if a file has that name.
 func TestKeysAreNotFileNames(t *testing.T) {
 	t.Chdir(t.TempDir())
 	key := func() string {
@@ -61,7 +61,7 @@ func TestKeysAreNotFileNames(t *testing.T) {
 		return signer.Verifier().String()
 	}
 	own, other := key(), key()
-	for strings.HasSuffix(own, "/") { // one key in 64 ends with a slash and so cannot be the name of a file
+	for strings.HasSuffix(own, "/") { // one key in 64 ends with a slash, and therefore cannot be a file name
 		own = key()
 	}
 	require.NoError(t, os.MkdirAll(filepath.Dir(own), 0o700))
@@ -71,12 +71,13 @@ func TestKeysAreNotFileNames(t *testing.T) {
 	require.Equal(t, own, keys[0].String())
 }
 
-// A signing key that is given in place of a verifier key is refused, and no output shows it.
+// A signing key that is given in place of a verifier key is refused, and does not appear in any
+// output.
 func TestSigningKeysAreNotShown(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("a.b")
 	require.NoError(t, err)
 	secret := signer.Secret()
-	seed := strings.SplitN(secret, "+", 5)[4] // at most this many parts, because the seed itself can contain a plus
+	seed := strings.SplitN(secret, "+", 5)[4] // at most 5 parts, because the seed itself can contain a plus
 	for _, text := range []string{secret, "signing key (secret)  " + secret, "\ufeff" + secret, secret + secret, secret[1:], secret[len("PRIVATE+KEY+"):], seed, "x\n" + seed + "\n"} {
 		file := write(t, text)
 		for _, given := range []string{file, text} {
