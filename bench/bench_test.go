@@ -12,7 +12,7 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// TestMain lets the test binary run as a contestant.
+// TestMain lets the test binary run as a contestant in its own process.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "contestant" {
 		main()
@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// command runs the program in a new folder. It returns the program's output and the figures
-// that it wrote.
+// command runs the program with --quick in a new folder. It returns the program's output, and the
+// content of the file of --json.
 func command(t *testing.T, arguments ...string) (printed string, figures []byte) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "figures.json")
@@ -36,7 +36,7 @@ func command(t *testing.T, arguments ...string) (printed string, figures []byte)
 	return out.String(), figures
 }
 
-// Every contestant accepts records in each way of posting them, and its answers verify.
+// With each contestant and each way of posting, records are accepted and the answers verify.
 func TestRun(t *testing.T) {
 	rounds := filepath.Join(t.TempDir(), "rounds")
 	printed, figures := command(t, "run", "--only", "^(colophon|tessera|immudb)/.*/64$", "--benchstat", rounds, "--profiles", filepath.Join(t.TempDir(), "profiles"))
@@ -74,7 +74,7 @@ func TestRun(t *testing.T) {
 	require.Contains(t, string(text), "Benchmarkcolophon/http/batch/64 ")
 }
 
-// Both provers make proofs that verify.
+// Both provers build proofs that verify.
 func TestProofs(t *testing.T) {
 	printed, figures := command(t, "proofs")
 	var rows []proofRow
@@ -87,7 +87,7 @@ func TestProofs(t *testing.T) {
 	require.Contains(t, printed, "inclusion proofs at 3000 leaves, over Tessera's builder")
 }
 
-// A ledger is filled and measured in steps.
+// growth fills a ledger and measures it at each size.
 func TestGrowth(t *testing.T) {
 	printed, figures := command(t, "growth")
 	var steps []step
@@ -105,7 +105,7 @@ func TestGrowth(t *testing.T) {
 	require.Contains(t, printed, "disk, index included, over unique bytes at 4000 records")
 }
 
-// Colophon on PostgreSQL and in its folder, a plain hash chain in SQL, and pgbench all store
+// Colophon on PostgreSQL and in a data folder, a plain hash chain in SQL, and pgbench all store
 // records.
 func TestPostgres(t *testing.T) {
 	installed, err := postgrestest.Installed()
@@ -128,10 +128,11 @@ func TestPostgres(t *testing.T) {
 		}
 	}
 	require.Len(t, result.Targets, 5)
-	require.Contains(t, printed, "single posts over the chain by hand")
+	require.Contains(t, printed, "single posts over the chain in SQL")
 }
 
-// Several servers on one database write all of their ledgers, even if other servers forward the posts.
+// Several servers on one database write all of their ledgers, even if other servers must forward the
+// posts.
 func TestServers(t *testing.T) {
 	installed, err := postgrestest.Installed()
 	require.NoError(t, err)
@@ -145,7 +146,7 @@ func TestServers(t *testing.T) {
 	for _, r := range result.Rows {
 		for i, figure := range r.Median.fields() {
 			waits := figure == &r.Median.Locks || figure == &r.Median.Disk // these two can be 0
-			if r.Clients > 1 && !waits {                                   // processor time is counted in parts of 10 ms
+			if r.Clients > 1 && !waits {                                   // processor time is measured in units of 10 ms
 				require.Positive(t, *figure, "figure %d with %d servers and %d ledgers", i, r.Servers, r.Ledgers)
 			}
 		}
@@ -153,5 +154,5 @@ func TestServers(t *testing.T) {
 		require.Positive(t, r.Rounds[0].ByTable["colophon_entries"])
 	}
 	require.Contains(t, printed, "predicted/measured")
-	require.Contains(t, printed, "a machine of their own")
+	require.Contains(t, printed, "their own machines")
 }

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// runChild runs this program as a contestant on a folder until it ends, and returns its
+// runChild runs this program as a contestant on a folder, waits until it exits, and returns its
 // output.
 func runChild(ctx context.Context, self, name, dir string, settings ...string) ([]byte, error) {
 	command := exec.CommandContext(ctx, self, append([]string{"contestant", name, "--dir", dir}, settings...)...)
@@ -24,7 +24,7 @@ func runChild(ctx context.Context, self, name, dir string, settings ...string) (
 	return out, nil
 }
 
-// measureChild calls runChild and decodes the output, one JSON value, into m.
+// measureChild runs a contestant with runChild, and decodes its JSON output into m.
 func measureChild[M any](ctx context.Context, m *M, self, name, dir string, settings ...string) error {
 	out, err := runChild(ctx, self, name, dir, settings...)
 	if err != nil {

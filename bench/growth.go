@@ -13,7 +13,7 @@ import (
 	"colophon/bench/corpus"
 )
 
-// growth is the command that fills one ledger.
+// growth is the command that fills one ledger and measures it at each size.
 type growth struct {
 	options
 	records int
@@ -41,18 +41,18 @@ tenfold. Each measurement starts at once, while the server still merges files; w
 	command.Flags().DurationVar(&g.limit, "for", 30*time.Minute, "`time` after which no more records are posted")
 	command.Flags().IntVar(&g.window, "window", 50_000, "`number` of records that are posted in batches for each measurement; half as many are posted singly")
 	command.Flags().StringVar(&g.memory, "memory", "1GiB", "`limit` of the server's memory, in the form of GOMEMLIMIT; off means no limit")
-	command.Flags().BoolVar(&g.rest, "rest", false, "wait before each measurement until the server has merged everything")
+	command.Flags().BoolVar(&g.rest, "rest", false, "wait before each measurement until the server has merged its files")
 	return command
 }
 
 // growthFirst is the number of records at which the first measurement is taken.
 const growthFirst = 10_000
 
-// How the ledger is filled, and how many connections post single records.
+// How the ledger is filled, and over how many connections single records are posted.
 const (
 	fillConnections = 8
 	fillLines       = 250
-	fillRecords     = 50_000 // records generated at a time
+	fillRecords     = 50_000 // number of records that are generated at once
 
 	singleConnections = 64
 )
@@ -84,7 +84,8 @@ func (g *growth) run(ctx context.Context, out io.Writer) error {
 	})
 }
 
-// steps fills the ledger. It measures and prints each step until the time is up.
+// steps fills the ledger, and measures it at first records and then at each tenfold size. It prints
+// each step. It stops at the number of records or when the time is up.
 func (g *growth) steps(ctx context.Context, f *filling, first int, out io.Writer) (steps []step, err error) {
 	printStepNames(out)
 	bar := newProgress(g.records, "filling")

@@ -15,17 +15,17 @@ import (
 	"colophon/internal/cli"
 )
 
-// filling is a ledger that is being filled. It belongs to one goroutine.
+// filling is a ledger that is being filled. Only one goroutine may use it.
 type filling struct {
 	service colophonService
 	server  *server
 	dir     string
 	corpus  *corpus.Corpus
 	began   time.Time
-	rests   bool // waits for merges before each measurement
+	rests   bool // wait until the server is idle before each measurement
 
-	taken         int   // number of records that were posted
-	bytes, unique int64 // total length of the posted records, and the unique part of it
+	taken         int   // number of records posted so far
+	bytes, unique int64 // total length of the posted records, and how much of it is unique
 	fillRate      float64
 	fillCPU       float64 // processor time of the server in µs per record
 }
@@ -37,27 +37,28 @@ type step struct {
 	FillRate float64 `json:"fill_records_per_second"`
 	// FillCPU is the server's processor time for each of these records, in µs.
 	FillCPU float64 `json:"fill_cpu_us_per_record"`
-	// Batches and Singles are the measurements of batches and of single posts.
+	// Batches holds the measurement of batches, and Singles that of single posts.
 	Batches contestant.Measurement `json:"batches"`
 	Singles contestant.Measurement `json:"singles"`
-	// Lag is the number of events that the index was behind at the end of the batches.
+	// Lag is the number of events by which the index was behind when the last batch was
+	// acknowledged.
 	Lag float64 `json:"index_lag_events"`
 	// Memory and Peak are the server's current and peak memory, in bytes.
 	Memory int64 `json:"memory_bytes"`
 	Peak   int64 `json:"peak_memory_bytes"`
-	// Database and Index are the sizes of their files, in bytes per record.
+	// Database and Index are the sizes of the files of the database and of the index, in bytes per
+	// record.
 	Database float64 `json:"database_bytes_per_record"`
 	Index    float64 `json:"index_bytes_per_record"`
-	// Body is the length of a posted record. Unique is its length without texts that an
-	// earlier record has.
+	// Body is the mean length of a posted record. Unique is the mean length without texts that an
+	// earlier record contains.
 	Body   float64 `json:"body_bytes_per_record"`
 	Unique float64 `json:"unique_bytes_per_record"`
-	// Amplification is the number of bytes that the server wrote for each byte that it
-	// received.
+	// Amplification is the number of bytes that the server wrote per byte that it received.
 	Amplification float64 `json:"write_amplification"`
 }
 
-// growTo fills the ledger up to this size. inTime is false if the deadline passed first.
+// growTo fills the ledger until it has size records. inTime is false if the deadline passed first.
 func (f *filling) growTo(ctx context.Context, size int, deadline time.Time, bar *cli.Progress) (inTime bool, err error) {
 	before, took := f.taken, time.Duration(0)
 	began, err := system.UsageOf(f.server.pid())
@@ -83,8 +84,8 @@ func (f *filling) growTo(ctx context.Context, size int, deadline time.Time, bar 
 	return inTime, nil
 }
 
-// post generates and posts the next records over new connections, because the server closes
-// idle ones.
+// post generates the next records and posts them over new connections, because the server closes
+// connections that are idle for long.
 func (f *filling) post(ctx context.Context, count, connections, lines int) (*load.Result, error) {
 	if lines > 0 {
 		count = max(lines, count/lines*lines)
@@ -107,7 +108,7 @@ func (f *filling) post(ctx context.Context, count, connections, lines int) (*loa
 	return result, errors.Join(err, load.CloseAll(opened), bodies.Free())
 }
 
-// ask sends a question, which records nothing.
+// ask calls question with a new connection.
 func (f *filling) ask(question func(*load.Conn) error) error {
 	c, err := load.Dial(f.server.listens["server"])
 	if err != nil {
@@ -116,13 +117,13 @@ func (f *filling) ask(question func(*load.Conn) error) error {
 	return errors.Join(question(c), c.Close())
 }
 
-// catchUp waits until the index has all records.
+// catchUp waits until the index contains all posted records.
 func (f *filling) catchUp() error {
 	return f.ask(func(c *load.Conn) error { return f.service.caughtUp(c, f.taken) })
 }
 
-// measure posts some records in batches and half as many singly, and measures the size of the
-// ledger.
+// measure posts window records in batches and half as many singly, and measures the speed of both
+// and the size of the ledger.
 func (f *filling) measure(ctx context.Context, window int) (s step, err error) {
 	s = step{Records: f.taken, FillRate: f.fillRate, FillCPU: f.fillCPU}
 	if err := f.catchUp(); err != nil {
@@ -154,8 +155,8 @@ func (f *filling) measure(ctx context.Context, window int) (s step, err error) {
 	return s, nil
 }
 
-// measureWindow posts a number of records and measures until the index has them. lag is how
-// far the index was behind when all were acknowledged.
+// measureWindow posts count records, and measures until the index contains them. lag is the number
+// of events by which the index was behind when all records had been acknowledged.
 func (f *filling) measureWindow(ctx context.Context, count, connections, lines int) (m contestant.Measurement, lag float64, err error) {
 	if f.rests {
 		if err := f.server.rest(ctx); err != nil {
@@ -186,7 +187,7 @@ func (f *filling) measureWindow(ctx context.Context, count, connections, lines i
 	return contestant.Measure(result, elapsed, use), lag, nil
 }
 
-// stepColumns are the columns in which a step is printed.
+// stepColumns are the columns of the table of steps. form is the format of a value.
 var stepColumns = []struct {
 	name string
 	of   func(s *step) float64
@@ -230,10 +231,11 @@ func (s *step) print(out io.Writer) {
 	fmt.Fprintln(out)
 }
 
-// overUnique returns the ratio of the ledger's size on disk to its unique bytes.
+// overUnique returns the ratio of the ledger's size on disk to the number of unique bytes that were
+// posted.
 func (s *step) overUnique() float64 { return (s.Database + s.Index) / s.Unique }
 
-// growthTargets compare the last step with the first.
+// growthTargets compares the last step with the first.
 func growthTargets(steps []step) []target {
 	first, last := &steps[0], &steps[len(steps)-1]
 	what := fmt.Sprintf("at %d records over %d: ", last.Records, first.Records)

@@ -13,17 +13,18 @@ import (
 	"colophon/bench/system"
 )
 
-// linesPerBatch is the number of records in each batch that fills a ledger.
+// linesPerBatch is the number of records in each batch with which a ledger is filled.
 const linesPerBatch = 2500
 
-// filledLedger is a server with a ledger to which questions are sent.
+// filledLedger is a running server with a filled ledger, to which queries are sent.
 type filledLedger struct {
 	server  *server
 	records int
-	took    time.Duration // time that filling the ledger took
+	took    time.Duration // how long it took to fill the ledger and its index
 }
 
-// fillLedger fills a ledger and waits for its index.
+// fillLedger starts a server, fills its ledger with records, and waits until the index contains
+// them.
 func fillLedger(ctx context.Context, binary, dir string, records int, seed uint64) (*filledLedger, error) {
 	service := colophonService{binary: binary}
 	server, err := service.start(ctx, dir)
@@ -39,13 +40,13 @@ func fillLedger(ctx context.Context, binary, dir string, records int, seed uint6
 	return a, nil
 }
 
-// dial opens a connection that is used only once. A kept connection would be idle while the
-// other ledger is filled or read, and the server would close it.
+// dial opens a connection for a single use. A connection that is kept would be idle while the other
+// ledger is filled or read, and the server would close it.
 func (a *filledLedger) dial() (*load.Conn, error) { return load.Dial(a.server.listens["server"]) }
 
 func (a *filledLedger) end() error { return a.server.stop() }
 
-// fill posts the records and waits for the index.
+// fill posts the records and waits until the index contains them.
 func (a *filledLedger) fill(ctx context.Context, service colophonService, seed uint64) (err error) {
 	conn, err := a.dial()
 	if err != nil {
@@ -72,10 +73,10 @@ func (a *filledLedger) fill(ctx context.Context, service colophonService, seed u
 	return service.caughtUp(conn, a.records)
 }
 
-// refusedForm finds a refusal in the answer to a batch.
+// refusedForm matches a refusal in the response to a batch.
 var refusedForm = regexp.MustCompile(`"status":4\d\d`)
 
-// batch posts records, and fails if one is refused.
+// batch posts a batch. It returns an error if a record is refused.
 func batch(conn *load.Conn, head, lines []byte) error {
 	if err := conn.Send(head, lines); err != nil {
 		return err
@@ -90,8 +91,8 @@ func batch(conn *load.Conn, head, lines []byte) error {
 	return nil
 }
 
-// appendRun appends the line of run n of all. Each input has about ten runs, except for one
-// input that has every twentieth run. A third of the outputs are repeats.
+// appendRun appends the batch line of run n out of all. Each input has about ten runs, except for
+// one input that has one run in twenty. A third of the outputs are repeated ones.
 func appendRun(dst []byte, seed uint64, n, all int) []byte {
 	input := int(rand.New(rand.NewPCG(seed, uint64(n))).Int64N(max(int64(all)/10*19/20, 1)))
 	if n%20 == 0 {
@@ -106,7 +107,7 @@ func appendRun(dst []byte, seed uint64, n, all int) []byte {
 		n, input, output, n%3, []string{"0.7", "0.2"}[n/20%2], n/5000)
 }
 
-// print prints how fast the ledger and its index were filled.
+// print prints how fast the ledger and its index were filled, and what this cost.
 func (a *filledLedger) print(out io.Writer) error {
 	use, err := system.UsageOf(a.server.pid())
 	if err != nil {
@@ -117,10 +118,10 @@ func (a *filledLedger) print(out io.Writer) error {
 	return err
 }
 
-// nextForm finds the cursor of the next page.
+// nextForm matches the cursor of the next page.
 var nextForm = regexp.MustCompile(`"next":"([^"]+)"`)
 
-// walk reads all events and all groups of inputs, to fill the caches.
+// walk reads all events and all groups of inputs, which fills the caches.
 func (a *filledLedger) walk(ctx context.Context) (err error) {
 	conn, err := a.dial()
 	if err != nil {
@@ -151,19 +152,19 @@ func (a *filledLedger) walk(ctx context.Context) (err error) {
 	return ctx.Err()
 }
 
-// inputForm finds a record's input_hash.
+// inputForm matches a record's input_hash.
 var inputForm = regexp.MustCompile(`"input_hash":"([0-9a-f]{64})"`)
 
-// timeForm finds the time of an event.
+// timeForm matches the time of an event.
 var timeForm = regexp.MustCompile(`"time":"([^"]+)"`)
 
-// drawn is a randomly chosen record that a question is about.
+// drawn is a randomly chosen record about which a query is sent, and the number of another record.
 type drawn struct {
 	seq, other  int
 	input, time string
 }
 
-// draw draws a record at random.
+// draw chooses a record at random and reads its input_hash and its time.
 func (a *filledLedger) draw(conn *load.Conn, random *rand.Rand) (drawn, error) {
 	d := drawn{seq: 1 + random.IntN(a.records), other: 1 + random.IntN(a.records)}
 	text, err := get(conn, fmt.Sprintf("%s/records/%d", ledgerPath, d.seq))

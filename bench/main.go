@@ -1,4 +1,4 @@
-// Command bench compares Colophon with other logs, in one run on one machine.
+// Command bench compares Colophon with other logs, all measured in one run on one machine.
 package main
 
 import (
@@ -34,8 +34,9 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// newContestant returns the command with which the program runs itself: one contestant in its
-// own process. The contestant serves until it gets a signal, or prints its measurement.
+// newContestant returns the hidden command with which the program runs itself as one contestant in
+// its own process. The contestant either serves until it receives a signal, or prints its
+// measurement.
 func newContestant() *cobra.Command {
 	var config contestant.Config
 	command := &cobra.Command{
@@ -79,10 +80,10 @@ func runContestant(ctx context.Context, name string, config contestant.Config, o
 	case "tessera-proofs":
 		return printed(contestant.TesseraProofs)(ctx, config, out)
 	}
-	return fmt.Errorf("there is no contestant %q", name)
+	return fmt.Errorf("no contestant is called %q", name)
 }
 
-// printed returns a function that prints a measurement as JSON.
+// printed wraps a measurement in a function that prints its result as JSON.
 func printed[M any](measure func(context.Context, contestant.Config) (M, error)) func(context.Context, contestant.Config, io.Writer) error {
 	return func(ctx context.Context, config contestant.Config, out io.Writer) error {
 		m, err := measure(ctx, config)

@@ -13,23 +13,23 @@ import (
 	"colophon/bench/system"
 )
 
-// timing says how long a row runs in a round.
+// timing states how long a row is measured in one round.
 type timing struct {
 	warm time.Duration // duration before the measured time
 	time time.Duration // duration that is measured
 }
 
-// exchange is a service together with the load of its clients.
+// exchange is a service together with the load that its clients generate.
 type exchange struct {
 	service     service
 	connections int
-	lines       int // lines of a batch; 0 for single records
+	lines       int // number of lines per batch; 0 for single records
 	bodies      *corpus.Bodies
-	profile     string // file names of profiles, without extensions; empty if none are taken
+	profile     string // path of the profiles, without extensions; "" if none are taken
 }
 
-// measure runs the service on an empty folder and measures it. The clock stops when everything
-// derived from the last record is available.
+// measure runs the service on an empty folder and measures it. The measured time ends when
+// everything derived from the last record is available.
 func (e exchange) measure(ctx context.Context, t timing, dir string) (m contestant.Measurement, err error) {
 	s, err := e.service.start(ctx, dir)
 	if err != nil {
@@ -45,7 +45,7 @@ func (e exchange) measure(ctx context.Context, t timing, dir string) (m contesta
 	if err != nil {
 		return m, err
 	}
-	defer func() { _ = load.CloseAll(connections) }() // the server has ended by then
+	defer func() { _ = load.CloseAll(connections) }() // the server has exited by then
 	r := &round{exchange: e, server: s, connections: connections, deck: &load.Deck{Bodies: e.bodies}, dir: dir}
 	if m, err = r.drive(ctx, t); err != nil {
 		return m, err
@@ -60,7 +60,7 @@ func (e exchange) measure(ctx context.Context, t timing, dir string) (m contesta
 	}
 	for _, sample := range r.samples {
 		if err := verify(ctx, sample.Answer, e.bodies.Body(sample.Record)); err != nil {
-			return m, fmt.Errorf("answer to record %d: %w", sample.Record, err)
+			return m, fmt.Errorf("verifying the answer to record %d: %w", sample.Record, err)
 		}
 		m.Verified++
 	}
@@ -69,18 +69,18 @@ func (e exchange) measure(ctx context.Context, t timing, dir string) (m contesta
 	return m, err
 }
 
-// round is an exchange in progress.
+// round is one measurement of an exchange in progress.
 type round struct {
 	exchange
 	server      *server
 	connections []*load.Conn
 	deck        *load.Deck
 	dir         string
-	taken       int // records
+	taken       int // number of records that the server has accepted
 	samples     []load.Sample
 }
 
-// drive lets the clients post, first to warm up and then for the measurement.
+// drive makes the clients post, first to warm up and then for the measurement.
 func (r *round) drive(ctx context.Context, t timing) (m contestant.Measurement, err error) {
 	if _, err := r.post(ctx, t.warm); err != nil {
 		return m, err
@@ -127,7 +127,7 @@ func (r *round) drive(ctx context.Context, t timing) (m contestant.Measurement, 
 	return m, <-profiled
 }
 
-// post lets all connections post for this time.
+// post makes all connections post for the given time.
 func (r *round) post(ctx context.Context, time time.Duration) (*load.Result, error) {
 	limited, cancel := context.WithTimeout(ctx, time)
 	defer cancel()
@@ -146,8 +146,8 @@ const (
 	allocsProfile = ".allocs.pprof"
 )
 
-// beginProfiles takes profiles over this time, if they are requested. The channel receives the
-// error once they are written.
+// beginProfiles starts to take profiles for the given time if profiles are requested. The channel
+// receives the error, or nil, once they have been written.
 func (r *round) beginProfiles(over time.Duration) <-chan error {
 	written := make(chan error, 1)
 	if r.profile == "" {
@@ -158,7 +158,7 @@ func (r *round) beginProfiles(over time.Duration) <-chan error {
 	return written
 }
 
-// takeProfiles writes profiles of the server over this time.
+// takeProfiles takes profiles of the server for the given time and writes them to files.
 func (r *round) takeProfiles(over time.Duration) error {
 	kinds := map[string]string{cpuProfile: "profile", allocsProfile: "allocs"}
 	errs := make(chan error)

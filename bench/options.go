@@ -18,7 +18,7 @@ import (
 
 // options are the flags that several commands share.
 type options struct {
-	colophon []string // [NAME=]FILE
+	colophon []string // each is [NAME=]FILE
 	dir      string
 	json     string
 	seed     uint64
@@ -39,7 +39,8 @@ func (o *options) bindColophon(c *cobra.Command) {
 // binary is a build of Colophon.
 type binary struct{ name, file string }
 
-// binaries returns the builds of Colophon to measure.
+// binaries returns the builds of Colophon to measure: those of --colophon, or one that is built
+// from this tree.
 func (o *options) binaries(ctx context.Context, scratch string) ([]binary, error) {
 	var binaries []binary
 	for _, given := range o.colophon {
@@ -56,28 +57,29 @@ func (o *options) binaries(ctx context.Context, scratch string) ([]binary, error
 	return []binary{{"colophon", file}}, err
 }
 
-// buildColophon builds Colophon with its own dependencies, not with those of this module.
+// buildColophon builds Colophon with the dependencies of its own module, not with those of this
+// module.
 func buildColophon(ctx context.Context, scratch string) (file string, err error) {
 	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "colophon").Output()
 	if err != nil {
-		return "", fmt.Errorf("finding the source of colophon (run this in its folder bench, or give --colophon): %w", err)
+		return "", fmt.Errorf("finding the source of colophon: %w; run this in the folder bench of the source, or give --colophon", err)
 	}
 	dir := strings.TrimSpace(string(root))
 	version, err := exec.CommandContext(ctx, "git", "-C", dir, "describe", "--tags", "--always", "--dirty").Output()
-	if err != nil { // git is missing, or this is not a checkout
+	if err != nil { // git is not installed, or the source is not a checkout
 		version = []byte("devel")
 	}
 	file = filepath.Join(scratch, "colophon")
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-X main.version="+strings.TrimSpace(string(version)), "-o", file, "./cmd/colophon")
 	build.Dir = dir
-	build.Env = append(build.Environ(), "CGO_ENABLED=0") // like a release build
+	build.Env = append(build.Environ(), "CGO_ENABLED=0") // as in a release build
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building colophon: %w: %s", err, out)
 	}
 	return file, nil
 }
 
-// version returns the version that a build prints.
+// version returns what a build prints as its version.
 func (b binary) version(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, b.file, "version").Output()
 	if err != nil {
@@ -86,16 +88,16 @@ func (b binary) version(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// withScratch calls f with a new folder and removes it afterwards.
+// withScratch calls f with a new folder, and removes the folder afterwards.
 func (o *options) withScratch(f func(scratch string) error) error {
 	scratch, err := os.MkdirTemp(o.dir, "colophon-bench-")
 	if err != nil {
-		return fmt.Errorf("making a folder: %w", err)
+		return fmt.Errorf("creating a folder below --dir: %w", err)
 	}
 	return errors.Join(f(scratch), os.RemoveAll(scratch))
 }
 
-// proofSizes returns the sizes of the trees in which inclusion is proved, in leaves.
+// proofSizes returns the sizes of the trees, in leaves, in which inclusion is proved.
 func (o *options) proofSizes() []int {
 	if o.quick {
 		return []int{1000, 3000}
@@ -103,7 +105,7 @@ func (o *options) proofSizes() []int {
 	return []int{10_000, 100_000, 1_000_000}
 }
 
-// writeJSON writes all figures to a file, unless file is empty.
+// writeJSON writes the figures to a file as JSON, unless file is "".
 func writeJSON[F any](file string, figures F) error {
 	if file == "" {
 		return nil
@@ -115,8 +117,8 @@ func writeJSON[F any](file string, figures F) error {
 	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
 
-// newProgress shows the progress of a command with the time that is left, if standard error is a
-// terminal.
+// newProgress returns a progress bar that shows the remaining time. It shows nothing if standard
+// error is not a terminal.
 func newProgress(total int, what string) *cli.Progress {
 	return cli.NewProgress(&cli.Console{Err: os.Stderr}, int64(total), what, progressbar.OptionSetPredictTime(true))
 }

@@ -26,8 +26,8 @@ import (
 	"colophon/bench/system"
 )
 
-// postgres is the command that compares Colophon on PostgreSQL with Colophon on its folder,
-// and with programs that write into PostgreSQL themselves.
+// postgres is the command that compares Colophon on PostgreSQL with Colophon in a data folder, and
+// with programs that write to PostgreSQL themselves.
 type postgres struct {
 	options
 	seconds  float64
@@ -39,7 +39,7 @@ func newPostgres() *cobra.Command {
 	p := new(postgres)
 	command := &cobra.Command{
 		Use:   "postgres",
-		Short: "Compare Colophon on PostgreSQL with its folder, and with plain SQL",
+		Short: "Compare Colophon on PostgreSQL with Colophon in a data folder, and with plain SQL",
 		Long: `Start one PostgreSQL server in the folder for temporary files, and let 64 clients post records.
 Each round measures every contestant once: Colophon with its log in PostgreSQL; Colophon with
 its log in the data folder; a plain hash chain in SQL (SELECT … FOR UPDATE, INSERT, UPDATE); and
@@ -56,15 +56,15 @@ pgbench included.`,
 	return command
 }
 
-// postgresClients is the number of connections of every row.
+// postgresClients is the number of connections in every row.
 const postgresClients = 64
 
-// postgresRow is one way to store records.
+// postgresRow is one way to store records, and what was measured.
 type postgresRow struct {
 	summary
-	// Database is the processor time of PostgreSQL in each round, in µs for each record.
+	// Database is the processor time of PostgreSQL in each round, in µs per record.
 	Database []float64 `json:"postgres_cpu_us_per_record"`
-	// WAL is the length of PostgreSQL's write-ahead log, in bytes for each record.
+	// WAL is the length of PostgreSQL's write-ahead log in each round, in bytes per record.
 	WAL []float64 `json:"wal_bytes_per_record"`
 	// Load is the machine's load average after each round.
 	Load []string `json:"load"`
@@ -86,7 +86,7 @@ func (p *postgres) run(ctx context.Context, out io.Writer) error {
 		defer func() { err = errors.Join(err, server.Close()) }()
 		if p.profiles != "" {
 			if err := os.MkdirAll(p.profiles, 0o755); err != nil {
-				return fmt.Errorf("making the folder for profiles: %w", err)
+				return fmt.Errorf("creating the folder for profiles: %w", err)
 			}
 		}
 		c := &postgresRun{postgres: p, Database: server, scratch: scratch}
@@ -120,7 +120,7 @@ type postgresRun struct {
 	bodies  *corpus.Bodies
 }
 
-// rows returns the rows in an order in which compared rows are close together.
+// rows returns the rows. Rows that are compared with each other are close together.
 func (c *postgresRun) rows(binaries []binary) (rows []*postgresRow) {
 	add := func(name, way, call string, measure func(ctx context.Context, t timing, dir string) (contestant.Measurement, error)) {
 		rows = append(rows, &postgresRow{summary: summary{Row: &row{Contestant: name, Way: way, Call: call, Clients: postgresClients, measure: measure}}})
@@ -156,11 +156,11 @@ func (c *postgresRun) measure(ctx context.Context, rows []*postgresRow, t timing
 	return nil
 }
 
-// measureRow measures a row after earlier writes have reached the disk.
+// measureRow measures a row once. It first waits until earlier writes have reached the disk.
 func (c *postgresRun) measureRow(ctx context.Context, r *postgresRow, t timing) (err error) {
 	dir, err := os.MkdirTemp(c.scratch, "row-")
 	if err != nil {
-		return fmt.Errorf("making a folder: %w", err)
+		return fmt.Errorf("creating a folder for the row: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if err := c.WaitForDisk(ctx); err != nil {
@@ -174,7 +174,7 @@ func (c *postgresRun) measureRow(ctx context.Context, r *postgresRow, t timing) 
 	if err != nil {
 		return err
 	}
-	// Both figures include the warm-up, so this number of records does too.
+	// Both figures include the warm-up, so the number of records must include it too.
 	records := float64(m.Records) * (t.warm + t.time).Seconds() / t.time.Seconds()
 	after, err := c.Usage(ctx)
 	if err != nil {
@@ -192,7 +192,8 @@ func (c *postgresRun) measureRow(ctx context.Context, r *postgresRow, t timing) 
 	return nil
 }
 
-// colophon posts to a build of Colophon.
+// colophon measures a build of Colophon that stores its log in PostgreSQL or in its data folder, as
+// way states.
 func (c *postgresRun) colophon(ctx context.Context, t timing, dir string, b binary, way, call string) (m contestant.Measurement, err error) {
 	e := exchange{connections: postgresClients, bodies: c.bodies}
 	if call == "batch" {
@@ -215,8 +216,8 @@ func (c *postgresRun) colophon(ctx context.Context, t timing, dir string, b bina
 	return m, err
 }
 
-// chain measures a program that keeps a hash chain in a database: one transaction for each
-// record, which locks the row of the head.
+// chain measures a hash chain that is kept in the database with plain SQL: each record is a
+// transaction that locks the row of the head.
 func (c *postgresRun) chain(ctx context.Context, t timing, _ string) (m contestant.Measurement, err error) {
 	err = c.InSchema(ctx, func(_ string, options ...string) (err error) {
 		err = c.Connected(ctx, func(conn *pgx.Conn) error {
@@ -267,7 +268,7 @@ func (c *postgresRun) chain(ctx context.Context, t timing, _ string) (m contesta
 	return m, err
 }
 
-// link adds a body to a hash chain.
+// link appends a body to the hash chain in one transaction.
 func link(ctx context.Context, conn *pgx.Conn, body []byte) error {
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		var size int64
@@ -284,13 +285,13 @@ func link(ctx context.Context, conn *pgx.Conn, body []byte) error {
 	})
 }
 
-// inserts lets pgbench insert the first body, one row for each transaction.
+// inserts measures pgbench, which inserts the first body repeatedly, one row per transaction.
 func (c *postgresRun) inserts(ctx context.Context, t timing, dir string) (m contestant.Measurement, err error) {
 	script := filepath.Join(dir, "insert.sql")
 	if err := os.WriteFile(script, []byte("INSERT INTO plain (body) VALUES (:body);\n"), 0o600); err != nil {
 		return m, fmt.Errorf("writing pgbench's script: %w", err)
 	}
-	err = c.InSchema(ctx, func(_ string, options ...string) error { // options: search_path and the schema
+	err = c.InSchema(ctx, func(_ string, options ...string) error { // options are search_path and the schema
 		err := c.Connected(ctx, func(conn *pgx.Conn) error {
 			_, err := conn.Exec(ctx, `CREATE TABLE plain (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body text NOT NULL)`)
 			return err
@@ -314,7 +315,7 @@ func (c *postgresRun) inserts(ctx context.Context, t timing, dir string) (m cont
 	return m, err
 }
 
-// pgbenchLog reads the transactions that pgbench has logged.
+// pgbenchLog computes the rate and latencies from the log files that pgbench has written.
 func pgbenchLog(dir string) (*load.Result, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "log.*"))
 	if err != nil {
@@ -330,7 +331,7 @@ func pgbenchLog(dir string) (*load.Result, error) {
 		for lines := bufio.NewScanner(f); lines.Scan(); {
 			var client, transaction, latency, script, second, micro int64
 			if _, err := fmt.Sscan(lines.Text(), &client, &transaction, &latency, &script, &second, &micro); err != nil {
-				return nil, errors.Join(fmt.Errorf("a line of pgbench's log: %w", err), f.Close())
+				return nil, errors.Join(fmt.Errorf("parsing a line of pgbench's log: %w", err), f.Close())
 			}
 			took, at := time.Duration(latency)*time.Microsecond, time.Duration(second)*time.Second+time.Duration(micro)*time.Microsecond
 			if begin := at - took; first == 0 || begin < first {
@@ -362,7 +363,7 @@ func printPostgres(out io.Writer, rows []*postgresRow) error {
 	return table.Flush()
 }
 
-// postgresTargets compares each build of Colophon with the other rows.
+// postgresTargets compares each build of Colophon on PostgreSQL with the other rows.
 func postgresTargets(all []*postgresRow) (list []target) {
 	rows := make(summaries)
 	for _, r := range all {
@@ -377,7 +378,7 @@ func postgresTargets(all []*postgresRow) (list []target) {
 		name := r.Row.Contestant
 		single, batch := rows[name+"/postgres/single"+suffix], rows[name+"/postgres/batch"+suffix]
 		list = append(list,
-			target{What: name + ", single posts over the chain by hand", AtLeast: 5}.of(ratios(single, chain, rate)...),
+			target{What: name + ", single posts over the chain in SQL", AtLeast: 5}.of(ratios(single, chain, rate)...),
 			target{What: name + ", p50 of single posts over that of pgbench's INSERT", AtMost: 3}.of(ratios(single, insert, p50)...),
 			target{What: name + ", batches over pgbench's INSERT", AtLeast: 1}.of(ratios(batch, insert, rate)...),
 			target{What: name + ", batches over the same in its folder", AtLeast: 0.4}.of(ratios(batch, rows[name+"/folder/batch"+suffix], rate)...),

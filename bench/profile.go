@@ -13,8 +13,8 @@ import (
 	"colophon/bench/contestant"
 )
 
-// parts are the parts of a server's work, each with the functions that identify it. A sample
-// belongs to the first part that matches a function on its stack.
+// parts lists the parts of a server's work, each with the functions by which it is recognised. A
+// sample belongs to the first part in this list that matches a function on its stack.
 var parts = []struct {
 	name     string
 	function *regexp.Regexp
@@ -36,10 +36,10 @@ var parts = []struct {
 	{"scheduling", regexp.MustCompile(`^runtime\.(mcall|schedule|mstart|goexit0|sysmon|systemstack)`)},
 }
 
-// otherPart collects the samples that match no part.
+// otherPart is the part for samples that match no other part.
 const otherPart = "other"
 
-// partOf returns the part of a sample.
+// partOf returns the name of the part to which a sample belongs.
 func partOf(s *profile.Sample) string {
 	for _, p := range parts {
 		for _, location := range s.Location {
@@ -53,7 +53,7 @@ func partOf(s *profile.Sample) string {
 	return otherPart
 }
 
-// partUse is what a part used per record.
+// partUse states what a part used per record.
 type partUse struct {
 	Part    string  `json:"part"`
 	CPU     float64 `json:"cpu_us_per_record"`
@@ -61,15 +61,15 @@ type partUse struct {
 	Objects float64 `json:"allocated_objects_per_record"`
 }
 
-// The kinds of sample values, by their names in profiles.
+// Kinds of sample values, by their names in profiles.
 const (
 	cpuValue     = "cpu"
 	bytesValue   = "alloc_space"
 	objectsValue = "alloc_objects"
 )
 
-// profileOf reads the profiles of a measurement's last round, and divides the measurement's
-// figures among the parts. The most expensive part comes first.
+// profileOf reads the profiles of the last round of a measurement, and divides the figures of the
+// measurement among the parts. The most expensive part comes first.
 func profileOf(files string, m contestant.Measurement) ([]partUse, error) {
 	uses := make(map[string]*partUse)
 	use := func(part string) *partUse {
@@ -83,7 +83,7 @@ func profileOf(files string, m contestant.Measurement) ([]partUse, error) {
 		return nil, err
 	}
 	for _, u := range uses {
-		u.CPU *= m.CPU / total // divides the processor time in /proc
+		u.CPU *= m.CPU / total // divides the processor time that /proc states
 	}
 	_, seconds, err := sumParts(files+allocsProfile, bytesValue, func(part string, value float64) { use(part).Bytes += value })
 	if err != nil {
@@ -106,8 +106,8 @@ func profileOf(files string, m contestant.Measurement) ([]partUse, error) {
 	return list, nil
 }
 
-// sumParts calls add with each sample's part and its value of one kind. It returns the sum of
-// the values and the duration of the profile in seconds.
+// sumParts calls add for each sample, with the sample's part and its value of one kind. It returns
+// the sum of the values, and the duration of the profile in seconds.
 func sumParts(file, kind string, add func(part string, value float64)) (total, seconds float64, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -119,7 +119,7 @@ func sumParts(file, kind string, add func(part string, value float64)) (total, s
 	}
 	place := slices.IndexFunc(p.SampleType, func(t *profile.ValueType) bool { return t.Type == kind })
 	if place < 0 {
-		return 0, 0, fmt.Errorf("the profile %s has no %s", file, kind)
+		return 0, 0, fmt.Errorf("the profile %s has no values of kind %s", file, kind)
 	}
 	for _, s := range p.Sample {
 		add(partOf(s), float64(s.Value[place]))

@@ -11,7 +11,8 @@ import (
 	"colophon/bench/contestant"
 )
 
-// stacks makes a profile with one stack per sample, innermost function first.
+// stacks returns a profile with one stack per sample, innermost function first. kinds are the kinds
+// of the samples' values.
 func stacks(kinds []string, samples map[*[]string][]int64) *profile.Profile {
 	p := &profile.Profile{DurationNanos: 2e9}
 	for _, kind := range kinds {
@@ -33,8 +34,8 @@ func stacks(kinds []string, samples map[*[]string][]int64) *profile.Profile {
 	return p
 }
 
-// A sample belongs to the most specific part on its stack, and a part gets its share of the
-// row's figures.
+// A sample is assigned to the first part that matches its stack, and a part is assigned its share
+// of the row's figures.
 func TestProfileOf(t *testing.T) {
 	parsing := &[]string{"crypto/sha256.Sum256", "colophon/ledger/record.Limits.Parse", "colophon/api.(*Server).ServeHTTP", "net/http.(*conn).serve"}
 	handling := &[]string{"runtime.memmove", "colophon/api.(*Server).ServeHTTP", "net/http.(*conn).serve"}

@@ -15,20 +15,20 @@ import (
 	"colophon/bench/contestant"
 )
 
-// proofRow holds the measurements of one contestant's inclusion proofs in trees of one size.
+// proofRow holds the measurements of one contestant's inclusion proofs, in trees of one size.
 type proofRow struct {
 	Contestant string               `json:"contestant"`
 	Leaves     int                  `json:"leaves"`
 	Rounds     []contestant.Proving `json:"rounds"`
-	// Median holds the median of each figure, or the sum if the figure is a count.
+	// Median holds the median of each figure, but the sum of each count.
 	Median contestant.Proving `json:"median"`
 
-	child    string // the command that runs this program as the contestant
+	child    string // name with which this program runs itself as the contestant
 	settings []string
 }
 
-// The contestants that make proofs. Tessera's builder is measured twice: with one builder for
-// all proofs of a size, and with a new builder for each proof.
+// Names of the contestants that build proofs. Tessera's builder is measured twice: with one builder
+// for all proofs of a size, and with a new builder for each proof.
 const (
 	proofsOurs   = "colophon"
 	proofsReused = "tessera, one builder"
@@ -49,7 +49,7 @@ func newProofs() *cobra.Command {
 			}
 			self, err := os.Executable()
 			if err != nil {
-				return fmt.Errorf("finding this program: %w", err)
+				return fmt.Errorf("finding the path of this program: %w", err)
 			}
 			return o.withScratch(func(scratch string) error {
 				rows, err := measureProofs(c.Context(), self, scratch, o.proofSizes(), rounds, secondsOf(seconds))
@@ -72,8 +72,8 @@ func newProofs() *cobra.Command {
 	return command
 }
 
-// measureProofs fills one log of each contestant up to each size, smallest first, and measures
-// proofs at each size in rounds that alternate between contestants.
+// measureProofs fills one log of each contestant up to each size, smallest first. At each size, it
+// measures proofs in rounds, each of which measures every contestant once.
 func measureProofs(ctx context.Context, self, scratch string, sizes []int, rounds int, time time.Duration) ([]*proofRow, error) {
 	bar := newProgress(len(sizes)*(2+3*rounds), "proving inclusion")
 	defer bar.Finish()
@@ -109,7 +109,7 @@ func measureProofs(ctx context.Context, self, scratch string, sizes []int, round
 	return all, nil
 }
 
-// add adds the figures of a round.
+// add adds the figures of a round and updates the medians.
 func (r *proofRow) add(p contestant.Proving) {
 	r.Rounds = append(r.Rounds, p)
 	r.Median.Proofs += p.Proofs
@@ -136,13 +136,13 @@ func printProofs(out io.Writer, rows []*proofRow) error {
 	return table.Flush()
 }
 
-// proofTargets returns the targets that compare the proofs in the largest trees.
+// proofTargets returns the targets that compare proofs in the largest trees.
 func proofTargets(rows []*proofRow) []target {
 	if len(rows) == 0 {
 		return nil
 	}
 	largest := make(map[string]*proofRow)
-	for _, r := range rows { // by size
+	for _, r := range rows { // sorted by size, so the last one remains
 		largest[r.Contestant] = r
 	}
 	ours := largest[proofsOurs]

@@ -15,7 +15,7 @@ import (
 	"colophon/bench/load"
 )
 
-// queries is the command that compares a large ledger's answering times with those of a small
+// queries is the command that compares the response times of a large ledger with those of a small
 // one.
 type queries struct {
 	options
@@ -95,7 +95,8 @@ func (q *queries) run(ctx context.Context, out io.Writer) error {
 	})
 }
 
-// questions are the kinds of questions that are compared.
+// questions lists the kinds of queries that are compared. path returns the path of a query about a
+// chosen record.
 var questions = []struct {
 	name string
 	path func(d drawn) string
@@ -112,7 +113,7 @@ var questions = []struct {
 	{"effects", func(drawn) string { return "/drift/effects?variable=temperature&a=0.7&b=0.2&limit=10" }},
 }
 
-// comparison holds the figures of a question in both ledgers.
+// comparison holds the figures of one kind of query in both ledgers, the small one first.
 type comparison struct {
 	Name  string           `json:"name"`
 	P50   [2]time.Duration `json:"p50_ns"`
@@ -120,7 +121,7 @@ type comparison struct {
 	Bytes [2]int           `json:"answer_bytes"` // total length of all answers
 }
 
-// compare asks both ledgers each question, alternating between them.
+// compare sends every kind of query to both ledgers, alternating between them.
 func (q *queries) compare(sides [2]*filledLedger, out io.Writer) (list []comparison, err error) {
 	fmt.Fprintf(out, "%-20s %12s %12s %7s %12s %12s %7s %7s\n", "question", "p50 µs small", "large", "ratio", "p99 µs small", "large", "ratio", "bytes")
 	var connections [2]*load.Conn
@@ -149,7 +150,7 @@ func (q *queries) compare(sides [2]*filledLedger, out io.Writer) (list []compari
 		}
 		return nil
 	}
-	if !q.cold { // while a server's memory still grows, the system must clear each new page
+	if !q.cold { // warm up: while a server's memory still grows, the system must clear each new page
 		for n := range q.asks / 4 * len(questions) {
 			if err := ask(n % len(questions)); err != nil {
 				return nil, err

@@ -11,16 +11,18 @@ import (
 	"colophon/bench/load"
 )
 
-// readRate is the rate at which an endpoint answers.
+// readRate holds how fast an endpoint answers.
 type readRate struct {
 	Name string `json:"name"`
-	// Rounds holds the answers per second of each round.
+	// Rounds holds the number of answers per second in each round.
 	Rounds []float64 `json:"answers_per_second"`
-	// OverHealth is the median over the rounds of the ratio to /healthz.
+	// OverHealth is the ratio of the endpoint's rate to that of /healthz, as the median over the
+	// rounds.
 	OverHealth float64 `json:"over_healthz"`
 }
 
-// reads are the endpoints that are compared with the first, /healthz, for random records.
+// reads lists the endpoints that are measured. All others are compared with the first, /healthz.
+// They are asked about random records.
 var reads = []struct {
 	name string
 	path func(records int) string
@@ -33,14 +35,14 @@ var reads = []struct {
 	{"receipt", func(n int) string { return fmt.Sprintf("%s/records/%d/receipt", ledgerPath, 1+rand.IntN(n)) }},
 }
 
-// readConnections and readRounds set the load when proofs are measured.
+// Number of connections and of rounds with which proofs are measured.
 const (
 	readConnections = 64
 	readRounds      = 5
 )
 
-// proofs measures the endpoints that return proofs over many connections, alternating with
-// /healthz.
+// proofs measures the endpoints that return proofs, over many connections. In each round, it also
+// measures /healthz.
 func (q *queries) proofs(ctx context.Context, a *filledLedger, out io.Writer) (rates []readRate, err error) {
 	connections, err := load.DialAll(a.server.listens["server"], readConnections)
 	if err != nil {
@@ -71,7 +73,7 @@ func (q *queries) proofs(ctx context.Context, a *filledLedger, out io.Writer) (r
 	return rates, nil
 }
 
-// rate returns the number of answers per second over connections, each of which sends one
+// rate returns the number of answers per second over all connections. Each connection sends one
 // request after another.
 func (q *queries) rate(ctx context.Context, connections []*load.Conn, path func() string) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, q.time)

@@ -48,7 +48,7 @@ func printReport(out io.Writer, r *report) error {
 	return nil
 }
 
-// printRows prints medians. A figure that could not be measured is n/a.
+// printRows prints the medians as a table. It prints n/a for a figure that could not be measured.
 func printRows(out io.Writer, rows []*summary) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "contestant\tway\tcall\tclients\trecords/s\tlowest–highest\tp50 ms\tp99 ms\tCPU µs\tclient µs\tfsyncs/1000\tdisk B\twritten B\tpeak MiB\tcatch-up ms\tverified\t")
@@ -69,11 +69,11 @@ func printRows(out io.Writer, rows []*summary) error {
 	return table.Flush()
 }
 
-// short formats a duration in milliseconds.
+// short formats a duration in milliseconds, with two decimals.
 func short(d time.Duration) string { return fmt.Sprintf("%.2f ms", float64(d.Microseconds())/1000) }
 
-// writeBenchstat writes every round of every row in the format of go test -bench, for
-// benchstat.
+// writeBenchstat writes every round of every row in the format of go test -bench, which benchstat
+// reads.
 func writeBenchstat(file string, rows []*summary) error {
 	var text strings.Builder
 	for _, s := range rows {

@@ -12,26 +12,26 @@ import (
 	"colophon/bench/corpus"
 )
 
-// row is one way to run one contestant.
+// row is one contestant, run in one way.
 type row struct {
 	Contestant string `json:"contestant"`
 	Way        string `json:"way"`     // "http" or "process"
 	Call       string `json:"call"`    // kind of request
-	Clients    int    `json:"clients"` // connections, or callers in process
+	Clients    int    `json:"clients"` // number of connections, or of callers in the same process
 	Note       string `json:"note,omitempty"`
 
-	most    int    // maximum number of bodies that it accepts per second
-	profile string // file names of its profiles, without extensions; empty if none are taken
+	most    int    // upper bound of the records per second, to generate enough bodies
+	profile string // path of its profiles, without extensions; "" if none are taken
 	measure func(ctx context.Context, t timing, dir string) (contestant.Measurement, error)
 }
 
-// name returns the row's name for --only and the targets.
+// name returns the name by which --only and the targets refer to the row.
 func (r *row) name() string {
 	return fmt.Sprintf("%s/%s/%s/%d", r.Contestant, r.Way, r.Call, r.Clients)
 }
 
-// The batch size and age with which Tessera is fastest, by the number of callers. If there are
-// fewer callers than the batch size, Tessera waits until an entry has this age.
+// The batch size and the maximum age with which Tessera is fastest, by number of callers. If there
+// are fewer callers than the batch size, Tessera waits until an entry has reached this age.
 var tesseraSettings = map[int]struct {
 	batch uint
 	age   time.Duration
@@ -42,22 +42,22 @@ var tesseraSettings = map[int]struct {
 	8192: {4096, 100 * time.Millisecond},
 }
 
-// batchClients are the numbers of connections that post batches, and batchLines are the
-// numbers of lines in their batches, which are enough to keep the server busy.
+// batchClients lists how many connections post batches. batchLines maps each of these numbers to a
+// number of lines per batch that keeps the server busy.
 var batchClients = []int{1, 64, 512}
 
 var batchLines = map[int]int{1: 5000, 64: 128, 512: 16}
 
-// matrix has all rows for one or more builds of Colophon, by name.
+// matrix defines all rows for one or more builds of Colophon.
 type matrix struct {
-	self     string // this program
+	self     string // path of this program
 	colophon []binary
 	seed     uint64
-	profiles string // folder; empty if none are taken
+	profiles string // folder for profiles; "" if none are taken
 	bodies   *corpus.Bodies
 }
 
-// rows returns the rows in an order that keeps compared rows close together.
+// rows returns the rows. Rows that are compared with each other are close together.
 func (m *matrix) rows() []*row {
 	var rows []*row
 	for _, connections := range []int{1, 64, 512} {
@@ -81,7 +81,8 @@ func (m *matrix) rows() []*row {
 	return rows
 }
 
-// chosen returns the rows whose names match. An empty expression matches all.
+// chosen returns the rows whose names match the regular expression only. An empty expression
+// matches all.
 func (m *matrix) chosen(only string) ([]*row, error) {
 	expression, err := regexp.Compile(only)
 	if err != nil {
@@ -150,5 +151,5 @@ func (m *matrix) inProcess(name string, callers, most int, settings ...string) *
 	return r
 }
 
-// bodies returns how many bodies are needed at this rate.
+// bodies returns how many bodies are needed for this timing at a rate of most per second.
 func (t timing) bodies(most int) int { return int((t.warm + t.time).Seconds() * float64(most)) }

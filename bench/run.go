@@ -16,13 +16,13 @@ import (
 	"colophon/bench/system"
 )
 
-// versioned are the modules whose versions are printed.
+// versioned lists the modules whose versions the report contains.
 var versioned = []string{"github.com/transparency-dev/tessera", "github.com/codenotary/immudb", "github.com/cockroachdb/pebble/v2"}
 
-// report has all results of a run.
+// report holds all results of the command run.
 type report struct {
 	Machine system.Machine `json:"machine"`
-	// Builds holds the versions of the builds of Colophon, by name.
+	// Builds maps the names of the builds of Colophon to their versions.
 	Builds  map[string]string `json:"builds"`
 	Began   time.Time         `json:"began"`
 	Seconds float64           `json:"seconds_per_round"`
@@ -82,7 +82,7 @@ func (r *run) run(ctx context.Context, out io.Writer) error {
 	})
 }
 
-// probeSyncs is the number of syncs with which the disk is probed.
+// probeSyncs is the number of syncs with which the speed of the disk is probed.
 const probeSyncs = 300
 
 func (r *run) measure(ctx context.Context, scratch string, out io.Writer) (*report, error) {
@@ -92,7 +92,7 @@ func (r *run) measure(ctx context.Context, scratch string, out io.Writer) (*repo
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("finding this program: %w", err)
+		return nil, fmt.Errorf("finding the path of this program: %w", err)
 	}
 	result := &report{Began: time.Now().UTC(), Seconds: r.seconds}
 	if result.Machine, err = system.ThisMachine(scratch, versioned...); err != nil {
@@ -110,7 +110,7 @@ func (r *run) measure(ctx context.Context, scratch string, out io.Writer) (*repo
 	printMachine(out, result)
 	if r.profiles != "" {
 		if err := os.MkdirAll(r.profiles, 0o755); err != nil {
-			return nil, fmt.Errorf("making the folder for profiles: %w", err)
+			return nil, fmt.Errorf("creating the folder for profiles: %w", err)
 		}
 	}
 	m := &matrix{self: self, colophon: binaries, seed: r.seed, profiles: r.profiles}
@@ -131,7 +131,7 @@ func (r *run) measure(ctx context.Context, scratch string, out io.Writer) (*repo
 
 func secondsOf(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 
-// measureRows measures every row in every round.
+// measureRows measures every row that --only selects, once per round.
 func (r *run) measureRows(ctx context.Context, m *matrix, scratch string) ([]*summary, error) {
 	rows, err := m.chosen(r.only)
 	if err != nil {
@@ -177,11 +177,12 @@ func mostOverHTTP(rows []*row) (most int) {
 	return most
 }
 
-// measureRow measures one row in a new folder, after earlier writes have reached the disk.
+// measureRow measures one row in a new folder. It first waits until earlier writes have reached the
+// disk, unless --quick is set.
 func (r *run) measureRow(ctx context.Context, row *row, t timing, scratch string) (m contestant.Measurement, err error) {
 	dir, err := os.MkdirTemp(scratch, "row-")
 	if err != nil {
-		return m, fmt.Errorf("making a folder: %w", err)
+		return m, fmt.Errorf("creating a folder for the row: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if !r.quick {

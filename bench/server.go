@@ -14,21 +14,21 @@ import (
 	"colophon/bench/system"
 )
 
-// server is a contestant that listens in its own process.
+// server is a contestant that serves HTTP in its own process.
 type server struct {
 	command *exec.Cmd
-	listens map[string]string // host:port, by "server" or "metrics"
-	log     bytes.Buffer      // stderr; read only after the process has ended
+	listens map[string]string // addresses of the form host:port; the keys are "server" and "metrics"
+	log     bytes.Buffer      // standard error; read it only after the process has exited
 }
 
-// endTime is how long a process can take to end after it gets the signal.
+// endTime is how long a process may take to exit after the signal.
 const endTime = time.Minute
 
 // addressForm matches the lines in which a server prints its addresses.
 var addressForm = regexp.MustCompile(`^\s*(server|metrics)\s+http://([0-9.:]+)`)
 
-// startServer starts a program and waits until it has printed all wanted addresses.
-// environment is added to the environment of this process.
+// startServer starts a program and waits until it has printed all wanted addresses. The program's
+// environment is that of this process and, in addition, environment.
 func startServer(ctx context.Context, wanted []string, environment []string, program string, arguments ...string) (*server, error) {
 	s := &server{command: exec.CommandContext(ctx, program, arguments...), listens: make(map[string]string)}
 	s.command.Env = append(os.Environ(), environment...)
@@ -46,13 +46,13 @@ func startServer(ctx context.Context, wanted []string, environment []string, pro
 	for !s.has(wanted) {
 		if !lines.Scan() {
 			err := s.command.Wait()
-			return nil, fmt.Errorf("%s did not start to serve: %w: %s", program, err, s.log.String())
+			return nil, fmt.Errorf("%s exited before it printed its addresses: %w: %s", program, err, s.log.String())
 		}
 		if found := addressForm.FindSubmatch(lines.Bytes()); found != nil {
 			s.listens[string(found[1])] = string(found[2])
 		}
 	}
-	go func() { // the server must not block on its output
+	go func() { // drain the output, so that the server never blocks on writing it
 		for lines.Scan() {
 		}
 	}()
@@ -70,7 +70,7 @@ func (s *server) has(wanted []string) bool {
 
 func (s *server) pid() int { return s.command.Process.Pid }
 
-// stop ends the server with a signal and waits until it has ended.
+// stop sends SIGTERM to the server and waits until it has exited.
 func (s *server) stop() error {
 	if err := s.command.Process.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("ending %s: %w", s.command.Path, err)
@@ -81,8 +81,8 @@ func (s *server) stop() error {
 	return nil
 }
 
-// rest waits until the server has merged everything, that is, until it uses less than a
-// twentieth of a processor for a second.
+// rest waits until the server's background work is done, which is assumed once it uses less than 5
+// % of a processor for a second.
 func (s *server) rest(ctx context.Context) error {
 	for {
 		before, err := system.UsageOf(s.pid())

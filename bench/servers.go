@@ -26,8 +26,8 @@ import (
 	"colophon/bench/system"
 )
 
-// servers is the command that measures several servers on one database, and compares them with
-// a simulation.
+// servers is the command that measures several servers on one database, and compares the results with a
+// simulation.
 type servers struct {
 	options
 	seconds float64
@@ -40,7 +40,7 @@ func newServers() *cobra.Command {
 		Use:   "servers",
 		Short: "Measure several servers on one database, and compare them with a simulation",
 		Long: `Start one PostgreSQL server in the folder for temporary files, and let clients post records to one,
-two, and three servers with one to six ledgers, in rounds in which all have their turn. Four of the rows
+two, and three servers with one to six ledgers, in rounds in which each setup is measured once. Four of the rows
 have one ledger: they give the costs of a record and of a commit, and those of a server that follows. A
 simulation with these costs predicts all rows. While clients post, the command looks 50 times a second at
 what the sessions of the database wait for. It needs PostgreSQL's programs.`,
@@ -54,22 +54,23 @@ what the sessions of the database wait for. It needs PostgreSQL's programs.`,
 	return command
 }
 
-// serversRow is a number of servers, ledgers, and clients.
+// serversRow is a setup of servers, ledgers, and clients, and what was measured.
 type serversRow struct {
 	Servers int `json:"servers"`
 	Ledgers int `json:"ledgers"`
 	Clients int `json:"clients"`
-	// Forwarded is set if no client posts to the server that writes the ledger.
+	// Forwarded is set if each client posts to a server that does not write the ledger.
 	Forwarded bool           `json:"forwarded,omitempty"`
 	Rounds    []serversRound `json:"rounds"`
 	Median    serversRound   `json:"median"`
-	// Predicted is the simulated number of records per second.
+	// Predicted is the number of records per second that the simulation predicts.
 	Predicted float64 `json:"predicted_records_per_second"`
 }
 
-// serversRound is what was measured in a round. Times are processor times in µs for each record.
+// serversRound holds what was measured in one round. Server, Database and Client are processor times in µs
+// per record.
 type serversRound struct {
-	Rate      float64 `json:"records_per_second"` // until all records are indexed
+	Rate      float64 `json:"records_per_second"` // the measured time ends when all servers have indexed all records
 	P50       float64 `json:"p50_ms"`
 	Server    float64 `json:"server_us"`
 	Database  float64 `json:"postgres_us"`
@@ -77,21 +78,21 @@ type serversRound struct {
 	PerCommit float64 `json:"records_per_commit"`
 	Busy      float64 `json:"busy_cores"` // cores that clients, servers, and PostgreSQL kept busy
 	WAL       float64 `json:"wal_bytes"`
-	Tables    float64 `json:"table_bytes"` // size of the tables with their indexes
+	Tables    float64 `json:"table_bytes"` // size of the tables including indexes, per record
 	Folder    float64 `json:"folder_bytes"`
-	Locks     float64 `json:"sessions_waiting_for_locks"` // mean number of the database's sessions that wait for locks
+	Locks     float64 `json:"sessions_waiting_for_locks"` // mean number of database sessions that wait for locks
 	Disk      float64 `json:"sessions_waiting_for_disk"`
 
-	ByTable map[string]float64 `json:"bytes_by_table"` // Tables, divided by table
+	ByTable map[string]float64 `json:"bytes_by_table"` // Tables, broken down by table
 }
 
-// fields returns pointers to the figures of a round.
+// fields returns pointers to the figures of which the median is taken.
 func (r *serversRound) fields() []*float64 {
 	return []*float64{&r.Rate, &r.P50, &r.Server, &r.Database, &r.Client, &r.PerCommit, &r.Busy, &r.WAL, &r.Tables, &r.Folder, &r.Locks, &r.Disk}
 }
 
-// The rows from which the costs are computed: one client and many clients, on one server, and with one
-// follower.
+// Indexes of the rows from which the costs are computed: one client or many clients, on one server without
+// or with a follower.
 const (
 	rowOfOne = iota
 	rowOfMany
@@ -146,7 +147,7 @@ func (s *servers) run(ctx context.Context, out io.Writer) error {
 		bar.Finish()
 		costs := costsOf(rows)
 		for _, r := range rows {
-			if !r.Forwarded { // forwarding is not simulated
+			if !r.Forwarded { // the simulation does not cover forwarding
 				r.Predicted = capacity.Simulate(costs, capacity.Setup{Servers: r.Servers, Ledgers: r.Ledgers, Clients: r.Clients,
 					ServerCores: runtime.NumCPU(), Together: true}, 20_000).Rate
 			}
@@ -161,12 +162,12 @@ func (s *servers) run(ctx context.Context, out io.Writer) error {
 	})
 }
 
-// measure measures the row once, in new tables and folders.
+// measure measures the row once, in a new schema and new folders.
 func (r *serversRow) measure(ctx context.Context, f *fleet, b binary, scratch string, t timing) error {
 	return f.database.InSchema(ctx, func(schema string, options ...string) (err error) {
 		f.schema = schema
 		if f.dir, err = os.MkdirTemp(scratch, "servers-"); err != nil {
-			return fmt.Errorf("making a folder: %w", err)
+			return fmt.Errorf("creating a folder for the servers: %w", err)
 		}
 		defer func() { err = errors.Join(err, f.stop(), os.RemoveAll(f.dir)) }()
 		for i := range r.Servers {
@@ -196,7 +197,7 @@ func (r *serversRow) measure(ctx context.Context, f *fleet, b binary, scratch st
 	})
 }
 
-// fleet is several servers on one database, with their clients.
+// fleet is a group of running servers on one database, and their clients.
 type fleet struct {
 	row      *serversRow
 	database *database.Database
@@ -204,7 +205,7 @@ type fleet struct {
 	schema   string
 	dir      string
 	servers  []*server
-	control  []*load.Conn // one connection to each server
+	control  []*load.Conn // one connection to each server, for requests outside the measurement
 	clients  []load.Client
 }
 
@@ -221,11 +222,11 @@ func (f *fleet) stop() (err error) {
 	return err
 }
 
-// ledgerOf returns the path of the i-th ledger. Only server i modulo their number has its
-// signing key, and so writes it.
+// ledgerOf returns the path of the i-th ledger. Only one server has its signing key and therefore writes it:
+// server i modulo the number of servers.
 func ledgerOf(i int) string { return "/v1/ledgers/ledger" + strconv.Itoa(i) }
 
-// connect creates the ledgers, and opens the connections of all clients.
+// connect creates the ledgers and opens the connections of all clients.
 func (f *fleet) connect() error {
 	for _, s := range f.servers {
 		c, err := load.Dial(s.listens["server"])
@@ -248,7 +249,7 @@ func (f *fleet) connect() error {
 			return fmt.Errorf("creating a ledger: status %d: %.500s", status, answer)
 		}
 	}
-	if f.row.Forwarded { // the other servers must have noticed
+	if f.row.Forwarded { // the other servers must know the ledger before clients post to them
 		time.Sleep(2 * time.Second)
 	}
 	for i := range f.row.Clients {
@@ -267,7 +268,7 @@ func (f *fleet) connect() error {
 	return nil
 }
 
-// usage is what all processes have used so far.
+// usage states what all processes have used so far.
 type usage struct {
 	database        database.Usage
 	servers, client time.Duration
@@ -281,7 +282,7 @@ func (f *fleet) usage(ctx context.Context) (u usage, err error) {
 			return u, err
 		}
 		u.servers += used.CPU
-		if i >= f.row.Ledgers { // this server writes no ledger, so it has no metrics of commits
+		if i >= f.row.Ledgers { // this server writes no ledger, so its metrics count no commits
 			continue
 		}
 		for name, sum := range map[string]*float64{"colophon_commit_events_count": &u.commits, "colophon_commit_events_sum": &u.events} {
@@ -301,7 +302,7 @@ func (f *fleet) usage(ctx context.Context) (u usage, err error) {
 	return u, err
 }
 
-// measure lets the clients post, first to warm up and then for the measurement.
+// measure makes the clients post, first to warm up and then for the measurement.
 func (f *fleet) measure(ctx context.Context, t timing) (r serversRound, err error) {
 	if err := f.database.WaitForDisk(ctx); err != nil {
 		return r, err
@@ -358,7 +359,7 @@ func (f *fleet) measure(ctx context.Context, t timing) (r serversRound, err erro
 	return r, err
 }
 
-// caughtUp waits until all servers have indexed all records of each ledger.
+// caughtUp waits until all servers have indexed all records of all ledgers.
 func (f *fleet) caughtUp() error {
 	for i := range f.row.Ledgers {
 		size, err := sizeAt(f.control[i%len(f.control)], i)
@@ -384,7 +385,7 @@ func (f *fleet) caughtUp() error {
 	return nil
 }
 
-// sizeAt returns the size of the i-th ledger that a server shows.
+// sizeAt returns the size of the i-th ledger as the server at the other end of c shows it.
 func sizeAt(c *load.Conn, i int) (uint64, error) {
 	checkpoint, err := get(c, ledgerOf(i)+"/log/checkpoint")
 	if err != nil {
@@ -393,25 +394,25 @@ func sizeAt(c *load.Conn, i int) (uint64, error) {
 	lines := strings.Split(string(checkpoint), "\n")
 	size, err := strconv.ParseUint(lines[1], 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("the size in a checkpoint: %w", err)
+		return 0, fmt.Errorf("parsing the size in a checkpoint: %w", err)
 	}
 	return size, nil
 }
 
-// Shares of a server's processor time for a record, by what it is used for (`bench run
-// --profiles`, single posts of 64 clients).
+// How a server divides its processor time for a record among the steps (`bench run --profiles`, single posts
+// of 64 clients).
 const (
-	beforeShare   = 0.30 // reading, routes, parsing, hashing, the event
+	beforeShare   = 0.30 // reading, routing, parsing, hashing, and building the event
 	sequenceShare = 0.10
 	indexShare    = 0.42
 )
 
-// lookPause is the shortest time between two looks of a follower at the head.
+// lookPause is the minimum time between two polls of the head by a follower.
 const lookPause = 20 * time.Millisecond
 
-// costsOf returns the costs that explain the four rows with one ledger. A record that shares its
-// commit with others costs less; the difference is the cost of a commit. What a second server adds
-// is the cost of following.
+// costsOf returns the costs that explain the four rows with one ledger. A record that shares its commit with
+// others costs less; the cost of a commit follows from the difference. The cost of following is what the
+// second server adds.
 func costsOf(rows []*serversRow) capacity.Costs {
 	one, many := rows[rowOfOne].Median, rows[rowOfMany].Median
 	split := func(alone, shared float64) (commit, record float64) {
@@ -427,7 +428,7 @@ func costsOf(rows []*serversRow) capacity.Costs {
 		ServerCommit: us(commit), Database: us(database), DatabaseCommit: us(databaseCommit),
 	}
 	followedOne, followedMany := rows[rowOfOneFollowed].Median, rows[rowOfManyFollowed].Median
-	// perLook is the number of records between two looks.
+	// perLook is the number of records between two polls.
 	perLook := func(r serversRound) float64 { return max(1, r.Rate*lookPause.Seconds()) }
 	follow := func(alone, shared float64) (look, record float64) {
 		if rarer := 1/perLook(followedOne) - 1/perLook(followedMany); rarer > 0 {
@@ -435,7 +436,8 @@ func costsOf(rows []*serversRow) capacity.Costs {
 		}
 		return look, max(0, shared-look/perLook(followedMany))
 	}
-	// A commit costs a server the same whether or not others follow; only the number of its records differs.
+	// A commit costs a server the same with and without followers; only the number of records per commit
+	// differs.
 	rest := func(r serversRound, commit, record float64) float64 { return record + commit/r.PerCommit }
 	c.LookPause = lookPause
 	look, followed := follow(followedOne.Server-rest(followedOne, commit, record), followedMany.Server-rest(followedMany, commit, record))
@@ -449,10 +451,10 @@ func costsOf(rows []*serversRow) capacity.Costs {
 func printServers(out io.Writer, c capacity.Costs, rows []*serversRow) error {
 	fmt.Fprintf(out, "a record: client %v, server %v and index %v, database %v; a commit: server %v, database %v, wait %v\n",
 		c.Client, c.Before+c.Sequence+c.After, c.Index, c.Database, c.ServerCommit, c.DatabaseCommit, c.Wait)
-	fmt.Fprintf(out, "each server that follows: a record: server %v, database %v; a look, every %v at most: server %v, database %v\n\n",
+	fmt.Fprintf(out, "each server that follows: a record: server %v, database %v; a poll, at most one every %v: server %v, database %v\n\n",
 		c.Follow, c.FollowDatabase, c.LookPause, c.Look, c.LookDatabase)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "servers\tledgers\tclients\trecords/s\tof the first ledger's\tp50 ms\tper commit\tserver µs\tPostgreSQL µs\tclient µs\tbusy cores\tlock waits\tdisk waits\tWAL B\ttables B\tfolder B\tpredicted\tpredicted/measured\t")
+	fmt.Fprintln(table, "servers\tledgers\tclients\trecords/s\tratio to first row\tp50 ms\tper commit\tserver µs\tPostgreSQL µs\tclient µs\tbusy cores\tlock waits\tdisk waits\tWAL B\ttables B\tfolder B\tpredicted\tpredicted/measured\t")
 	for _, r := range rows {
 		m, forwarded, predicted, accuracy := r.Median, "", "", ""
 		if r.Forwarded {
@@ -467,7 +469,7 @@ func printServers(out io.Writer, c capacity.Costs, rows []*serversRow) error {
 		return err
 	}
 	many := rows[rowOfMany].Rounds[0].ByTable
-	fmt.Fprint(out, "\nbytes of a record by table, with indexes:")
+	fmt.Fprint(out, "\nbytes per record by table, including indexes:")
 	for _, name := range slices.SortedFunc(maps.Keys(many), func(a, b string) int { return cmp.Compare(many[b], many[a]) }) {
 		if many[name] >= 1 {
 			fmt.Fprintf(out, " %s %.0f", name, many[name])
@@ -476,11 +478,11 @@ func printServers(out io.Writer, c capacity.Costs, rows []*serversRow) error {
 	return printPlans(out, c)
 }
 
-// printPlans prints the predictions for servers and a database on machines of their own.
+// printPlans prints what the simulation predicts if each server and the database have their own machines.
 func printPlans(out io.Writer, c capacity.Costs) error {
-	fmt.Fprint(out, "\n\npredicted, if each server and the database have a machine of their own, with 64 clients for each ledger:\n\n")
+	fmt.Fprint(out, "\n\npredicted, if each server and the database have their own machines, with 64 clients per ledger:\n\n")
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "cores of a server\tof the database\tservers\tledgers\trecords/s\tof the first row's\tper commit\tbusiest machine\t")
+	fmt.Fprintln(table, "server cores\tdatabase cores\tservers\tledgers\trecords/s\tratio to first row\tper commit\tbusiest machine\t")
 	for _, cores := range []int{2, 8} {
 		one := 0.0
 		for _, s := range []capacity.Setup{{Servers: 1, Ledgers: 1}, {Servers: 1, Ledgers: 4}, {Servers: 2, Ledgers: 4}, {Servers: 3, Ledgers: 6}, {Servers: 6, Ledgers: 12}} {

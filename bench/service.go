@@ -13,17 +13,17 @@ import (
 	"colophon/bench/load"
 )
 
-// service is a log behind HTTP.
+// service is a log behind HTTP that can be measured.
 type service interface {
-	// start runs the service on a folder.
+	// start starts the service on a folder.
 	start(ctx context.Context, dir string) (*server, error)
-	// target returns the target for single records or, if lines is not 0, for batches of this
+	// target returns how the service receives single records or, if lines is not 0, batches of this
 	// many lines.
 	target(lines int) load.Target
 	// caughtUp returns once everything derived from this number of records is available.
 	caughtUp(c *load.Conn, records int) error
-	// verifier returns a function that verifies answers after the server has ended. records is
-	// the number of records that the server accepted.
+	// verifier returns a function that verifies answers, and that can be called after the server
+	// has exited. records is the number of records that the server has accepted.
 	verifier(c *load.Conn, dir string, records int) (func(ctx context.Context, answer, body []byte) error, error)
 	// fsyncs returns the number of syncs that the server reports, or -1 if it reports none.
 	fsyncs(c *load.Conn) (float64, error)
@@ -33,17 +33,17 @@ type service interface {
 type colophonService struct {
 	binary      string
 	environment []string
-	minimal     bool // requests receipts without proofs
+	minimal     bool // request minimal receipts, which contain no proof
 	profiled    bool
-	store       string // URL of a database for the log; empty for the data folder
+	store       string // URL of the database for the log; "" means the data folder
 }
 
 const ledgerPath = "/v1/ledgers/default"
 
 func (s colophonService) start(ctx context.Context, dir string) (*server, error) {
 	arguments := []string{"serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0",
-		// The client waits for the index, and sends more batches at once than the defaults
-		// allow to one address.
+		// The client waits for the index, and sends more concurrent batches than the default limit
+		// for one address.
 		"--index-wait", "10m", "--max-batches", "4096", "--log-level", "warn"}
 	if s.store != "" {
 		arguments = append(arguments, "--store", s.store)
@@ -67,8 +67,8 @@ func (s colophonService) target(lines int) load.Target {
 	return load.Target{Head: load.Post(ledgerPath+"/batch", "Content-Type: application/x-ndjson", preference), Status: http.StatusOK, Lines: lines}
 }
 
-// caughtUp requests the last record, and the server waits for the index before it answers. The
-// first event is the ledger's own.
+// caughtUp requests the last record; the server responds once the index contains it. The seq of the
+// last record is records, because event 0 created the ledger.
 func (s colophonService) caughtUp(c *load.Conn, records int) error {
 	_, err := get(c, ledgerPath+"/records/"+strconv.Itoa(records))
 	return err
@@ -93,7 +93,7 @@ func (s colophonService) verifier(c *load.Conn, _ string, _ int) (func(context.C
 }
 
 func (s colophonService) fsyncs(c *load.Conn) (float64, error) {
-	if s.profiled || s.store != "" { // the metrics have another address, or do not count syncs
+	if s.profiled || s.store != "" { // the metrics have a separate address, or do not count syncs
 		return -1, nil
 	}
 	return metric(c, "colophon_storage_fsync_duration_seconds_count")
@@ -101,7 +101,7 @@ func (s colophonService) fsyncs(c *load.Conn) (float64, error) {
 
 // tesseraService is Tessera's POSIX driver behind a bare net/http handler.
 type tesseraService struct {
-	self     string // this program
+	self     string // path of this program
 	settings []string
 }
 
@@ -123,7 +123,7 @@ func (tesseraService) verifier(_ *load.Conn, dir string, records int) (func(cont
 
 func (tesseraService) fsyncs(*load.Conn) (float64, error) { return -1, nil }
 
-// get requests a path and requires status 200.
+// get requests a path and requires the status 200.
 func get(c *load.Conn, path string) ([]byte, error) {
 	status, body, err := c.Get(path)
 	if err != nil {
@@ -135,7 +135,7 @@ func get(c *load.Conn, path string) ([]byte, error) {
 	return body, nil
 }
 
-// metric returns the sum of all series of a metric.
+// metric returns the sum of all series of a metric in /metrics.
 func metric(c *load.Conn, name string) (float64, error) {
 	text, err := get(c, "/metrics")
 	if err != nil {
@@ -154,7 +154,7 @@ func metric(c *load.Conn, name string) (float64, error) {
 		sum, found = sum+value, true
 	}
 	if !found {
-		return 0, fmt.Errorf("there is no metric %s", name)
+		return 0, fmt.Errorf("/metrics has no metric %s", name)
 	}
 	return sum, nil
 }

@@ -6,20 +6,20 @@ import (
 	"colophon/bench/contestant"
 )
 
-// summary holds the results of a row.
+// summary holds the results of a row over all rounds.
 type summary struct {
 	Row    *row                     `json:"row"`
 	Rounds []contestant.Measurement `json:"rounds"`
-	// Median holds the median of each figure, or the sum if the figure is a count.
+	// Median holds the median of each figure, but the sum of each count.
 	Median contestant.Measurement `json:"median"`
-	// Lowest and Highest are the records per second of the slowest and the fastest round.
+	// Lowest and Highest are the rates of the slowest and the fastest round, in records per second.
 	Lowest  float64 `json:"lowest_records_per_second"`
 	Highest float64 `json:"highest_records_per_second"`
-	// Profile shows where the time of the last round went, if profiles were taken.
+	// Profile states where the processor time of the last round was spent, if profiles were taken.
 	Profile []partUse `json:"profile,omitempty"`
 }
 
-// figures are the fields of a measurement that have a median.
+// figures lists the fields of a measurement of which the median is taken.
 var figures = [...]func(*contestant.Measurement) *float64{
 	func(m *contestant.Measurement) *float64 { return &m.Seconds },
 	func(m *contestant.Measurement) *float64 { return &m.Rate },
@@ -34,7 +34,7 @@ var figures = [...]func(*contestant.Measurement) *float64{
 	func(m *contestant.Measurement) *float64 { return &m.CatchUp },
 }
 
-// add adds the measurement of a round.
+// add adds the measurement of a round and updates the medians.
 func (s *summary) add(m contestant.Measurement) {
 	s.Rounds = append(s.Rounds, m)
 	s.Median.Records += m.Records
@@ -53,7 +53,7 @@ func (s *summary) add(m contestant.Measurement) {
 	s.Lowest, s.Highest = slices.Min(rates), slices.Max(rates)
 }
 
-// median returns the median of values. If their number is even, it is the mean of the two
+// median returns the median of values. For an even number of values, this is the mean of the two
 // middle ones.
 func median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))

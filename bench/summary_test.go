@@ -50,7 +50,7 @@ func TestTargets(t *testing.T) {
 	}, met)
 }
 
-// A ratio is the median of the rounds' ratios, not the ratio of the medians.
+// The ratio of a target is the median of the rounds' ratios, not the ratio of the medians.
 func TestRatioOfRounds(t *testing.T) {
 	of := func(rates ...float64) *summary {
 		s := new(summary)

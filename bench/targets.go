@@ -8,14 +8,14 @@ import (
 	"colophon/bench/contestant"
 )
 
-// target is a ratio and the limit that it must meet. The ratio is the median over all rounds;
-// each round compares two rows that are measured close together.
+// target is a ratio, and the limit that it must meet. The ratio is the median over all rounds. Each
+// round compares two rows that were measured shortly after each other.
 type target struct {
 	What    string  `json:"what"`
 	Ratio   float64 `json:"ratio"`
 	Lowest  float64 `json:"lowest"`
 	Highest float64 `json:"highest"`
-	// The ratio must be at least AtLeast or, if AtLeast is 0, at most AtMost.
+	// AtLeast is the lower limit of the ratio. If it is 0, AtMost is the upper limit.
 	AtLeast float64 `json:"at_least,omitempty"`
 	AtMost  float64 `json:"at_most,omitempty"`
 }
@@ -38,13 +38,13 @@ func (t target) String() string {
 	return fmt.Sprintf("%s: %.2f × (%.2f–%.2f; %s: %s)", t.What, t.Ratio, t.Lowest, t.Highest, bound, verdict)
 }
 
-// of sets the ratio to the median of the rounds' ratios.
+// of returns the target with the ratios of all rounds: their median, their lowest, and their highest.
 func (t target) of(ratios ...float64) target {
 	t.Ratio, t.Lowest, t.Highest = median(ratios), slices.Min(ratios), slices.Max(ratios)
 	return t
 }
 
-// ratios returns, for each round, the ratio of a figure of two rows.
+// ratios returns, for each round, the ratio of a figure of row a to that of row b.
 func ratios(a, b *summary, figure func(*contestant.Measurement) float64) []float64 {
 	list := make([]float64, len(a.Rounds))
 	for i := range list {
@@ -57,10 +57,11 @@ func rate(m *contestant.Measurement) float64 { return m.Rate }
 
 func p50(m *contestant.Measurement) float64 { return m.P50 }
 
-// summaries holds rows by their names.
+// summaries maps the names of rows to their results.
 type summaries map[string]*summary
 
-// targets returns the targets whose rows were measured, for every build of Colophon.
+// targets returns the targets for every build of Colophon. It leaves out those whose rows were not
+// measured.
 func targets(r *report) (list []target) {
 	rows := make(summaries)
 	var builds []string
@@ -77,7 +78,8 @@ func targets(r *report) (list []target) {
 	return append(list, proofTargets(r.Proofs)...)
 }
 
-// singleTargets returns the targets that compare single posts with Tessera and with the time of a sync.
+// singleTargets returns the targets that compare single posts with Tessera, and with the time that a
+// sync takes.
 func (rows summaries) singleTargets(build string, sync time.Duration) (list []target) {
 	const theirs = "tessera/http/single/"
 	ours := build + "/http/single/"
@@ -99,8 +101,8 @@ func (rows summaries) singleTargets(build string, sync time.Duration) (list []ta
 	return list
 }
 
-// batchTargets returns the targets that compare the fastest kind of batches, and batches
-// without proofs, with Tessera in process.
+// batchTargets returns the targets that compare batches with Tessera in process: the fastest kind of
+// batches with full receipts, and batches with minimal receipts.
 func (rows summaries) batchTargets(build string) (list []target) {
 	raw := rows["tessera/process/single/8192"]
 	if raw == nil {

@@ -1,5 +1,5 @@
-// Package capacity predicts how many records per second several servers on one database accept.
-// It simulates clients, processors, ledgers, and commits in virtual time.
+// Package capacity predicts how many records per second several servers on one database can accept. It
+// simulates clients, processors, ledgers, and commits in virtual time.
 package capacity
 
 import (
@@ -9,59 +9,56 @@ import (
 	"time"
 )
 
-// Costs are the times that one record and one commit take. All are processor times, except
-// Wait.
+// Costs states what a record and a commit cost. All values are processor times, except for Wait and LookPause.
 type Costs struct {
-	Client time.Duration // client's time for each record
+	Client time.Duration // client's time per record
 
-	// Server's times for each record. A ledger does Sequence for one commit at a time, and Index after it has
-	// answered.
+	// The four fields below are a server's times per record. A ledger spends Sequence on one commit at a time,
+	// and Index after it has answered.
 	Before   time.Duration // reading, parsing, hashing, checking
 	Sequence time.Duration // chain, tree, claims
-	After    time.Duration // receipt and answer
+	After    time.Duration // receipt and response
 	Index    time.Duration
 
-	ServerCommit time.Duration // server's time for each commit
+	ServerCommit time.Duration // server's time per commit
 
-	Database       time.Duration // database's time for each record
-	DatabaseCommit time.Duration // database's time for each commit
+	Database       time.Duration // database's time per record
+	DatabaseCommit time.Duration // database's time per commit
 
-	// Wait is the part of each commit in which no processor works for it: round trips and the
-	// database's sync.
+	// Wait is the time within each commit in which no processor works: round trips and the database's sync.
 	Wait time.Duration
 
-	// Each other server follows the ledger: at most once per LookPause, it reads the head, and then reads,
-	// verifies, and indexes the new records.
+	// The fields below apply to each server that follows the ledger. At most once per LookPause, it polls the
+	// head, and then reads, verifies, and indexes the new records.
 	LookPause      time.Duration
-	Look, Follow   time.Duration // other server's times, for each look and for each record
-	LookDatabase   time.Duration // database's time for each look
-	FollowDatabase time.Duration // database's time for each record that is read
+	Look, Follow   time.Duration // following server's times per poll and per record
+	LookDatabase   time.Duration // database's time per poll
+	FollowDatabase time.Duration // database's time per record that a follower reads
 }
 
-// Setup describes what runs where.
+// Setup states what is simulated, and on which machines it runs.
 type Setup struct {
 	Servers int
-	Ledgers int // spread over the servers in turn
-	Clients int // spread over the ledgers in turn; each waits for its answer before it posts again
+	Ledgers int // number of ledgers; distributed evenly over the servers
+	Clients int // number of clients; distributed evenly over the ledgers; each posts again when its record is answered
 
 	ServerCores   int
 	DatabaseCores int
-	// Together puts the clients, all servers, and the database on one machine with ServerCores.
-	// Otherwise each server and the database have a machine of their own, and clients take no
-	// processor time.
+	// Together places the clients, all servers, and the database on one machine with ServerCores cores.
+	// Otherwise each server and the database have their own machines, and the clients use no processor time.
 	Together bool
 }
 
 // Prediction is the result of a simulation.
 type Prediction struct {
-	Rate      float64       // records per second, until all servers have indexed all records
-	P50       time.Duration // median time until a record is answered
+	Rate      float64       // records per second; the time ends when all servers have indexed all records
+	P50       time.Duration // median time from the post to the answer
 	PerCommit float64       // records per commit
-	// Busy is the share of processor time that was used, of the machine that used the most.
+	// Busy is the share of its processor time that the busiest machine used.
 	Busy float64
 }
 
-// Simulate lets clients post this number of records.
+// Simulate simulates clients that post the given number of records.
 func Simulate(c Costs, s Setup, records int) Prediction {
 	w := &world{costs: c, left: records}
 	var servers []*machine
@@ -100,12 +97,12 @@ func Simulate(c Costs, s Setup, records int) Prediction {
 	return p
 }
 
-// world is a simulation in progress.
+// world is the state of a simulation.
 type world struct {
 	costs    Costs
 	now      time.Duration
 	machines []*machine
-	clients  *machine // nil if clients take no processor time
+	clients  *machine // nil if clients use no processor time
 	database *machine
 	timers   events
 
@@ -113,30 +110,30 @@ type world struct {
 	latencies               []time.Duration
 }
 
-// ledger commits one batch of records at a time.
+// ledger is a ledger on the server that writes it. It commits one batch of records at a time.
 type ledger struct {
 	world      *world
 	server     *machine
 	queue      []arrival
 	committing bool
-	unindexed  int // records that wait for the index
+	unindexed  int // number of answered records that wait for the index
 	indexing   bool
 	followers  []*follower
 }
 
-// follower is a ledger on a server that does not write it.
+// follower is a ledger on a server that does not write the ledger.
 type follower struct {
 	world   *world
 	server  *machine
-	unseen  int // committed records that it has not read
+	unseen  int // number of committed records that it has not read
 	looking bool
-	next    time.Duration // when it may look again
+	next    time.Duration // time of the next poll at the earliest
 }
 
-// arrival is a record that waits for its commit.
+// arrival is a record that waits for a commit.
 type arrival struct{ posted time.Duration }
 
-// post lets a client post its next record, if any is left.
+// post makes a client post its next record to l, if any record is left.
 func (w *world) post(l *ledger) {
 	if w.left == 0 {
 		return
@@ -159,7 +156,7 @@ func (w *world) onClient(then func()) {
 	w.work(w.clients, w.costs.Client, then)
 }
 
-// commit commits all waiting records, unless a commit is in progress.
+// commit starts a commit of all waiting records, unless a commit is in progress.
 func (l *ledger) commit() {
 	if l.committing || len(l.queue) == 0 {
 		return
@@ -192,7 +189,7 @@ func (l *ledger) commit() {
 	})
 }
 
-// index folds the waiting records one after the other.
+// index folds the waiting records together, unless the index is already working.
 func (l *ledger) index() {
 	if l.indexing || l.unindexed == 0 {
 		return
@@ -206,7 +203,7 @@ func (l *ledger) index() {
 	})
 }
 
-// look reads and indexes the records that were committed since the last look.
+// look reads and indexes the records that have been committed since the last poll.
 func (f *follower) look() {
 	if f.looking || f.unseen == 0 {
 		return
@@ -226,13 +223,13 @@ func (f *follower) look() {
 	})
 }
 
-// machine shares its cores evenly among its tasks, each of which uses at most one. clock is the processor time
-// that a task would have received that was there from the beginning.
+// machine divides its cores evenly among its tasks; a task uses at most one core. clock is the processor time
+// that a task would have received if it had run from the beginning.
 type machine struct {
 	cores int
 	clock time.Duration
 	used  time.Duration
-	tasks events // ordered by the clock at which they end
+	tasks events // ordered by the value of clock at which they end
 }
 
 func (w *world) machine(cores int) *machine {
@@ -241,15 +238,15 @@ func (w *world) machine(cores int) *machine {
 	return m
 }
 
-// work gives a machine a task, and calls then when the task ends.
+// work adds a task to a machine. When the task ends, it calls then.
 func (w *world) work(m *machine, task time.Duration, then func()) { m.tasks.add(m.clock+task, then) }
 
-// share is the part of a core that each task gets.
+// share returns the fraction of a core that each task receives.
 func (m *machine) share() float64 {
 	return min(1, float64(m.cores)/float64(max(1, m.tasks.Len())))
 }
 
-// run advances the time from one event to the next until there is none.
+// run advances the time from one event to the next until no event is left.
 func (w *world) run() {
 	for {
 		var next func()
@@ -281,14 +278,14 @@ func (w *world) run() {
 	}
 }
 
-// event calls then at a time.
+// event is a function that is called at a point in virtual time.
 type event struct {
 	at    time.Duration
 	order int
 	then  func()
 }
 
-// events is a heap of events, ordered by time and then by the order in which they were added.
+// events is a heap of events, ordered by time. Events at the same time are ordered by when they were added.
 type events struct {
 	list  []event
 	added int
@@ -306,7 +303,7 @@ func (e *events) first() *event {
 	return &e.list[0]
 }
 
-// take removes the first event and calls it.
+// take removes the first event and calls its function.
 func (e *events) take() { heap.Pop(e).(event).then() }
 
 func (e *events) Len() int { return len(e.list) }

@@ -12,7 +12,7 @@ const us = time.Microsecond
 var costs = Costs{Client: 10 * us, Before: 40 * us, Sequence: 10 * us, After: 10 * us, Index: 40 * us,
 	ServerCommit: 50 * us, Database: 30 * us, DatabaseCommit: 100 * us, Wait: time.Millisecond}
 
-// One client waits for each part of its record in turn; the index works while the next record is processed.
+// A single client waits for each step of its record. The index works while the next record is processed.
 func TestOneClient(t *testing.T) {
 	p := Simulate(costs, Setup{Servers: 1, Ledgers: 1, Clients: 1, ServerCores: 2, Together: true}, 1000)
 	require.Equal(t, 1240*us, p.P50)
@@ -20,41 +20,42 @@ func TestOneClient(t *testing.T) {
 	require.InEpsilon(t, 1, p.PerCommit, 1e-9)
 }
 
-// Many clients use all cores, and share commits.
+// Many clients keep all cores busy and share commits.
 func TestManyClientsAreBoundByCores(t *testing.T) {
 	costs := costs
 	costs.Wait = 10 * us
 	p := Simulate(costs, Setup{Servers: 1, Ledgers: 4, Clients: 64, ServerCores: 2, Together: true}, 50_000)
-	work := 140 + 150/p.PerCommit // µs of all processors for each record
+	work := 140 + 150/p.PerCommit // µs of processor time per record
 	require.InEpsilon(t, 2e6/work, p.Rate, 0.02)
 	require.Greater(t, p.PerCommit, 3.0)
 	require.InEpsilon(t, 1, p.Busy, 0.02)
 }
 
-// A ledger whose commits wait is bound by its commits; more ledgers help, and so do more servers
-// once the cores of one are used.
+// If commits wait long, they limit the rate of a ledger. More ledgers then increase the rate, and more
+// servers do so only once the cores of one server are used up.
 func TestWhatBindsALedger(t *testing.T) {
 	slow := costs
 	slow.Wait = 50 * time.Millisecond
 	rate := func(servers, ledgers int) float64 {
 		return Simulate(slow, Setup{Servers: servers, Ledgers: ledgers, Clients: 64 * ledgers, ServerCores: 2, DatabaseCores: 8}, 20_000).Rate
 	}
-	// The first record that is answered and posted again begins a commit; the others share the next.
+	// The first record that is answered and posted again begins a commit. The other records share the next
+	// commit.
 	require.InEpsilon(t, 64/(2*0.05), rate(1, 1), 0.1)
 	require.InEpsilon(t, 4*rate(1, 1), rate(1, 4), 0.1)
-	require.InEpsilon(t, rate(1, 4), rate(2, 4), 0.1, "the wait binds, not the server")
+	require.InEpsilon(t, rate(1, 4), rate(2, 4), 0.1, "the wait must be the limit, not the server")
 	slow.Wait = time.Millisecond
-	require.Greater(t, rate(2, 4), 1.4*rate(1, 4), "the server binds")
+	require.Greater(t, rate(2, 4), 1.4*rate(1, 4), "the server must be the limit")
 }
 
-// Servers that follow use processors for each record, once for each of them. The fewer looks there are, the
-// less they cost per record.
+// Each server that follows uses processor time for each record. The fewer polls there are, the less they
+// cost per record.
 func TestFollowers(t *testing.T) {
 	costs := costs
 	costs.Wait, costs.Follow, costs.FollowDatabase = 10*us, 60*us, 20*us
 	rate := func(servers int) float64 {
 		p := Simulate(costs, Setup{Servers: servers, Ledgers: 4, Clients: 64, ServerCores: 2, Together: true}, 50_000)
-		work := 140 + 150/p.PerCommit + float64(servers-1)*80 // µs of all processors for each record
+		work := 140 + 150/p.PerCommit + float64(servers-1)*80 // µs of processor time per record
 		require.InEpsilon(t, 2e6/work, p.Rate, 0.05, servers)
 		return p.Rate
 	}

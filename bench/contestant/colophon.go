@@ -19,7 +19,7 @@ import (
 	"colophon/storage/pebble"
 )
 
-// node is a ledger in this process, opened in the same way as by `colophon serve`.
+// node is a ledger in this process, opened as `colophon serve` opens it.
 type node struct {
 	database *pebble.Database
 	host     *ledger.Host
@@ -28,8 +28,8 @@ type node struct {
 	follower *index.Follower // nil if nothing follows the ledger
 }
 
-// openNode opens the ledger in a folder, or creates it. If indexed is set, an index follows
-// the ledger.
+// openNode opens the ledger in a folder, or creates it if the folder has none. If indexed is set,
+// an index follows the ledger.
 func openNode(ctx context.Context, dir string, indexed bool) (n *node, err error) {
 	n = new(node)
 	defer func() {
@@ -58,7 +58,7 @@ func openNode(ctx context.Context, dir string, indexed bool) (n *node, err error
 	return n, err
 }
 
-// follow opens the index and starts to index the ledger.
+// follow opens the index in dir and starts to fold the events of the ledger.
 func (n *node) follow(dir string, log *slog.Logger) (err error) {
 	if n.index, err = query.Open(index.Config{Dir: dir, Log: log}); err != nil {
 		return fmt.Errorf("opening the index: %w", err)
@@ -71,7 +71,7 @@ func (n *node) follow(dir string, log *slog.Logger) (err error) {
 	return nil
 }
 
-// close closes everything that was opened.
+// close closes everything that openNode opened.
 func (n *node) close() error {
 	var errs []error
 	if n.index != nil {
@@ -86,8 +86,8 @@ func (n *node) close() error {
 	return errors.Join(errs...)
 }
 
-// append appends a record in the same steps as the API: it decodes, checks, and submits the
-// record, and waits. The caller releases the record.
+// append appends a record in the same steps as the API: it decodes, checks, and submits the record,
+// and waits until it is durable. The caller must release the record.
 func (n *node) append(ctx context.Context, body []byte) (*record.Record, ledger.Ack, error) {
 	r, err := record.DefaultLimits().For(n.ledger.MemberSecret()).Parse(record.IPCRecord, body)
 	if err != nil {
@@ -108,7 +108,7 @@ func (n *node) append(ctx context.Context, body []byte) (*record.Record, ledger.
 	return r, ack, err
 }
 
-// add appends a record and returns its full receipt.
+// add appends a record and returns its full receipt as JSON.
 func (n *node) add(ctx context.Context, body []byte) ([]byte, error) {
 	r, ack, err := n.append(ctx, body)
 	if err != nil {
@@ -132,8 +132,8 @@ func (n *node) add(ctx context.Context, body []byte) ([]byte, error) {
 	return receipt.AppendJSON(nil), nil
 }
 
-// caughtUp waits until the index has this number of records. The first event is the ledger's
-// own.
+// caughtUp waits until the index contains this number of records. It waits for one event more,
+// because the first event created the ledger.
 func (n *node) caughtUp(ctx context.Context, records int) error {
 	return n.follower.Wait(ctx, uint64(records)+1)
 }
@@ -141,17 +141,17 @@ func (n *node) caughtUp(ctx context.Context, records int) error {
 // Receipts verifies full receipts with a ledger's key.
 type Receipts struct{ verifier *proofs.Verifier }
 
-// NewReceipts returns a Receipts with this verifier key.
+// NewReceipts returns a Receipts that uses the given verifier key.
 func NewReceipts(key string) (*Receipts, error) {
 	verifier, err := proofs.ParseVerifier(key)
 	if err != nil {
-		return nil, fmt.Errorf("verifier key: %w", err)
+		return nil, fmt.Errorf("parsing the verifier key: %w", err)
 	}
 	return &Receipts{verifier}, nil
 }
 
-// Verify checks that an answer is the receipt of a body of the corpus, that the receipt proves
-// its event, and that every claim is right. A minimal receipt has no proof to check.
+// Verify checks that answer is the receipt of a body of the corpus, that the receipt proves its
+// event, and that every claim is right. If minimal is set, the receipt has no proof to check.
 func (v *Receipts) Verify(answer, body []byte, minimal bool) error {
 	receipt, err := proofs.ParseReceipt(answer)
 	if err != nil {
@@ -175,7 +175,7 @@ func (v *Receipts) Verify(answer, body []byte, minimal bool) error {
 	return nil
 }
 
-// claims are the hashes that each record of the corpus claims.
+// claims holds the hashes that each record of the corpus claims.
 type claims struct {
 	Input  string `json:"input_hash"`
 	Prompt string `json:"system_prompt_hash"`
@@ -183,7 +183,7 @@ type claims struct {
 	IPC    string `json:"ipc_id"`
 }
 
-// Colophon measures a ledger in process, with its index.
+// Colophon measures a ledger in this process, together with its index.
 func Colophon(ctx context.Context, config Config) (Measurement, error) {
 	n, err := openNode(ctx, config.Dir, true)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package contestant runs the measured logs, each in its own process, either behind net/http
-// or with the callers in the same process.
+// Package contestant runs the logs that are measured, each in its own process: either behind
+// net/http, or together with its callers.
 package contestant
 
 import (
@@ -18,37 +18,37 @@ import (
 type Measurement struct {
 	Records int     `json:"records"`
 	Seconds float64 `json:"seconds"`
-	// Rate is the number of records per second, until everything derived from them is
-	// available.
+	// Rate is the number of records per second. The time includes the wait until everything derived
+	// from the records is available.
 	Rate float64 `json:"records_per_second"`
-	// P50 and P99 are latencies of requests, in milliseconds. A batch is one request.
+	// P50 and P99 are latencies of requests, in milliseconds. A batch is a single request.
 	P50 float64 `json:"p50_ms"`
 	P99 float64 `json:"p99_ms"`
-	// CPU is the contestant's processor time per record, in microseconds. In-process callers
-	// are part of the contestant's process.
+	// CPU is the processor time of the contestant's process per record, in microseconds. It
+	// includes the callers if they are in the same process.
 	CPU float64 `json:"cpu_us_per_record"`
-	// ClientCPU is the processor time of the client's process per record, in microseconds; 0
-	// for in-process callers.
+	// ClientCPU is the processor time of the client's process per record, in microseconds; 0 if the
+	// callers are in the contestant's process.
 	ClientCPU float64 `json:"client_cpu_us_per_record"`
 	// Fsyncs is the number of file syncs per 1,000 records. It is negative if syncs cannot be
 	// counted.
 	Fsyncs float64 `json:"fsyncs_per_1000_records"`
 	// Written is the number of bytes written to the disk per record.
 	Written float64 `json:"written_bytes_per_record"`
-	// Disk is the size of the files at the end, in bytes per record.
+	// Disk is the size of the files after the measurement, in bytes per record.
 	Disk float64 `json:"disk_bytes_per_record"`
-	// Peak is the peak memory of the process, in bytes. For in-process callers it does not
-	// include the bodies.
+	// Peak is the peak memory of the process, in bytes. If the callers are in the same process,
+	// Peak does not include the bodies.
 	Peak float64 `json:"peak_memory_bytes"`
-	// CatchUp is the time that the index needed after the last acknowledgement, in
-	// milliseconds. Seconds includes it.
+	// CatchUp is the time that the index needed after the last acknowledgement, in milliseconds.
+	// Seconds includes this time.
 	CatchUp float64 `json:"catch_up_ms"`
-	// Verified is the number of answers that were verified afterwards.
+	// Verified is the number of answers that were verified after the measurement.
 	Verified int `json:"verified_answers"`
 }
 
-// Measure makes a Measurement from the results of the clients and from the resources that a
-// process used until everything derived from the records was available.
+// Measure computes a Measurement from the results of the clients, the elapsed time, and the
+// resources that the process used in that time.
 func Measure(r *load.Result, elapsed time.Duration, use system.Use) Measurement {
 	n := float64(r.Records)
 	m := Measurement{
@@ -74,27 +74,28 @@ type Config struct {
 	Seed    uint64
 	Warm    time.Duration // duration before the measured time
 	Time    time.Duration // duration that is measured
-	// Tessera integrates entries when there are Batch of them, or when one of them is Age old.
+	// Batch and Age make Tessera integrate entries when there are Batch of them, or when one of
+	// them is Age old.
 	Batch uint
 	Age   time.Duration
-	// Leaves is the size of the tree in which inclusion is proved.
+	// Leaves is the size of the trees in which inclusion is proved.
 	Leaves uint64
 	// Fresh makes Tessera create a proof builder for every proof.
 	Fresh bool
 }
 
-// appended is a log in this process.
+// appended is a log in this process to which callers append records.
 type appended struct {
-	// add returns the answer once a record is durable.
+	// add appends a record. It returns the answer once the record is durable.
 	add func(ctx context.Context, body []byte) (answer []byte, err error)
-	// caughtUp returns once everything derived from this number of records is available. It is
-	// nil if nothing is derived.
+	// caughtUp returns once everything derived from this number of records is available. It is nil
+	// if the log derives nothing.
 	caughtUp func(ctx context.Context, records int) error
-	// verify checks the answer to a record, outside the measured time.
+	// verify checks the answer for a record. It is called outside the measured time.
 	verify func(ctx context.Context, answer, body []byte) error
 }
 
-// run measures a log to which callers append.
+// run measures how fast callers append records to a log.
 func (c Config) run(ctx context.Context, log appended) (m Measurement, err error) {
 	bodies, err := corpus.New(c.Seed).Make(0, c.Bodies)
 	if err != nil {
@@ -140,14 +141,14 @@ func (c Config) run(ctx context.Context, log appended) (m Measurement, err error
 	return m, err
 }
 
-// append lets each caller append one record after another for a time.
+// append makes each caller append one record after another for the given time.
 func (c Config) append(ctx context.Context, time time.Duration, log appended, deck *load.Deck) (*load.Result, error) {
 	return during(ctx, time, make([]struct{}, c.Callers), func(_ struct{}, r *load.Result) (bool, error) {
 		return log.one(context.WithoutCancel(ctx), deck, r)
 	})
 }
 
-// one appends the next record.
+// one appends the next record. It returns false if no record is left.
 func (a appended) one(ctx context.Context, deck *load.Deck, r *load.Result) (more bool, err error) {
 	i, ok := deck.Deal(1)
 	if !ok {
@@ -163,17 +164,18 @@ func (a appended) one(ctx context.Context, deck *load.Deck, r *load.Result) (mor
 	return true, nil
 }
 
-// verifyAll verifies samples and returns their number.
+// verifyAll verifies the sampled answers and returns their number.
 func (a appended) verifyAll(ctx context.Context, bodies *corpus.Bodies, samples []load.Sample) (int, error) {
 	for _, s := range samples {
 		if err := a.verify(ctx, s.Answer, bodies.Body(s.Record)); err != nil {
-			return 0, fmt.Errorf("answer to record %d: %w", s.Record, err)
+			return 0, fmt.Errorf("verifying the answer to record %d: %w", s.Record, err)
 		}
 	}
 	return len(samples), nil
 }
 
-// during lets clients work for this time.
+// during makes all clients work for the given time. work does one unit of work, and returns false
+// if the client has no more.
 func during[C any](ctx context.Context, time time.Duration, clients []C, work func(C, *load.Result) (bool, error)) (*load.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, time)
 	defer cancel()

@@ -20,8 +20,8 @@ type immudbLog struct {
 	next  atomic.Uint64 // number for the next key
 }
 
-// openImmudb opens a store with its fastest settings: it syncs every 2 ms, and allows as many
-// concurrent transactions as there are callers.
+// openImmudb opens a store with its fastest settings: it syncs every 2 ms, and allows at least as
+// many concurrent transactions as there are callers.
 func openImmudb(config Config) (*immudbLog, error) {
 	options := store.DefaultOptions().
 		WithSynced(true).
@@ -38,8 +38,8 @@ func openImmudb(config Config) (*immudbLog, error) {
 	return &immudbLog{store: s}, nil
 }
 
-// add commits a transaction with one key and returns its number. It does not wait for the
-// index.
+// add commits a transaction with one key. It returns the number of the transaction and the key, and
+// does not wait for the index.
 func (l *immudbLog) add(ctx context.Context, body []byte) ([]byte, error) {
 	tx, err := l.store.NewWriteOnlyTx(ctx)
 	if err != nil {
@@ -56,12 +56,13 @@ func (l *immudbLog) add(ctx context.Context, body []byte) ([]byte, error) {
 	return fmt.Appendf(nil, "%d %s", header.ID, key), nil
 }
 
-// verify reads a value back after it is indexed.
+// verify waits until the transaction in answer is indexed, and checks that its key has the value
+// body.
 func (l *immudbLog) verify(ctx context.Context, answer, body []byte) error {
 	number, key, _ := bytes.Cut(answer, []byte(" "))
 	id, err := strconv.ParseUint(string(number), 10, 64)
 	if err != nil {
-		return fmt.Errorf("the answer is not the number of a transaction: %w", err)
+		return fmt.Errorf("parsing the number of the transaction in the answer: %w", err)
 	}
 	if err := l.store.WaitForIndexingUpto(ctx, id); err != nil {
 		return fmt.Errorf("waiting for the index: %w", err)

@@ -17,7 +17,7 @@ import (
 	"colophon/proofs"
 )
 
-// Proving is one measurement of inclusion proofs for random leaves in a tree of one size, with
+// Proving holds the measurements of inclusion proofs for random leaves in trees of one size, with
 // one prover per core.
 type Proving struct {
 	Proofs   int     `json:"proofs"`
@@ -27,15 +27,15 @@ type Proving struct {
 	Verified int     `json:"verified_proofs"`
 }
 
-// prover makes inclusion proofs. Only one goroutine uses it.
+// prover builds inclusion proofs. Only one goroutine uses it.
 type prover interface {
-	// prove makes the proof for a leaf.
+	// prove builds the proof for the leaf at index.
 	prove(ctx context.Context, index uint64) ([]proofs.Hash, error)
 	// verify checks a proof against the root that the log has signed.
 	verify(ctx context.Context, index uint64, path []proofs.Hash) error
 }
 
-// proveAll measures provers on a tree of this size, after the caches had time to fill.
+// proveAll measures provers on a tree of this size. A warm-up fills the caches first.
 func (c Config) proveAll(ctx context.Context, size uint64, newProver func() (prover, error)) (p Proving, err error) {
 	provers := make([]*proverWork, runtime.GOMAXPROCS(0))
 	for i := range provers {
@@ -65,14 +65,14 @@ func (c Config) proveAll(ctx context.Context, size uint64, newProver func() (pro
 		CPU: float64(use.CPU.Microseconds()) / float64(result.Records), Peak: float64(use.Peak)}
 	for _, w := range provers {
 		if err := w.prover.verify(ctx, w.index, w.path); err != nil {
-			return p, fmt.Errorf("proof of leaf %d of %d: %w", w.index, size, err)
+			return p, fmt.Errorf("verifying the proof of leaf %d of %d: %w", w.index, size, err)
 		}
 		p.Verified++
 	}
 	return p, nil
 }
 
-// proverWork is a prover and its last proof.
+// proverWork is the work of one prover, and its last proof.
 type proverWork struct {
 	prover prover
 	size   uint64
@@ -81,21 +81,21 @@ type proverWork struct {
 	path   []proofs.Hash
 }
 
-// some makes several proofs, and reads the clock only before and after them.
+// some builds several proofs, and reads the clock only before and after all of them.
 func (w *proverWork) some(ctx context.Context, r *load.Result) (err error) {
 	const few = 16
 	begin := time.Now()
 	for range few {
 		w.index = w.random.Uint64N(w.size)
 		if w.path, err = w.prover.prove(ctx, w.index); err != nil {
-			return fmt.Errorf("leaf %d of %d: %w", w.index, w.size, err)
+			return fmt.Errorf("proving leaf %d of %d: %w", w.index, w.size, err)
 		}
 	}
 	r.Done(begin, few)
 	return nil
 }
 
-// fill appends small entries with many callers, until the log has size to.
+// fill calls add from many goroutines with each number from from up to, but not including, to.
 func fill(ctx context.Context, from, to uint64, add func(ctx context.Context, i uint64) error) error {
 	const callers = 8192
 	var next atomic.Uint64
@@ -110,7 +110,7 @@ func fill(ctx context.Context, from, to uint64, add func(ctx context.Context, i 
 	return err
 }
 
-// FillColophon appends small records to a ledger up to a size.
+// FillColophon appends small records to a ledger until it has config.Leaves entries.
 func FillColophon(ctx context.Context, config Config) error {
 	n, err := openNode(ctx, config.Dir, false)
 	if err != nil {
@@ -128,7 +128,7 @@ func FillColophon(ctx context.Context, config Config) error {
 	return errors.Join(err, n.close())
 }
 
-// ColophonProofs measures the ledger's prover, with the store and caches of the server.
+// ColophonProofs measures the prover of a ledger, with the storage and the caches of the server.
 func ColophonProofs(ctx context.Context, config Config) (Proving, error) {
 	n, err := openNode(ctx, config.Dir, false)
 	if err != nil {
@@ -139,7 +139,7 @@ func ColophonProofs(ctx context.Context, config Config) (Proving, error) {
 	return p, errors.Join(err, n.close())
 }
 
-// ledgerProver makes proofs in the same way as a request, for the current head.
+// ledgerProver builds proofs for the current head, as a request does.
 type ledgerProver struct{ *node }
 
 func (p *ledgerProver) prove(ctx context.Context, index uint64) ([]proofs.Hash, error) {

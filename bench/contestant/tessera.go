@@ -19,24 +19,24 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// tesseraLog is a log of Tessera's POSIX driver.
+// tesseraLog is a Tessera log in files.
 type tesseraLog struct {
 	config   Config
 	appender *tessera.Appender
 	reader   tessera.LogReader
-	close    func(context.Context) error // waits until all entries are published
+	close    func(context.Context) error // waits until all entries have been published
 }
 
-// openTessera opens a log with its fastest options: no antispam, no garbage collection, and
-// one checkpoint per second. By the driver's contract, an entry is sequenced, integrated, and
-// synced once Add's future has resolved. The contestant does not wait for a checkpoint that
-// covers the entry.
+// openTessera opens a log with its fastest options: no antispam, no garbage collection, and one
+// checkpoint per second. According to the driver's contract, an entry has been sequenced,
+// integrated, and synced once Add's future resolves. The contestant does not wait for a checkpoint
+// that covers the entry.
 func openTessera(ctx context.Context, config Config) (*tesseraLog, error) {
-	// The background work of the log ends only with the process.
+	// The background work of the log stops only when the process exits.
 	ctx = context.WithoutCancel(ctx)
 	driver, err := posix.New(ctx, posix.Config{Path: config.Dir})
 	if err != nil {
-		return nil, fmt.Errorf("making the POSIX driver: %w", err)
+		return nil, fmt.Errorf("creating the POSIX driver: %w", err)
 	}
 	private, _, err := note.GenerateKey(rand.Reader, "bench.invalid/tessera")
 	if err != nil {
@@ -44,7 +44,7 @@ func openTessera(ctx context.Context, config Config) (*tesseraLog, error) {
 	}
 	signer, err := note.NewSigner(private)
 	if err != nil {
-		return nil, fmt.Errorf("making a signer: %w", err)
+		return nil, fmt.Errorf("creating a signer: %w", err)
 	}
 	t := &tesseraLog{config: config}
 	t.appender, t.close, t.reader, err = tessera.NewAppender(ctx, driver, tessera.NewAppendOptions().
@@ -76,7 +76,8 @@ func (t *tesseraLog) verify(ctx context.Context, answer, body []byte) error {
 	return VerifyTessera(ctx, t.config.Dir, size, answer, body)
 }
 
-// VerifyTessera checks that a log of this size has a body at the index in the answer.
+// VerifyTessera checks that the log in dir has the given body at the index in answer. size is the
+// size of the log.
 func VerifyTessera(ctx context.Context, dir string, size uint64, answer, body []byte) error {
 	index, err := strconv.ParseUint(string(answer), 10, 64)
 	if err != nil {
@@ -92,7 +93,7 @@ func VerifyTessera(ctx context.Context, dir string, size uint64, answer, body []
 	return nil
 }
 
-// Tessera measures a log of Tessera in process.
+// Tessera measures a Tessera log in this process.
 func Tessera(ctx context.Context, config Config) (Measurement, error) {
 	t, err := openTessera(ctx, config)
 	if err != nil {
@@ -102,9 +103,9 @@ func Tessera(ctx context.Context, config Config) (Measurement, error) {
 	return m, errors.Join(err, t.close(ctx))
 }
 
-// ServeTessera runs a bare net/http handler in front of a log, like Tessera's own examples.
-// The handler adds the body, waits for its index, and returns the index. It runs until ctx is
-// done.
+// ServeTessera serves a log with a bare net/http handler, as Tessera's own examples do. The handler
+// adds the request body to the log, waits for its index, and returns the index. ServeTessera
+// returns when ctx is done.
 func ServeTessera(ctx context.Context, config Config, out io.Writer) error {
 	t, err := openTessera(ctx, config)
 	if err != nil {
@@ -122,7 +123,7 @@ func ServeTessera(ctx context.Context, config Config, out io.Writer) error {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		_, _ = w.Write(index) // fails only if the client is gone
+		_, _ = w.Write(index) // fails only if the client has disconnected
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

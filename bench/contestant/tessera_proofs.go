@@ -13,7 +13,7 @@ import (
 	"colophon/proofs"
 )
 
-// FillTessera appends small entries to a log up to a size.
+// FillTessera appends small entries to a Tessera log until it has config.Leaves entries.
 func FillTessera(ctx context.Context, config Config) error {
 	t, err := openTessera(ctx, config)
 	if err != nil {
@@ -30,8 +30,8 @@ func FillTessera(ctx context.Context, config Config) error {
 	return errors.Join(err, t.close(ctx))
 }
 
-// TesseraProofs measures the proof builder of Tessera's client on the driver's files. A
-// builder is fastest if it is reused for one size, because it keeps every tile that it has
+// TesseraProofs measures the proof builder of Tessera's client on the files of the POSIX driver. A
+// builder is fastest if it is reused for trees of one size, because it keeps every tile that it has
 // read. If Fresh is set, each proof uses a new builder, as on a server whose log grows.
 func TesseraProofs(ctx context.Context, config Config) (Proving, error) {
 	checkpoint, err := readCheckpoint(ctx, config.Dir)

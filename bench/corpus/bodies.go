@@ -8,25 +8,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bodies are consecutive records of a corpus, generated ahead so that sending one costs a
-// client almost nothing. Their text is outside the garbage collector's heap, so their number
+// Bodies are consecutive records of a corpus, generated in advance so that sending one costs a
+// client almost nothing. Their text is outside the garbage-collected heap, so the number of bodies
 // does not change how often the collector runs.
 type Bodies struct {
 	parts []part
 	count int
 }
 
-// partRecords is the number of records in every part except the last.
+// partRecords is the number of records in each part, except for the last part.
 const partRecords = 4096
 
-// part holds some of the records, concatenated.
+// part holds up to partRecords consecutive records, concatenated.
 type part struct {
-	text   []byte // mapped
+	text   []byte // memory-mapped
 	ends   []uint32
 	unique int
 }
 
-// Make makes count records, beginning with the index first. Free releases them.
+// Make generates count records, beginning with record first. The caller must call Free.
 func (c *Corpus) Make(first uint64, count int) (*Bodies, error) {
 	b := &Bodies{count: count, parts: make([]part, (count+partRecords-1)/partRecords)}
 	errs := make([]error, len(b.parts))
@@ -52,7 +52,8 @@ func (c *Corpus) Make(first uint64, count int) (*Bodies, error) {
 	return b, nil
 }
 
-// make makes the records of a part in a buffer and returns the buffer.
+// make generates the records of a part in buffer, copies them to mapped memory, and returns the
+// buffer for reuse.
 func (p *part) make(c *Corpus, buffer []byte, first uint64, count int) ([]byte, error) {
 	p.ends = make([]uint32, count)
 	for i := range p.ends {
@@ -63,13 +64,13 @@ func (p *part) make(c *Corpus, buffer []byte, first uint64, count int) ([]byte, 
 	}
 	var err error
 	if p.text, err = unix.Mmap(-1, 0, len(buffer), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE); err != nil {
-		return buffer, fmt.Errorf("mapping memory for records: %w", err)
+		return buffer, fmt.Errorf("mapping memory for the records: %w", err)
 	}
 	copy(p.text, buffer)
 	return buffer, nil
 }
 
-// Free releases the memory. No body may be used afterwards.
+// Free releases the memory. The caller must not use any body afterwards.
 func (b *Bodies) Free() error {
 	for i := range b.parts {
 		if err := unix.Munmap(b.parts[i].text); err != nil {
@@ -83,7 +84,7 @@ func (b *Bodies) Free() error {
 // Len returns the number of records.
 func (b *Bodies) Len() int { return b.count }
 
-// Body returns record i, which must not be changed.
+// Body returns the i-th record. The caller must not change it.
 func (b *Bodies) Body(i int) []byte {
 	p := &b.parts[i/partRecords]
 	i %= partRecords
@@ -95,7 +96,7 @@ func (b *Bodies) Body(i int) []byte {
 }
 
 // Bytes returns the total length of all records, and how many of these bytes are unique in the
-// corpus.
+// corpus, as Append counts them.
 func (b *Bodies) Bytes() (all, unique int64) {
 	for i := range b.parts {
 		all += int64(len(b.parts[i].text))

@@ -1,5 +1,5 @@
-// Package corpus generates the records for every contestant: IPC records of about 1.5 KB with
-// content, a run_id, and correct claims. The same seed always generates the same record i.
+// Package corpus generates the records that every contestant stores: IPC records of about 1.5 KB
+// with content, a run_id, and correct claims. With the same seed, record i is always the same.
 package corpus
 
 import (
@@ -9,9 +9,9 @@ import (
 	"strconv"
 )
 
-// How often texts repeat. Prompts are always shared. One payload in repeatPayload repeats a
-// popular earlier one, because drift compares runs of the same input. One output in
-// repeatOutput repeats an earlier one.
+// How often texts repeat. Every record shares its prompt with others. One payload in repeatPayload
+// repeats one of the first payloads, because drift compares runs of the same input. One output in
+// repeatOutput repeats one of the first outputs.
 const (
 	prompts       = 32
 	popular       = 1000
@@ -19,19 +19,19 @@ const (
 	repeatOutput  = 20
 )
 
-// Corpus makes records. It is safe for concurrent use.
+// Corpus generates records. It is safe for concurrent use.
 type Corpus struct {
 	seed    uint64
 	prompts [prompts]prompt
 }
 
-// prompt is a system prompt as escaped text for a JSON string, with its hash.
+// prompt is a system prompt, escaped for a JSON string, and its hash.
 type prompt struct {
 	text []byte
 	hash []byte // in hexadecimal
 }
 
-// New returns the corpus of a seed.
+// New returns the corpus with the given seed.
 func New(seed uint64) *Corpus {
 	c := &Corpus{seed: seed}
 	for i := range c.prompts {
@@ -42,7 +42,8 @@ func New(seed uint64) *Corpus {
 	return c
 }
 
-// Independent streams of random numbers.
+// Independent streams of random numbers, so that each kind of text depends only on the seed and its
+// own number.
 const (
 	promptStream = iota
 	payloadStream
@@ -56,15 +57,16 @@ func (c *Corpus) random(stream, index uint64) *rand.Rand {
 
 var models = [...]string{"claude-2", "claude-2.1", "gpt-4-1106-preview", "alpaca-7b"}
 
-// drawn holds the parts of a record. The number of a text is the index of the first record
-// that has the text.
+// drawn states what record i consists of. A text has the number of the first record that contains
+// it.
 type drawn struct {
 	prompt, payload, output uint64
 	model                   string
 	temperature             float64
 }
 
-// draw draws record i.
+// draw chooses the texts, the model, and the temperature of record i. The choice depends only on
+// the seed and i.
 func (c *Corpus) draw(i uint64) drawn {
 	random := c.random(recordStream, i)
 	d := drawn{prompt: i, payload: i, output: i,
@@ -81,9 +83,9 @@ func (c *Corpus) draw(i uint64) drawn {
 	return d
 }
 
-// Append appends record i, one JSON object in the style of Python's json.dumps. unique is the
-// number of its bytes that do not belong to a system prompt, payload, or output of an earlier
-// record.
+// Append appends record i, a JSON object formatted as by Python's json.dumps. unique is the number
+// of its bytes that do not belong to a system prompt, payload, or output that an earlier record
+// contains.
 func (c *Corpus) Append(dst []byte, i uint64) (record []byte, unique int) {
 	begin, d, repeated := len(dst), c.draw(i), 0
 	dst = append(dst, `{"run_id": "bench/`...)
@@ -116,7 +118,7 @@ func (c *Corpus) Append(dst []byte, i uint64) (record []byte, unique int) {
 	return dst, len(dst) - begin - repeated
 }
 
-// maxTokens is the value of max_tokens in every record.
+// maxTokens is the max_tokens of every record.
 const maxTokens = "2048"
 
 func appendNumbers(dst []byte, temperature float64, seed uint64) []byte {
@@ -126,12 +128,12 @@ func appendNumbers(dst []byte, temperature float64, seed uint64) []byte {
 	return strconv.AppendUint(dst, seed, 10)
 }
 
-// appendTemperature prints one decimal, which for tenths equals CPython's repr.
+// appendTemperature appends a number with one decimal. For tenths, this equals CPython's repr.
 func appendTemperature(dst []byte, temperature float64) []byte {
 	return strconv.AppendFloat(dst, temperature, 'f', 1, 64)
 }
 
-// chain returns the ipc_id (spec: IPC hashes).
+// chain returns the ipc_id of a record (spec: IPC hashes).
 func chain(input, prompt []byte, model string, temperature float64, seed uint64) []byte {
 	joined := make([]byte, 0, 192)
 	joined = append(append(joined, input...), ':')
@@ -141,9 +143,9 @@ func chain(input, prompt []byte, model string, temperature float64, seed uint64)
 	return digest(make([]byte, 0, 64), strconv.AppendUint(joined, seed, 10))
 }
 
-// appendPayload appends payload number i, with its members in the order in which a program
-// would write them. It returns the payload's input_hash, which covers spaced JSON with sorted
-// members.
+// appendPayload appends payload number i, with its members in the order in which a program would
+// write them. It also returns the payload's input_hash, which covers the JSON with spaces and
+// sorted members.
 func (c *Corpus) appendPayload(dst []byte, i uint64) (payload, hash []byte) {
 	random := c.random(payloadStream, i)
 	instruction := appendText(make([]byte, 0, 512), random, 48)

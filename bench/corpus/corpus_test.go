@@ -34,7 +34,7 @@ func TestRecordsClaimTheirHashesRightly(t *testing.T) {
 	require.Less(t, unique, size)
 }
 
-// The same seed gives the same records, and another seed gives others.
+// The same seed yields the same records, and a different seed yields different ones.
 func TestRecordsAreReproducible(t *testing.T) {
 	one, _ := corpus.New(7).Append(nil, 12345)
 	again, _ := corpus.New(7).Append([]byte("before"), 12345)
@@ -43,7 +43,7 @@ func TestRecordsAreReproducible(t *testing.T) {
 	require.NotEqual(t, string(one), string(other))
 }
 
-// Bodies that are generated ahead equal bodies that are generated one by one.
+// Make generates the same bodies as Append.
 func TestBodies(t *testing.T) {
 	c := corpus.New(1)
 	const first, count = 100, 5000
@@ -61,7 +61,7 @@ func TestBodies(t *testing.T) {
 	require.NoError(t, b.Free())
 }
 
-// The texts whose bytes count as unique are new, and all other texts occurred before.
+// Append counts a text as unique if no earlier record contains it, and counts no other text.
 func TestUniqueBytes(t *testing.T) {
 	c := corpus.New(3)
 	seen := make(map[[32]byte]bool)

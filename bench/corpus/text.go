@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// words are drawn with a preference for the first ones, so that the texts compress about as
-// well as English.
+// words lists the words of all texts. Earlier words are chosen more often, so that the texts
+// compress about as well as English.
 var words = strings.Fields(`the of and to a in is that it was for on are with as his they be at one have this from
 	or had by not but what all were when we there can an your which their said if do will each about how up out
 	them then she many some so these would other into has more her two like him see time could no make than first
@@ -24,8 +24,8 @@ var words = strings.Fields(`the of and to a in is that it was for on are with as
 	sun ways thing whole hear example heard several change answer room sea against top turned learn point city play
 	toward five using himself usually money evidence provenance retrieval citation model temperature prompt output`)
 
-// appendText appends this number of words in sentences. They need no escaping and neither
-// begin nor end with a space.
+// appendText appends count random words, in sentences. The text needs no escaping and neither
+// begins nor ends with a space.
 func appendText(dst []byte, random *rand.Rand, count int) []byte {
 	begin := len(dst)
 	for i := range count {
@@ -45,7 +45,7 @@ func appendText(dst []byte, random *rand.Rand, count int) []byte {
 	return dst
 }
 
-// appendLines appends a number of lines of text.
+// appendLines appends count lines of random text, without a line end after the last.
 func appendLines(dst []byte, random *rand.Rand, count int) []byte {
 	for i := range count {
 		if i > 0 {
@@ -56,7 +56,7 @@ func appendLines(dst []byte, random *rand.Rand, count int) []byte {
 	return dst
 }
 
-// escape appends a text with its newlines escaped for JSON.
+// escape appends text with its newlines escaped for JSON.
 func escape(dst, text []byte) []byte {
 	return append(dst, bytes.ReplaceAll(text, []byte("\n"), []byte(`\n`))...)
 }

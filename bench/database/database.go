@@ -1,4 +1,5 @@
-// Package database runs the PostgreSQL server that contestants share, and measures what it uses.
+// Package database runs the PostgreSQL server that the contestants share, and measures what the
+// server uses.
 package database
 
 import (
@@ -14,19 +15,19 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// Database is a PostgreSQL server in the folder for temporary files.
+// Database is a PostgreSQL server whose data is in the folder for temporary files.
 type Database struct {
 	*postgrestest.Server
 	schemas int
 }
 
-// Start starts a server that accepts this number of connections. The caller closes it.
+// Start starts a server that accepts the given number of connections. The caller must close it.
 func Start(connections int) (*Database, error) {
 	server, err := postgrestest.New("shared_buffers=128MB", fmt.Sprintf("max_connections=%d", connections))
 	return &Database{Server: server}, err
 }
 
-// Connected calls f with a connection.
+// Connected calls f with a new connection, which it closes afterwards.
 func (d *Database) Connected(ctx context.Context, f func(*pgx.Conn) error, options ...string) error {
 	conn, err := pgx.Connect(ctx, d.URL(options...))
 	if err != nil {
@@ -46,14 +47,15 @@ func (d *Database) exec(ctx context.Context, statements ...string) error {
 	})
 }
 
-// WaitForDisk waits until everything written so far is on the disk.
+// WaitForDisk waits until everything that has been written so far is on disk.
 func (d *Database) WaitForDisk(ctx context.Context) error {
 	err := d.exec(ctx, "CHECKPOINT")
 	unix.Sync()
 	return err
 }
 
-// InSchema calls f with the options of connections to a new schema, which it removes afterwards.
+// InSchema calls f with the name of a new schema, and with the options that make connections use
+// it. Afterwards it removes the schema.
 func (d *Database) InSchema(ctx context.Context, f func(schema string, options ...string) error) error {
 	d.schemas++
 	name := fmt.Sprintf("row%d", d.schemas)
@@ -63,13 +65,13 @@ func (d *Database) InSchema(ctx context.Context, f func(schema string, options .
 	return errors.Join(f(name, "search_path", name), d.exec(ctx, "SET client_min_messages = warning", "DROP SCHEMA "+name+" CASCADE"))
 }
 
-// Usage is what the server has used so far.
+// Usage states what the server has used since it started.
 type Usage struct {
 	CPU time.Duration // processor time of all its processes
 	WAL int64         // length of the write-ahead log, in bytes
 }
 
-// Usage returns what the server has used so far.
+// Usage returns what the server has used since it started.
 func (d *Database) Usage(ctx context.Context) (u Usage, err error) {
 	pid, err := d.PID()
 	if err != nil {
@@ -84,7 +86,7 @@ func (d *Database) Usage(ctx context.Context) (u Usage, err error) {
 	return u, err
 }
 
-// Tables returns the bytes of each table of a schema, with its indexes, by name.
+// Tables returns the size in bytes of each table of a schema, including indexes, by table name.
 func (d *Database) Tables(ctx context.Context, schema string) (bytes map[string]int64, err error) {
 	bytes = make(map[string]int64)
 	err = d.Connected(ctx, func(conn *pgx.Conn) error {
@@ -106,14 +108,14 @@ func (d *Database) Tables(ctx context.Context, schema string) (bytes map[string]
 
 // Waits are the mean numbers of sessions that wait for something other than a processor.
 type Waits struct {
-	Locks float64 // sessions that wait for another session: for locks of rows and tables, and for PostgreSQL's own locks
+	Locks float64 // sessions that wait for other sessions: for locks on rows and tables, and for PostgreSQL's internal locks
 	Disk  float64 // sessions that wait for reads, writes, and syncs
 }
 
 // watchPause is the time between two samples of Watch.
 const watchPause = 20 * time.Millisecond
 
-// Watch samples what the sessions wait for, until the returned function is called.
+// Watch samples what the sessions wait for until the caller calls end, which returns the means.
 func (d *Database) Watch(ctx context.Context) (end func() (Waits, error)) {
 	ctx, stop := context.WithCancel(ctx)
 	var locks, disk, looks int64
@@ -139,7 +141,7 @@ func (d *Database) Watch(ctx context.Context) (end func() (Waits, error)) {
 	return func() (Waits, error) {
 		stop()
 		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
-			return Waits{}, fmt.Errorf("looking at what sessions wait for: %w", err)
+			return Waits{}, fmt.Errorf("sampling what the sessions wait for: %w", err)
 		}
 		n := float64(max(1, looks))
 		return Waits{Locks: float64(locks) / n, Disk: float64(disk) / n}, nil

@@ -8,20 +8,21 @@ import (
 	"time"
 )
 
-// The parts of a line around its record.
+// What precedes and what follows the record in a line of a batch.
 var (
 	lineBegin = []byte(`{"kind":"ipc_record","record":`)
 	lineEnd   = []byte("}\n")
 )
 
-// receiptBegin begins the line of a receipt, but never the line of a problem.
+// receiptBegin is the beginning of a line that contains a receipt. A line with a problem never
+// begins with it.
 var receiptBegin = []byte(`{"ledger":`)
 
-// sendBytes is the approximate number of bytes of a batch that one call writes.
+// sendBytes is the approximate number of bytes that a single call writes while a batch is sent.
 const sendBytes = 128 << 10
 
-// batch posts as many records as the target has lines. It reads while it sends, because the
-// server also answers while it reads.
+// batch posts as many records as target.Lines states. It reads the response while it sends, because
+// the server answers while it reads. It returns false if not enough records are left.
 func (c *Conn) batch(target Target, deck *Deck, r *Result) (more bool, err error) {
 	first, ok := deck.Deal(target.Lines)
 	if !ok {
@@ -38,13 +39,13 @@ func (c *Conn) batch(target Target, deck *Deck, r *Result) (more bool, err error
 		return false, err
 	}
 	if answered != target.Lines {
-		return false, fmt.Errorf("batch of %d lines from record %d: only %d were answered", target.Lines, first, answered)
+		return false, fmt.Errorf("batch of %d lines from record %d: the server answered only %d lines", target.Lines, first, answered)
 	}
 	r.Done(begin, target.Lines)
 	return true, nil
 }
 
-// sendLines writes a request with the records that begin at first. It uses only the output of
+// sendLines writes a batch with the records that begin at first. It uses only the output side of
 // the connection.
 func (c *Conn) sendLines(target Target, deck *Deck, first int) error {
 	length := target.Lines * (len(lineBegin) + len(lineEnd))
@@ -68,18 +69,18 @@ func (c *Conn) sendLines(target Target, deck *Deck, first int) error {
 	return nil
 }
 
-// receiveLines reads the answer to a batch and counts its receipts. Any other line is an
-// error.
+// receiveLines reads the response to a batch and counts its receipts. It returns an error if a line
+// is not a receipt.
 func (c *Conn) receiveLines(target Target, first int, r *Result) (lines int, err error) {
 	status, body, err := c.Begin()
 	if err != nil {
-		return 0, fmt.Errorf("answer to a batch from record %d: %w", first, err)
+		return 0, fmt.Errorf("receiving the answer to a batch from record %d: %w", first, err)
 	}
-	rest := c.answer[:0] // an incomplete line of the answer
+	rest := c.answer[:0] // the beginning of a line whose end has not been read yet
 	for {
 		more := false
 		if rest, more, err = body.Append(rest); err != nil {
-			return lines, fmt.Errorf("answer to a batch from record %d: %w", first, err)
+			return lines, fmt.Errorf("receiving the answer to a batch from record %d: %w", first, err)
 		}
 		if status != target.Status {
 			return 0, fmt.Errorf("batch from record %d: status %d, want %d: %.500s", first, status, target.Status, rest)

@@ -1,6 +1,5 @@
-// Package load drives HTTP servers with as little effect as possible on the machine that it
-// shares with them. It composes requests from prepared bodies, and parses only the framing of
-// answers.
+// Package load drives HTTP servers with as little effect as possible on the machine that it shares
+// with them. It composes requests from prepared bodies, and parses only the framing of responses.
 package load
 
 import (
@@ -18,11 +17,11 @@ import (
 type Conn struct {
 	net.Conn
 	in     *bufio.Reader
-	out    []byte // the request, reused
-	answer []byte // the answer, reused
+	out    []byte // buffer for requests
+	answer []byte // buffer for responses
 }
 
-// Dial opens a connection to host:port.
+// Dial opens a connection to an address of the form host:port.
 func Dial(address string) (*Conn, error) {
 	c, err := net.Dial("tcp", address)
 	if err != nil {
@@ -31,7 +30,7 @@ func Dial(address string) (*Conn, error) {
 	return &Conn{Conn: c, in: bufio.NewReaderSize(c, 64<<10)}, nil
 }
 
-// DialAll opens this number of connections.
+// DialAll opens count connections. If one fails, it closes the others.
 func DialAll(address string, count int) ([]*Conn, error) {
 	connections := make([]*Conn, 0, count)
 	for range count {
@@ -53,8 +52,8 @@ func CloseAll(connections []*Conn) error {
 	return errors.Join(errs...)
 }
 
-// Post returns the head of a request with a body: the request line and the headers before the
-// length.
+// Post returns the beginning of a request with a body: the request line, the headers, and the name
+// of the header Content-Length.
 func Post(path string, headers ...string) []byte {
 	head := []byte("POST " + path + " HTTP/1.1\r\nHost: localhost\r\n")
 	for _, h := range headers {
@@ -63,7 +62,7 @@ func Post(path string, headers ...string) []byte {
 	return append(head, "Content-Length: "...)
 }
 
-// Send writes a request in one call.
+// Send writes a request with a single call. head is a result of Post.
 func (c *Conn) Send(head, body []byte) error {
 	c.out = append(c.out[:0], head...)
 	c.out = strconv.AppendInt(c.out, int64(len(body)), 10)
@@ -72,7 +71,7 @@ func (c *Conn) Send(head, body []byte) error {
 	return err
 }
 
-// Get requests a path and returns the answer's status and body.
+// Get requests a path and returns the status and the body of the response.
 func (c *Conn) Get(path string) (status int, body []byte, err error) {
 	if _, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 		return 0, nil, err
@@ -80,7 +79,7 @@ func (c *Conn) Get(path string) (status int, body []byte, err error) {
 	return c.Receive(nil)
 }
 
-// Receive reads an answer and appends its body to dst.
+// Receive reads a response and appends its body to dst.
 func (c *Conn) Receive(dst []byte) (status int, all []byte, err error) {
 	status, body, err := c.Begin()
 	if err != nil {
@@ -92,8 +91,8 @@ func (c *Conn) Receive(dst []byte) (status int, all []byte, err error) {
 	return status, dst, err
 }
 
-// Begin reads the head of an answer. The caller must then read the whole body before it uses
-// the connection for anything else.
+// Begin reads the status line and the headers of a response. The caller must read the whole body
+// before it uses the connection again.
 func (c *Conn) Begin() (status int, body Body, err error) {
 	body.from = c
 	line, err := c.line()
@@ -117,7 +116,7 @@ func (c *Conn) Begin() (status int, body Body, err error) {
 		switch string(name) {
 		case "Content-Length":
 			if body.length, err = strconv.Atoi(string(value)); err != nil {
-				return 0, body, fmt.Errorf("parsing the length of the answer: %w", err)
+				return 0, body, fmt.Errorf("parsing the length of the response: %w", err)
 			}
 		case "Transfer-Encoding":
 			body.chunked = string(value) == "chunked"
@@ -125,15 +124,15 @@ func (c *Conn) Begin() (status int, body Body, err error) {
 	}
 }
 
-// Body is the body of an answer that is being read.
+// Body is a response body that is being read.
 type Body struct {
 	from    *Conn
-	length  int // length of the body if it is not chunked
+	length  int // bytes; only if the body is not chunked
 	chunked bool
 }
 
-// Append reads and appends the next part of the body, a chunk or the whole body, and reports
-// whether there is more.
+// Append appends the next part of the body to dst: a chunk or, if the body is not chunked, the
+// whole body. more reports whether another part follows.
 func (b Body) Append(dst []byte) (all []byte, more bool, err error) {
 	if !b.chunked {
 		dst, err = b.from.append(dst, b.length)
@@ -154,12 +153,12 @@ func (b Body) Append(dst []byte) (all []byte, more bool, err error) {
 		return dst, false, fmt.Errorf("reading the end of a chunk: %w", err)
 	}
 	if len(line) > 0 {
-		return dst, false, fmt.Errorf("a chunk ends with %.100q", line)
+		return dst, false, fmt.Errorf("a chunk ends with %.100q instead of a line end", line)
 	}
 	return dst, size > 0, nil
 }
 
-// line reads a line and returns it without its line ending. It is valid until the next read.
+// line reads a line and returns it without its line end. The result is valid until the next read.
 func (c *Conn) line() ([]byte, error) {
 	line, err := c.in.ReadSlice('\n')
 	if err != nil {
@@ -168,12 +167,12 @@ func (c *Conn) line() ([]byte, error) {
 	return bytes.TrimSuffix(line[:len(line)-1], []byte("\r")), nil
 }
 
-// append reads this number of bytes.
+// append appends the next size bytes to dst.
 func (c *Conn) append(dst []byte, size int) ([]byte, error) {
 	begin := len(dst)
 	dst = slices.Grow(dst, size)[:begin+size]
 	if _, err := io.ReadFull(c.in, dst[begin:]); err != nil {
-		return dst, fmt.Errorf("reading the body of an answer: %w", err)
+		return dst, fmt.Errorf("reading the body of a response: %w", err)
 	}
 	return dst, nil
 }

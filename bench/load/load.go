@@ -11,7 +11,7 @@ import (
 	"colophon/bench/corpus"
 )
 
-// Result is what clients measured.
+// Result holds what the clients measured.
 type Result struct {
 	Requests  int
 	Records   int
@@ -20,7 +20,7 @@ type Result struct {
 	Samples   []Sample
 }
 
-// Sample is the answer to a record, which is verified outside the measured time.
+// Sample is the answer for one record. It is verified after the measured time.
 type Sample struct {
 	Record int // index of the record in the bodies
 	Answer []byte
@@ -29,21 +29,22 @@ type Sample struct {
 // sampleEvery is the number of records per sample.
 const sampleEvery = 1021
 
-// Done adds a request for consecutive records that began at begin.
+// Done adds a request for a number of consecutive records. The request was sent at begin and has
+// just been answered.
 func (r *Result) Done(begin time.Time, records int) {
 	r.Latencies = append(r.Latencies, time.Since(begin))
 	r.Requests++
 	r.Records += records
 }
 
-// Keep copies the answer to a record if it is a sample.
+// Keep copies the answer for a record if the record is to be sampled.
 func (r *Result) Keep(record int, answer []byte) {
 	if record%sampleEvery == 0 {
 		r.Samples = append(r.Samples, Sample{record, slices.Clone(answer)})
 	}
 }
 
-// Quantile returns the latency that a share q of the requests did not exceed, or 0 if there
+// Quantile returns the latency that a share q of the requests did not exceed. It returns 0 if there
 // were no requests.
 func (r *Result) Quantile(q float64) time.Duration {
 	if len(r.Latencies) == 0 {
@@ -52,20 +53,21 @@ func (r *Result) Quantile(q float64) time.Duration {
 	return r.Latencies[min(int(q*float64(len(r.Latencies))), len(r.Latencies)-1)]
 }
 
-// Deck hands out bodies, each once.
+// Deck hands out each body once. It is safe for concurrent use.
 type Deck struct {
 	*corpus.Bodies
 	next atomic.Int64
 }
 
-// Deal takes the next n bodies. ok is false if fewer are left.
+// Deal takes the next n bodies, and returns the index of the first. ok is false if fewer than n are
+// left.
 func (d *Deck) Deal(n int) (first int, ok bool) {
 	first = int(d.next.Add(int64(n))) - n
 	return first, first+n <= d.Len()
 }
 
-// Each lets every client work in its own goroutine until ctx is done, the client has no more
-// work, or one fails. Each client has its own Result, to which work adds.
+// Each makes every client work in its own goroutine until ctx is done, the client has no more work,
+// or a client fails. work adds to the client's own Result; Each returns the sum of these.
 func Each[C any](ctx context.Context, clients []C, work func(client C, r *Result) (more bool, err error)) (*Result, error) {
 	results := make([]Result, len(clients))
 	var failed error
@@ -97,7 +99,7 @@ func Each[C any](ctx context.Context, clients []C, work func(client C, r *Result
 	return total, failed
 }
 
-// Target describes the requests in which a server receives records.
+// Target describes how a server receives records.
 type Target struct {
 	Head   []byte // head of a request, as returned by Post
 	Status int    // status of a success
@@ -110,8 +112,8 @@ type Client struct {
 	Target
 }
 
-// Drive lets every client send one request after another until ctx is done or the deck is
-// empty. It checks the status of every answer.
+// Drive makes every client send one request after another until ctx is done or the deck is empty.
+// It checks the status of every response.
 func Drive(ctx context.Context, clients []Client, deck *Deck) (*Result, error) {
 	return Each(ctx, clients, func(c Client, r *Result) (bool, error) {
 		if c.Lines > 0 {
@@ -121,7 +123,7 @@ func Drive(ctx context.Context, clients []Client, deck *Deck) (*Result, error) {
 	})
 }
 
-// Clients returns a client for each connection. All send the same requests.
+// Clients returns a client for each connection. All clients send the same kind of request.
 func Clients(connections []*Conn, target Target) []Client {
 	clients := make([]Client, len(connections))
 	for i, c := range connections {
@@ -130,7 +132,7 @@ func Clients(connections []*Conn, target Target) []Client {
 	return clients
 }
 
-// single posts one record.
+// single posts one record. It returns false if no record is left.
 func (c *Conn) single(target Target, deck *Deck, r *Result) (more bool, err error) {
 	i, ok := deck.Deal(1)
 	if !ok {
@@ -142,7 +144,7 @@ func (c *Conn) single(target Target, deck *Deck, r *Result) (more bool, err erro
 	}
 	status, answer, err := c.Receive(c.answer[:0])
 	if err != nil {
-		return false, fmt.Errorf("answer to record %d: %w", i, err)
+		return false, fmt.Errorf("receiving the answer to record %d: %w", i, err)
 	}
 	c.answer = answer
 	r.Done(begin, 1)

@@ -17,7 +17,8 @@ import (
 	"colophon/bench/load"
 )
 
-// drive posts some records to a handler over this number of connections.
+// drive posts records to a handler over the given number of connections: in batches of the given
+// number of lines, or singly if lines is 0.
 func drive(t *testing.T, handler http.HandlerFunc, connections, records, lines int) (*load.Result, *corpus.Bodies, error) {
 	t.Helper()
 	bodies, err := corpus.New(1).Make(0, records)
@@ -28,11 +29,11 @@ func drive(t *testing.T, handler http.HandlerFunc, connections, records, lines i
 	require.NoError(t, err)
 	target := load.Target{Head: load.Post("/add", "X-Kind: test"), Status: http.StatusCreated, Lines: lines}
 	r, err := load.Drive(t.Context(), load.Clients(opened, target), &load.Deck{Bodies: bodies})
-	_ = load.CloseAll(opened) // a connection that failed is already closed
+	_ = load.CloseAll(opened) // a connection that failed has already been closed
 	return r, bodies, err
 }
 
-// Every record is posted once and unchanged, whatever framing its answer has.
+// Drive posts every record once and unchanged, whether the response has a length or is chunked.
 func TestSingles(t *testing.T) {
 	for name, padding := range map[string]int{"by length": 0, "in chunks": 100_000} {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +68,7 @@ func TestSingles(t *testing.T) {
 	}
 }
 
-// An answer with another status ends the measurement.
+// A response with an unexpected status stops the measurement.
 func TestOtherStatus(t *testing.T) {
 	_, _, err := drive(t, func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "too much", http.StatusServiceUnavailable)
@@ -75,7 +76,8 @@ func TestOtherStatus(t *testing.T) {
 	require.ErrorContains(t, err, "status 503, want 201: too much")
 }
 
-// echoLines answers each line as soon as it arrives. answer makes the line of the answer.
+// echoLines returns a handler that answers each line as soon as it arrives, with what answer
+// returns.
 func echoLines(answer func(line string) string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).EnableFullDuplex()
@@ -90,7 +92,8 @@ func echoLines(answer func(line string) string) http.HandlerFunc {
 	}
 }
 
-// A batch is sent and read at the same time, and every line's receipt is counted.
+// Drive sends a batch and reads its response at the same time, and counts the receipt of every
+// line.
 func TestBatches(t *testing.T) {
 	const records, lines = 4200, 700
 	r, bodies, err := drive(t, echoLines(func(line string) string { return `{"ledger":"default","of":` + line + `}` }), 2, records, lines)
@@ -104,7 +107,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// A refused or unanswered line ends the measurement.
+// A line that is refused or not answered stops the measurement.
 func TestRefusedLines(t *testing.T) {
 	_, _, err := drive(t, echoLines(func(string) string { return `{"status":422}` }), 1, 20, 10)
 	require.ErrorContains(t, err, `{"status":422}`)

@@ -14,19 +14,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fsyncEvents are the kernel's tracepoints at which a file system syncs a file: on fsync, on
-// fdatasync, and on each write to a file that was opened with O_SYNC.
+// fsyncEvents are the kernel tracepoints that a file system passes when it syncs a file: on fsync,
+// on fdatasync, and on each write to a file that was opened with O_SYNC.
 var fsyncEvents = map[string]string{
 	"ext4":  "ext4/ext4_sync_file_enter",
 	"xfs":   "xfs/xfs_file_fsync",
 	"btrfs": "btrfs/btrfs_sync_file",
 }
 
-// fsyncCounter counts the syncs of one process by the kernel's performance counters.
+// fsyncCounter counts the syncs of one process with the kernel's performance counters.
 type fsyncCounter struct{ counters []int }
 
-// countFsyncs starts to count. It returns nil if the kernel does not allow this, because
-// tracefs is not mounted or only root is allowed to count.
+// countFsyncs starts to count. It returns nil if syncs cannot be counted, because tracefs is not
+// mounted, only root is allowed to count, or the file system has no such tracepoint.
 func countFsyncs(pid int, folder string) (*fsyncCounter, error) {
 	event, ok := fsyncEvents[Filesystem(folder)]
 	if !ok {
@@ -41,10 +41,10 @@ func countFsyncs(pid int, folder string) (*fsyncCounter, error) {
 	}
 	id, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
 	if err != nil {
-		return nil, fmt.Errorf("id of a tracepoint: %w", err)
+		return nil, fmt.Errorf("parsing the ID of a tracepoint: %w", err)
 	}
 	c := new(fsyncCounter)
-	// A counter counts one thread and the threads that it creates later.
+	// A counter covers one thread and the threads that this thread creates later.
 	threads, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*")
 	if err != nil {
 		return nil, fmt.Errorf("listing threads: %w", err)
@@ -57,7 +57,7 @@ func countFsyncs(pid int, folder string) (*fsyncCounter, error) {
 		attributes := &unix.PerfEventAttr{Type: unix.PERF_TYPE_TRACEPOINT, Config: id, Bits: unix.PerfBitInherit}
 		attributes.Size = uint32(unsafe.Sizeof(*attributes))
 		fd, err := unix.PerfEventOpen(attributes, tid, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
-		if errors.Is(err, unix.ESRCH) { // the thread has ended
+		if errors.Is(err, unix.ESRCH) { // the thread has exited
 			continue
 		}
 		if err != nil {
@@ -68,7 +68,7 @@ func countFsyncs(pid int, folder string) (*fsyncCounter, error) {
 	return c, nil
 }
 
-// stop ends the counting and returns the number of syncs since it started.
+// stop stops the count and returns the number of syncs since it started.
 func (c *fsyncCounter) stop() (int64, error) {
 	var total int64
 	for _, fd := range c.counters {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine describes the conditions that figures depend on, apart from the programs.
+// Machine describes the conditions on which the figures depend, apart from the programs.
 type Machine struct {
 	Processor  string            `json:"processor"`
 	Cores      int               `json:"cores"`
@@ -19,10 +19,10 @@ type Machine struct {
 	Kernel     string            `json:"kernel"`
 	Go         string            `json:"go"`
 	Filesystem string            `json:"filesystem"`
-	Modules    map[string]string `json:"modules"` // versions
+	Modules    map[string]string `json:"modules"` // versions by module path
 }
 
-// ThisMachine describes the machine. folder is where contestants write. modules are the
+// ThisMachine describes this machine. folder is where the contestants write. modules lists the
 // modules whose versions are included.
 func ThisMachine(folder string, modules ...string) (Machine, error) {
 	m := Machine{Cores: runtime.NumCPU(), Go: runtime.Version(), Filesystem: Filesystem(folder), Modules: make(map[string]string)}
@@ -57,7 +57,7 @@ func ThisMachine(folder string, modules ...string) (Machine, error) {
 	return m, nil
 }
 
-// Filesystem returns the type of a folder's file system, or "" if it is not known.
+// Filesystem returns the type of the file system that contains a folder, or "" if it is not known.
 func Filesystem(folder string) string {
 	folder, err := filepath.Abs(folder)
 	if err != nil {

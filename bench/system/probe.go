@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Probe holds the times that this disk takes to write 4 KiB at the end of a file and sync it.
+// Probe holds how long this disk takes to append 4 KiB to a file and sync the file.
 type Probe struct {
 	P50 time.Duration `json:"p50_ns"`
 	P99 time.Duration `json:"p99_ns"`
 }
 
-// ProbeDisk times this number of syncs in a folder.
+// ProbeDisk measures the given number of writes and syncs in a folder.
 func ProbeDisk(folder string, syncs int) (p Probe, err error) {
 	file, err := os.CreateTemp(folder, "probe")
 	if err != nil {

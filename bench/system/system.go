@@ -1,4 +1,4 @@
-// Package system measures how much contestants use of the machine, and how fast its disk is.
+// Package system measures what contestants use of the machine, and how fast its disk is.
 package system
 
 import (
@@ -10,22 +10,22 @@ import (
 	"time"
 )
 
-// Use holds what a process used between two points in time.
+// Use states what a process used between two points in time.
 type Use struct {
-	CPU     time.Duration // user and system
-	Peak    int64         // peak memory (VmHWM) in bytes, since the start of the process or ForgetPeak
-	Written int64         // bytes caused to be written to disk
-	Fsyncs  int64         // files synced, by any call; -1 if that cannot be counted
+	CPU     time.Duration // user and system time
+	Peak    int64         // peak memory (VmHWM) in bytes since the process started or ForgetPeak was called
+	Written int64         // bytes that the process caused to be written to disk
+	Fsyncs  int64         // number of file syncs by any system call; -1 if they cannot be counted
 }
 
-// Meter measures what a process uses. It belongs to one goroutine.
+// Meter measures what a process uses. Only one goroutine may use it.
 type Meter struct {
 	pid    int
 	before Usage
-	fsyncs *fsyncCounter // nil if they cannot be counted
+	fsyncs *fsyncCounter // nil if syncs cannot be counted
 }
 
-// Watch starts to measure a process that writes into a folder. Stop must be called once.
+// Watch starts to measure a process that writes to files in folder. The caller must call Stop once.
 func Watch(pid int, folder string) (*Meter, error) {
 	m := &Meter{pid: pid}
 	var err error
@@ -38,7 +38,7 @@ func Watch(pid int, folder string) (*Meter, error) {
 	return m, nil
 }
 
-// Stop returns what the process used since Watch.
+// Stop returns what the process has used since Watch.
 func (m *Meter) Stop() (Use, error) {
 	after, err := UsageOf(m.pid)
 	if err != nil {
@@ -51,7 +51,7 @@ func (m *Meter) Stop() (Use, error) {
 	return use, err
 }
 
-// DiskBytes returns the space that the files in a folder take on its disk.
+// DiskBytes returns how much disk space the files in a folder occupy.
 func DiskBytes(folder string) (int64, error) {
 	var total int64
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
@@ -63,7 +63,7 @@ func DiskBytes(folder string) (int64, error) {
 			return skipGone(err)
 		}
 		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-			const block = 512 // bytes, on every file system
+			const block = 512 // unit of Blocks in bytes, on every file system
 			total += stat.Blocks * block
 		}
 		return nil
@@ -74,7 +74,8 @@ func DiskBytes(folder string) (int64, error) {
 	return total, nil
 }
 
-// skipGone lets a store delete its files while they are counted.
+// skipGone returns nil for a file that no longer exists, because a store can delete files while
+// they are counted.
 func skipGone(err error) error {
 	if os.IsNotExist(err) {
 		return nil

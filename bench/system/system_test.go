@@ -11,7 +11,7 @@ import (
 	"colophon/bench/system"
 )
 
-// A meter shows what a process uses.
+// A meter measures the memory, and the syncs if possible, of this process.
 func TestMeter(t *testing.T) {
 	dir := t.TempDir()
 	meter, err := system.Watch(os.Getpid(), dir)
@@ -22,12 +22,12 @@ func TestMeter(t *testing.T) {
 	use, err := meter.Stop()
 	require.NoError(t, err)
 	require.Positive(t, use.Peak)
-	if use.Fsyncs >= 0 { // syncs can be counted on this machine
+	if use.Fsyncs >= 0 { // this machine allows counting syncs
 		require.EqualValues(t, syncs, use.Fsyncs)
 	}
 }
 
-// ForgetPeak removes an earlier peak.
+// After ForgetPeak, the peak memory no longer includes an earlier peak.
 func TestForgetPeak(t *testing.T) {
 	const size = 64 << 20
 	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_POPULATE)

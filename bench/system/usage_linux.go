@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// clockTick is the unit of CPU times in /proc on Linux.
+// clockTick is the unit of processor times in /proc on Linux.
 const clockTick = 10 * time.Millisecond
 
-// Usage is what a process has used since it began.
+// Usage states what a process has used since it started.
 type Usage struct {
-	CPU     time.Duration // user and system
+	CPU     time.Duration // user and system time
 	Peak    int64         // peak memory (VmHWM) in bytes
 	Memory  int64         // current memory (VmRSS) in bytes
-	Written int64         // bytes caused to be written to disk
+	Written int64         // bytes that the process caused to be written to disk
 }
 
-// UsageOf reads the usage of a process.
+// UsageOf returns what a process has used since it started.
 func UsageOf(pid int) (Usage, error) {
 	var u Usage
 	folder := "/proc/" + strconv.Itoa(pid) + "/"
@@ -44,8 +44,8 @@ func UsageOf(pid int) (Usage, error) {
 	return u, nil
 }
 
-// ChildrenCPU returns the time that the children of a process have used, including children
-// that have ended.
+// ChildrenCPU returns the processor time that all children of a process have used, including
+// children that have exited.
 func ChildrenCPU(pid int) (total time.Duration, err error) {
 	own, err := statOf(pid)
 	if err != nil {
@@ -64,7 +64,7 @@ func ChildrenCPU(pid int) (total time.Duration, err error) {
 			continue
 		}
 		fields, err := statOf(child)
-		if err != nil { // the process has ended
+		if err != nil { // the process has exited
 			continue
 		}
 		if parent, err := strconv.Atoi(fields[statParent]); err != nil || parent != pid {
@@ -79,11 +79,11 @@ func ChildrenCPU(pid int) (total time.Duration, err error) {
 	return total, nil
 }
 
-// Fields of /proc/PID/stat after the name.
+// Indexes of fields in /proc/PID/stat, counted from the field after the name.
 const (
 	statParent = 1
-	statOwn    = 11 // time of the process, user and system
-	statEnded  = 13 // field with the time of children that have ended
+	statOwn    = 11 // first of two: user and system time of the process
+	statEnded  = 13 // first of two: user and system time of children that have exited
 )
 
 func statOf(pid int) ([]string, error) {
@@ -91,11 +91,11 @@ func statOf(pid int) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the processor time: %w", err)
 	}
-	// The name of the program, in parentheses, can contain spaces.
+	// The name of the program, which is in parentheses, can contain spaces.
 	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])), nil
 }
 
-// cpuOf adds the first two fields.
+// cpuOf returns the sum of the first two fields, the user and the system time.
 func cpuOf(fields []string) (used time.Duration, err error) {
 	for _, field := range fields[:2] {
 		ticks, err := strconv.ParseInt(field, 10, 64)
@@ -107,7 +107,7 @@ func cpuOf(fields []string) (used time.Duration, err error) {
 	return used, nil
 }
 
-// ForgetPeak resets the recorded peak of a process's memory to its current memory.
+// ForgetPeak resets the recorded peak memory of a process to its current memory.
 func ForgetPeak(pid int) error {
 	if err := os.WriteFile("/proc/"+strconv.Itoa(pid)+"/clear_refs", []byte("5"), 0); err != nil {
 		return fmt.Errorf("resetting the memory peak: %w", err)
@@ -115,7 +115,7 @@ func ForgetPeak(pid int) error {
 	return nil
 }
 
-// counters reads lines like "VmHWM:   123 kB" from a file.
+// counters parses the lines of a file that have the form "VmHWM:   123 kB". It ignores the units.
 func counters(file string) (map[string]int64, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
