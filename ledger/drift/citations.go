@@ -17,7 +17,8 @@ type ChunkChange struct {
 	Jaccard float64
 }
 
-// CompareChunks compares the chunk hashes of two citation sets.
+// CompareChunks returns how the chunk hashes of a citation set differ from those of an earlier
+// one.
 func CompareChunks(before, after []string) ChunkChange {
 	r := ChunkChange{Jaccard: 1}
 	earlier, later := distinct(before), distinct(after)

@@ -55,7 +55,7 @@ type stageKey struct {
 	nth  int // counted from 0
 }
 
-// CompareStages compares the stages of two run-DAGs.
+// CompareStages returns how the stages of run-DAG b differ from those of run-DAG a.
 func CompareStages(a, b []event.Stage) StageChange {
 	if sameNames(a, b) {
 		c := StageChange{Stages: len(a)}

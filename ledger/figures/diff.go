@@ -18,7 +18,7 @@ const MaxDiff = 4 << 20
 // names maps other accepted names of content to the stored name.
 var names = map[string]string{"prompt": Prompt, "passage": "content"}
 
-// MissingError reports that a record has no content with that name.
+// MissingError reports that the record at Seq has no content with this name.
 type MissingError struct {
 	Seq  uint64
 	Name string
@@ -34,7 +34,7 @@ type SizeError struct{ Bytes uint64 } // total size of both texts
 
 // Error implements error.
 func (e *SizeError) Error() string {
-	return fmt.Sprintf("the texts have %d bytes together, but a diff can compare at most %d; read both texts and compare them yourself", e.Bytes, MaxDiff)
+	return fmt.Sprintf("the texts have %d bytes in total, but a diff can compare at most %d; read both texts and compare them yourself", e.Bytes, MaxDiff)
 }
 
 // AddMembers adds to list the values of payload members that differ between two records. It

@@ -78,7 +78,7 @@ const (
 	Payload = "payload"
 )
 
-// Work counts the work for one list of figures, in steps of textdiff.
+// Work is the work done for one list of figures: the sum of textdiff.Figures.Work.
 type Work uint64
 
 // maxWork is the largest amount of work for one list. One core needs about a second for it.
@@ -148,7 +148,7 @@ func (t *Texts) figures(ctx context.Context, name string, a, b uint64) (f textdi
 	return f, "", err
 }
 
-// RedactedError reports that the content of a record was erased.
+// RedactedError reports that the content of the record at Seq was erased. By is the redaction.
 type RedactedError struct{ Seq, By uint64 }
 
 // Error implements error.

@@ -41,8 +41,8 @@ func (v *View) SeqsIn(b Bounds) (from, below uint64, err error) {
 	return from, below, nil
 }
 
-// recordedFrom returns the first event that was recorded at or after a time, or the view's
-// size if there is none.
+// recordedFrom returns the seq of the first event that was recorded at or after a time, or the
+// view's size if there is none.
 func (v *View) recordedFrom(at time.Time) (uint64, error) {
 	marked, found, err := v.markBefore(at)
 	if err != nil || !found {

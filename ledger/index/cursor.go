@@ -36,7 +36,8 @@ func (c cursor) append(dst []byte, unfinished bool) []byte {
 	return dst
 }
 
-// decodeCursor decodes a cursor of at least one event.
+// decodeCursor decodes a stored cursor. It returns an error if the index is unfinished, or if
+// the cursor covers no events.
 func decodeCursor(value []byte) (cursor, error) {
 	var c cursor
 	const length = 8 + len(c.tip)
@@ -47,7 +48,7 @@ func decodeCursor(value []byte) (cursor, error) {
 	case len(value) == length+1:
 		return cursor{}, errors.New("rebuilding the index was interrupted")
 	default:
-		return cursor{}, fmt.Errorf("it has %d bytes", len(value))
+		return cursor{}, fmt.Errorf("it has an invalid length of %d bytes", len(value))
 	}
 	if c.size = binary.BigEndian.Uint64(value); c.size == 0 {
 		return cursor{}, errors.New("it covers no events")

@@ -22,8 +22,8 @@ type Family struct {
 
 // Deriver writes the rows of one family, event by event. It belongs to one fold.
 type Deriver interface {
-	// Derive folds an event. After ErrBatchNotEmpty or ErrUnfinished, Derive is called with
-	// the same event again. Any other error ends the fold.
+	// Derive folds an event. After ErrBatchNotEmpty or ErrUnfinished, Derive is called with the
+	// same event again. Any other error stops the fold.
 	Derive(ctx context.Context, e *Event) error
 }
 
@@ -41,7 +41,8 @@ type Deferring interface {
 	BeginBatch(from uint64)
 	// Pending returns the number of pieces of pending work.
 	Pending() int
-	// FlushPending does the given number of pieces of pending work. It must not exceed Pending.
+	// FlushPending does the given number of pieces of pending work. The number must not exceed
+	// Pending.
 	FlushPending(pieces int)
 }
 
@@ -100,7 +101,8 @@ func (f *Fold) pending() (pieces int) {
 	return pieces
 }
 
-// flushDeferred does at most this many pieces of deferred work.
+// flushDeferred does deferred work of all derivers, but no more than the given number of
+// pieces.
 func (f *Fold) flushDeferred(pieces int) {
 	for _, d := range f.deferring {
 		some := min(pieces, d.Pending())

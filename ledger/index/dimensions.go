@@ -6,10 +6,10 @@ import "colophon/ledger/index/rowstore"
 const (
 	// cursorDimension has one key. Its value is a cursor.
 	cursorDimension rowstore.Dimension = 0x01
-	// A key of hashDimension has the first hashBytes of an event_hash, and the seq (8).
+	// A key of hashDimension consists of the first hashBytes of an event_hash, and the seq (8).
 	hashDimension rowstore.Dimension = 0x03
-	// A key of recordedMarks has the time of an event and its seq (8). There is one for each
-	// block of events.
+	// A key of recordedMarks consists of the time of an event and its seq (8). There is one key
+	// for each block of events.
 	recordedMarks rowstore.Dimension = 0x20
 	// recordedTimes maps the number of a block of events (8) to the times at which they were
 	// recorded.

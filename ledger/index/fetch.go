@@ -148,7 +148,7 @@ type snapshotCheck struct {
 	all    hash.Hash
 }
 
-// digest returns the digest of all rows.
+// digest returns the digest of all rows so far, in hexadecimal.
 func (s *snapshotCheck) digest() string { return hex.EncodeToString(s.all.Sum(nil)) }
 
 // part checks a part and stores its rows.
@@ -180,7 +180,7 @@ func (s *snapshotCheck) part(p *Part, to *rowstore.Install) error {
 	return nil
 }
 
-// row checks one row.
+// row checks that a row agrees with the size of the snapshot.
 func (s *snapshotCheck) row(row rowstore.Row) (err error) {
 	d, rest := rowstore.Dimension(row.Key[0]), row.Key[1:]
 	switch {
@@ -199,7 +199,7 @@ func (s *snapshotCheck) row(row rowstore.Row) (err error) {
 	return nil
 }
 
-// end checks the snapshot as a whole.
+// end checks, after the last part, that the snapshot has a cursor and the hash of each event.
 func (s *snapshotCheck) end() error {
 	switch {
 	case s.cursor == cursor{}:

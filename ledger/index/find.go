@@ -72,7 +72,7 @@ func FindPrefix(ctx context.Context, f *Follower, digits string, atLeast uint64)
 	}
 	found, err := f.eventsWith(ctx, now, begins, func(hash storage.Hash) bool { return strings.HasPrefix(hex.EncodeToString(hash[:]), digits) })
 	if err != nil {
-		return nil, fmt.Errorf("looking up events %s of ledger %q: %w", digits, f.name, err)
+		return nil, fmt.Errorf("looking up events whose hash begins with %s in ledger %q: %w", digits, f.name, err)
 	}
 	return found, nil
 }

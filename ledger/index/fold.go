@@ -251,7 +251,7 @@ func (f *Fold) event(ctx context.Context, e *Event) error {
 	return f.Rows.Err
 }
 
-// derive writes the rows of an event.
+// derive passes an event to each deriver, and stops at the first error.
 func (f *Fold) derive(ctx context.Context, e *Event) error {
 	for _, d := range f.derivers {
 		if err := d.Derive(ctx, e); err != nil {

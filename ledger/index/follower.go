@@ -24,8 +24,8 @@ type Follower struct {
 	wake        chan struct{} // holds a token when the head may have moved
 	readerWaits chan struct{} // holds a token when a reader has started to wait
 	cancel      context.CancelFunc
-	done        chan struct{} // closed when the goroutine has ended
-	err         error         // the error that ended the goroutine; set before done is closed
+	done        chan struct{} // closed when the goroutine has stopped
+	err         error         // the error that stopped the goroutine; set before done is closed
 	limit       uint64        // number of events to fold; never changes
 	folded      time.Time     // when the last fold began; used by the goroutine
 	// cut is the size at which the batch must end, because a caller of ReadPart waits for the parts at
@@ -306,7 +306,7 @@ func (f *Follower) Wait(ctx context.Context, size uint64) error {
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for the index of ledger %q to reach size %d: %w", f.name, size, ctx.Err())
 		case <-f.done:
-			// The index may have reached the size just before the goroutine ended.
+			// The index may have reached the size just before the goroutine stopped.
 			if f.Size() >= size {
 				return nil
 			}

@@ -120,7 +120,7 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 func (f *Follower) requireSpace() error {
 	room, err := f.store.rows.HasSpace()
 	if err == nil && !room {
-		err = fmt.Errorf("%w: %d bytes are needed", storage.ErrNoSpace, rowstore.MinFreeBytes)
+		err = fmt.Errorf("%w: the index needs %d free bytes", storage.ErrNoSpace, rowstore.MinFreeBytes)
 	}
 	return err
 }

@@ -41,7 +41,7 @@ type Store struct {
 	followers map[string]*Follower // followers that are not closed; guarded by mu
 }
 
-// Open opens an index, and creates it if it is absent. It empties an index that has another
+// Open opens an index, and creates it if it is absent. It empties an index that has a different
 // layout or is too damaged to open. It fails if the folder contains something else, is in use,
 // or cannot be read or written.
 func Open(c Config) (*Store, error) {

@@ -42,7 +42,7 @@ type View struct {
 // Latest returns a view of all folded events.
 func (f *Follower) Latest() (*View, error) {
 	if _, err := f.store.acquire(); err != nil {
-		return nil, fmt.Errorf("ledger %q: %w", f.name, err)
+		return nil, fmt.Errorf("opening a view of ledger %q: %w", f.name, err)
 	}
 	now := f.published.Load()
 	v := &View{follower: f, Reader: f.store.rows.NewReader(now.keys)}
@@ -59,7 +59,7 @@ func (f *Follower) Latest() (*View, error) {
 // In that case, anything read since may be incomplete.
 func (s *snapshot) sameRows(f *Follower) error {
 	if f.published.Load().keys != s.keys {
-		return fmt.Errorf("ledger %q: %w", f.name, ErrRebuilding)
+		return fmt.Errorf("reading the index of ledger %q: %w", f.name, ErrRebuilding)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (v *View) Entry(ctx context.Context, seq uint64) ([]byte, event.Event, erro
 // if the event is of another kind or the view does not see it.
 func (v *View) EventOfKind(ctx context.Context, seq uint64, kind record.Kind) (*event.Event, error) {
 	if seq >= v.Size() {
-		return nil, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
+		return nil, fmt.Errorf("reading event %d: %w", seq, storage.ErrNotFound)
 	}
 	entry, err := v.Read(ctx, seq)
 	if err != nil {

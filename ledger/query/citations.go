@@ -31,8 +31,8 @@ func required(name, what string) func(Parameters) (string, error) {
 	}
 }
 
-// CitationDrift lists the citation sets of a subject in order, each compared with the previous
-// one.
+// CitationDrift lists the citation sets of a subject in the order of the log, each compared
+// with the previous one.
 func CitationDrift(v *View, subject string) (*wire.Page[wire.CitationDriftRow], error) {
 	found, next, err := citations.Drifts(v.Context, v.View, subject, v.Page)
 	if err != nil {

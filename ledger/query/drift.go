@@ -158,7 +158,7 @@ func attributed(v *View, r *records.IPCRecord) (wire.AttributedRecord, error) {
 	return row, err
 }
 
-// mismatches returns the fields of an event whose checks failed, sorted by name.
+// mismatches returns the fields of an event that have the check mismatch, sorted by name.
 func mismatches(v *View, seq uint64) ([]string, error) {
 	entry, err := v.Log.Entry(v.Context, seq)
 	if err != nil {
@@ -202,13 +202,13 @@ func parseTimeline(p Parameters) (value records.Value, err error) {
 		value = records.Value{Name: name, Text: p[name]}
 	}
 	if value.Name == "" {
-		err = invalid("input", "is required, or input_hash, ipc_id, system_prompt_hash, output_hash, model or label:<name>, to select the runs")
+		err = invalid("input", "is required to select the runs, unless input_hash, ipc_id, system_prompt_hash, output_hash, model or label:<name> is given")
 	}
 	return value, err
 }
 
-// Timeline lists the runs of a group in order, each with the cause of its change from the
-// previous run.
+// Timeline lists the runs of a group in the order of the log, each with the cause of its change
+// from the previous run.
 func Timeline(v *View, value records.Value) (*wire.RunPage[wire.TimelineRow], error) {
 	found, next, err := runs.Timeline(v.Context, v.View, groups.RunQuery{Value: value, Any: v.Any, Seeded: v.Seeded}, v.Page)
 	if err != nil {
@@ -248,7 +248,8 @@ func (v *View) outputChange(a *uint64, b uint64, work *figures.Work) (*wire.Text
 	return &change, err
 }
 
-// attributionTexts returns the figures about two records' texts, or nil if there are none.
+// attributionTexts returns the figures about two records' texts, or nil if the request does not
+// ask for figures.
 func (v *View) attributionTexts(pair Pair) (texts *wire.AttributionTexts, err error) {
 	if v.Texts == nil {
 		return nil, nil
@@ -302,7 +303,7 @@ func verdict(r *wire.Reproduction) string {
 	case r.OutputHash.Match && same:
 		return "Reproduced: the same input and conditions gave the same output. "
 	case r.OutputHash.Match:
-		return "The output is the same, but it was made under other conditions, which proves little. "
+		return "The output is the same, but it was made under different conditions, which proves little. "
 	case same:
 		return "Not reproduced: the input and conditions are the same, the output is not. "
 	}

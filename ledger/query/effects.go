@@ -108,7 +108,7 @@ func effectValue(p Parameters, variable, name string) (string, error) {
 	switch {
 	case variable[0] == '/':
 		if !members.IsDigest([]byte(value)) {
-			return "", invalid(name, "must be the digest of the member as in events, in 32 lower-case hexadecimal digits")
+			return "", invalid(name, "must be the digest of the member as in events: 32 lower-case hexadecimal digits")
 		}
 		return value, nil
 	case variable == "model" || strings.HasPrefix(variable, records.LabelPrefix):

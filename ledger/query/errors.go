@@ -32,12 +32,12 @@ func (e *Error) Error() string {
 	return e.Name + ": " + e.Detail
 }
 
-// invalid returns the error for one parameter.
+// invalid returns an *Error that names a parameter.
 func invalid(name, format string, args ...any) error {
 	return &Error{Invalid, name, fmt.Sprintf(format, args...)}
 }
 
-// missing returns the error for something that does not exist.
+// missing returns an *Error about something that does not exist.
 func missing(format string, args ...any) error {
 	return &Error{Reason: NotFound, Detail: fmt.Sprintf(format, args...)}
 }

@@ -18,7 +18,7 @@ var (
 	filterValues = slices.AppendSeq([]string{"label:<name>", "stage:<name>"}, maps.Keys(forms.Values))
 )
 
-// RecordFilter selects records.
+// RecordFilter selects records by the parameters of a request.
 type RecordFilter struct {
 	records.Filter
 	ByOccurrence bool // since, until and the order refer to the records' timestamps

@@ -19,10 +19,11 @@ var groupQuestions = []Question{
 	{Path: "/drift/groups/:by/:value", Takes: Pages | States | Proofs | Seeds | Named, SecondCursor: "outputs_cursor", Ask: asking(groupInPath, Group)},
 }
 
-// GroupsQuery selects groups.
+// GroupsQuery selects and orders groups of runs.
 type GroupsQuery struct {
 	groups.Query
-	// Ranking orders the groups in a view at the head. If it is nil, they are listed by value.
+	// Ranking orders the groups in a view at the head. If it is nil, they are listed in the
+	// order of their first runs, newest first.
 	Ranking *groups.Ranking
 }
 
@@ -54,7 +55,7 @@ func parseGroups(p Parameters) (q GroupsQuery, err error) {
 		return q, invalid("sort", "must be recent, runs, flips or stability")
 	}
 	if p["state"] == "any" {
-		return q, invalid("state", "must be live with sort: only live runs are ranked")
+		return q, invalid("state", "must be live if sort is given: only live runs are ranked")
 	}
 	q.Ranking = &ranking
 	return q, nil
@@ -93,7 +94,7 @@ func impliedSort(p Parameters) string {
 	return ""
 }
 
-// Groups lists the groups of runs that share one value.
+// Groups lists the groups of runs that a query selects.
 func Groups(v *View, q GroupsQuery) (*wire.RunPage[wire.Group], error) {
 	q.Any = v.Any
 	list := groups.List
@@ -166,5 +167,5 @@ func noRuns(v *View, q groups.RunQuery) error {
 		return missing("no runs have that value; a record without a system prompt, an output, a temperature, max_tokens or a seed " +
 			"has no ipc_id unless it claims one (/records?incomplete=seed lists such records)")
 	}
-	return missing("no runs have that value; a run is an IPC record with an input and an output, and /records lists others too")
+	return missing("no runs have that value; a run is an IPC record with an input and an output; /records also lists other records")
 }

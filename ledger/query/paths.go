@@ -106,7 +106,7 @@ func pathVersion(v *View, p *paths.Version) wire.PathVersion {
 		PathStatus: pathStatus(&p.Path), Route: p.Route, Build: p.Build, Reason: nullable(p.Reason)}
 }
 
-// Builds lists the builds of a project in order.
+// Builds lists the builds of a project in the order of their first records.
 func Builds(v *View, project string) (*wire.Page[wire.Build], error) {
 	found, next, err := paths.Builds(v.Context, v.View, project, v.Page)
 	if err != nil {

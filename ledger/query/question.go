@@ -99,7 +99,7 @@ type Request struct {
 	Figures bool
 	// Named is true if the answer includes names. The caller of Parse then sets the view's Names.
 	Named bool
-	view  View // the parameters that a view needs
+	view  View // the shared parameters, in a view that is not open yet
 	ask   func(*View) (any, error)
 
 	parameters Parameters
@@ -286,7 +286,7 @@ func (r *Request) readCommon(p Parameters, maxPage int) (err error) {
 	return err
 }
 
-// position decodes a cursor. It adopts the tree size of the first page, and returns the
+// position decodes a cursor. It sets r.Size to the tree size of the first page, and returns the
 // position after the last row of the previous page.
 func (r *Request) position(name, cursor string) ([]byte, error) {
 	if cursor == "" {

@@ -125,7 +125,7 @@ func addLinks(v *View, row *RecordRow, r *records.Record) error {
 	var e linkedEvent
 	l := &row.Links
 	if err := json.Unmarshal(r.Body, &e); err != nil {
-		return fmt.Errorf("reading event %d: %w", r.Seq, err)
+		return fmt.Errorf("parsing event %d: %w", r.Seq, err)
 	}
 	l.Receipt = l.Record + "/receipt"
 	l.Content = make(map[string]string)
@@ -216,7 +216,7 @@ func Record(v *View, one OneRecord) (*RecordAnswer, error) {
 	}
 	r, err := proofs.NewReceipt(entry)
 	if err != nil {
-		return nil, fmt.Errorf("reading event %d: %w", one.Seq, err)
+		return nil, fmt.Errorf("parsing event %d: %w", one.Seq, err)
 	}
 	answer := &RecordAnswer{Row: v.row(one.Seq), Kind: r.Kind, Time: r.Time,
 		EventHash: hex.EncodeToString(r.EventHash[:]), PrevEventHash: hex.EncodeToString(r.PrevEventHash[:]),

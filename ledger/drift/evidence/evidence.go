@@ -111,8 +111,8 @@ func (n *Null) P(value float64) float64 {
 const maxExact = 1 << 13
 
 // Test returns the distribution of each statistic over the splits of the inputs. It visits all
-// splits if there are at most maxExact. Otherwise it visits as many random splits as draws
-// says, which depend only on the seed.
+// splits if there are at most maxExact. Otherwise it visits the given number of draws, random
+// splits that depend only on the seed.
 func Test(inputs []Input, draws int, seed uint64, statistics ...Statistic) []Null {
 	nulls := make([]Null, len(statistics))
 	split := observed(inputs)

@@ -7,7 +7,7 @@ import "math"
 type Difference struct {
 	inputs []Input
 	values [][]float64 // indexed by input and run
-	upward bool        // count only increases
+	upward bool        // only an increase is a finding
 }
 
 // NewDifference returns the statistic of values, indexed by input and run. If upward is true, a

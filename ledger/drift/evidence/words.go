@@ -115,7 +115,7 @@ func (w *Words) Of(s Splits) float64 {
 	return largest
 }
 
-// Word is a word that occurs in more or fewer outputs of the candidate than of the baseline.
+// Word is a word with its shares of the outputs of both sets.
 type Word struct {
 	Number int // as in NewWords
 	// Baseline and Candidate are the shares of outputs that contain the word, as means over the
@@ -124,7 +124,7 @@ type Word struct {
 	Score               float64 // standardised change, without its sign
 }
 
-// All returns the words of the data, those with the largest scores first.
+// All returns the kept words, those with the largest scores first.
 func (w *Words) All() []Word {
 	w.add(observed(w.inputs))
 	list := slices.Clone(w.kept)

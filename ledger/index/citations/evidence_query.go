@@ -148,7 +148,7 @@ func listBelow(v *index.View, source rowstore.Identity, below uint64) (seq uint6
 	return seq, s.list, err
 }
 
-// Compare compares what two sets cite.
+// Compare returns how the citations of set b differ from those of set a.
 func Compare(a, b *Set) drift.CitationChange {
 	cited := func(s *Set) []drift.Citation {
 		list := make([]drift.Citation, len(s.Citations))

@@ -10,13 +10,14 @@ import (
 // Dimensions of citations. In a key, a source is represented by the rowstore.Identity of its
 // id, and a chunk by that of its chunk_hash.
 const (
-	// A key of conflictList has the seq (8 bytes, inverted) of the set that added a second
-	// source to a chunk, and a number (4 bytes) that distinguishes the chunks of one set.
+	// A key of conflictList consists of the seq (8 bytes, inverted) of the set that added a
+	// second source to a chunk, and a number (4 bytes) that distinguishes the chunks of one
+	// set.
 	conflictList rowstore.Dimension = 0x30
-	// A key of supersessions has a source, the seq (8 bytes, inverted) of the event that
-	// superseded some of its chunks, and a number (4 bytes) that distinguishes the chunks.
+	// A key of supersessions consists of a source, the seq (8 bytes, inverted) of the event
+	// that superseded some of its chunks, and a number (4 bytes) that distinguishes the chunks.
 	supersessions rowstore.Dimension = 0x31
-	// A key of freshChunks has a source and a chunk of it that fresh sets cite.
+	// A key of freshChunks consists of a source and a chunk of it that fresh sets cite.
 	freshChunks rowstore.Dimension = 0x32
 
 	// sourceStates maps a source to its last registration or revocation.

@@ -44,7 +44,7 @@ func Get(ctx context.Context, v *index.View, seq uint64) (Set, error) {
 // readSet reads the citation set at seq. The event is valid until the next one is read.
 func readSet(ctx context.Context, v *index.View, seq uint64) (event.Event, error) {
 	if seq >= v.Size() {
-		return event.Event{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
+		return event.Event{}, fmt.Errorf("reading event %d: %w", seq, storage.ErrNotFound)
 	}
 	e, err := v.Event(ctx, seq)
 	if err == nil && e.Kind != record.CitationSet {

@@ -49,7 +49,7 @@ func sourceBelow(v *index.View, id string, row rowstore.Identity, below uint64) 
 func ReadSource(ctx context.Context, v *index.View, id string) (SourceDetail, error) {
 	s, found, err := SourceByID(v, id)
 	if err == nil && !found {
-		err = fmt.Errorf("source %q: %w", id, storage.ErrNotFound)
+		err = fmt.Errorf("looking up source %q: %w", id, storage.ErrNotFound)
 	}
 	if err != nil {
 		return SourceDetail{}, err

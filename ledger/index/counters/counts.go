@@ -50,7 +50,7 @@ var Metrics = [metricCount]struct {
 			"Checks of refused records are not counted; see colophon_ledger_refusals_total.",
 		[]string{"kind", "field", "result"}},
 	RefusalsTotal: {"colophon_ledger_refusals_total",
-		"Refusals in the log, by reason: mismatch (a claimed hash did not hold), idempotency_key_conflict.",
+		"Refusals in the log, by reason: mismatch (a claimed hash was wrong), idempotency_key_conflict.",
 		[]string{"reason"}},
 	DriftTotal: {"colophon_ledger_drift_total",
 		"IPC runs by cause. Each run is compared with the previous live run of the same input.",

@@ -171,7 +171,6 @@ func (e *walk) appendPair(ctx context.Context, rows []Pair, one paired) ([]Pair,
 	return append(rows, Pair{a, b, one.changed()}), nil
 }
 
-// position is a position of a walk.
 type position struct {
 	next [2]uint64 // the next combination of each list; 0 at the end of the list
 	turn int       // number of the list that comes next

@@ -47,7 +47,7 @@ func LabelCombination(combination, group rowstore.Identity) rowstore.Identity {
 // labelled is a value of a label of a run, and the run's combination together with that value.
 type labelled struct{ group, combination rowstore.Identity }
 
-// combine adds the run to its combinations.
+// combine adds the run at seq to its combinations, and sets first and firstWith.
 func (r *run) combine(f *Deriver, seq uint64, of *preparedRun) {
 	f.value = binary.AppendUvarint(f.value[:0], seq-r.output)
 	for by, id := range of.combinations {
@@ -75,8 +75,8 @@ func isKnown(f *Deriver, id rowstore.Identity) bool {
 	return known
 }
 
-// addFiltered adds a run to a combination, and adds the combination to the filter if this is
-// its first run. It returns whether this is the first run.
+// addFiltered adds a run to a combination, and reports whether it is the first one there. In
+// that case it also adds the combination to the filter.
 func addFiltered(f *Deriver, id rowstore.Identity, seq uint64) (first bool) {
 	first = !f.Filter().MayContain(id) || !isKnown(f, id) // the filter saves lookups, because most seeds are new
 	if first {

@@ -191,7 +191,8 @@ func (f *Deriver) Group(e *index.Event, p records.Posting) {
 	f.putGroup(p, &g)
 }
 
-// putGroup writes a version of a group.
+// putGroup writes a version of a group. For the group's first run, it also adds the group to
+// the filter and to the list of its family.
 func (f *Deriver) putGroup(p records.Posting, g *Version) {
 	f.value = g.append(f.value[:0])
 	if g.All.Runs == 0 { // newestGroup does not read such a version

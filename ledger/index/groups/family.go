@@ -18,8 +18,8 @@ import (
 // Dimensions of groups. In these comments, a family is the identity of a name by which runs
 // are grouped. The counts of a group are in the postings of its value.
 const (
-	// A key of rankings has a family, the number of a ranking, a score (8 bytes), and the seq
-	// (8 bytes, inverted) of the group's first run.
+	// A key of rankings consists of a family, the number of a ranking, a score (8 bytes), and
+	// the seq (8 bytes, inverted) of the group's first run.
 	rankings rowstore.Dimension = 0x11
 	// deadRuns maps a group and the seq (8 bytes) of the first of consecutive runs that are
 	// not live to the seq of the last one.

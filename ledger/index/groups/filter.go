@@ -5,10 +5,10 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Filter returns the filter of the groups that have runs, of combinations, and of the rows
-// that AlsoLoad adds. If filterHasOutputs is set, it also contains the rows of outputs. It is
-// loaded from the index when it is first used, before anything is folded. Most outputs and
-// seeds are new, and the filter saves their lookup.
+// Filter returns the filter of the groups that have runs, of combinations, and of the rows that
+// AlsoLoad adds. If filterHasOutputs is set, the filter also contains the rows of outputs. The
+// first call loads the filter from the index, before anything is folded. Most outputs and seeds
+// are new, and with the filter they need not be looked up.
 func (f *Deriver) Filter() *bloom.Filter {
 	if f.runs.filter == nil {
 		f.runs.filter = bloom.New(bloom.Within(f.FilterBytes))
@@ -20,7 +20,7 @@ func (f *Deriver) Filter() *bloom.Filter {
 	return f.runs.filter
 }
 
-// loadGroups adds all groups.
+// loadGroups adds all groups to the filter.
 func (f *Deriver) loadGroups() error {
 	return f.Rows.Each(families, func(it *rowstore.Iterator) error {
 		for member, err := range it.Versions() {

@@ -30,7 +30,7 @@ type Moment struct {
 	Time time.Time
 }
 
-// Query selects groups.
+// Query selects groups of runs.
 type Query struct {
 	By  string // the name by which runs are grouped
 	Any bool   // runs of any state, not only live ones

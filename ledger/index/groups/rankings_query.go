@@ -195,8 +195,8 @@ func listRecent(ctx context.Context, v *index.View, q *choice, p index.Page) (ro
 	}
 }
 
-// recent walks the groups of a family in the order of their last live runs. Only the view's
-// goroutine can use it. It must be closed.
+// recent walks the groups of a family in the order of their last live runs. It is not safe for
+// concurrent use, and must be closed.
 type recent struct {
 	view        *index.View
 	family      rowstore.Identity

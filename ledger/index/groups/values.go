@@ -83,8 +83,8 @@ func Values(v *index.View, name string, p index.Page) (rows []Value, next []byte
 	return rows, nil, nil
 }
 
-// decodeValuePosition decodes the position of a page. The page begins with the versions below below,
-// and skips the first skip values of the first of them.
+// decodeValuePosition decodes the position of a page. The page begins with the newest version
+// before event below, and skips the first skip values of that version.
 func decodeValuePosition(after []byte, size uint64) (below, skip uint64, err error) {
 	if len(after) != 2*rowstore.SeqBytes {
 		return 0, 0, index.ErrPosition

@@ -63,7 +63,7 @@ func (e *dagEvent) stages() []event.Stage {
 	return list
 }
 
-// naiveRunStates returns the states of run-DAGs.
+// naiveRunStates returns the states of run-DAGs, by seq.
 func naiveRunStates(events []dagEvent) map[uint64]string {
 	states := make(map[uint64]string)
 	for _, e := range events {

@@ -117,7 +117,7 @@ func TestForeignFolderIsRefused(t *testing.T) {
 	require.NoError(t, err)
 
 	_, err = index.OpenWith(c)
-	require.ErrorContains(t, err, "holds no index")
+	require.ErrorContains(t, err, "contains no index")
 	after, err := files.List("index")
 	require.NoError(t, err)
 	require.ElementsMatch(t, before, after)

@@ -82,8 +82,8 @@ type Build struct {
 	Name         string
 	Branch, Base *string // nil if the build has none
 	HashVersion  string  // hash_version of the first record
-	// UnknownBase is the base that its first record names, if the project did not have that
-	// base.
+	// UnknownBase is the base that the build's first record names, if the project did not have
+	// that base.
 	UnknownBase *string
 	// Numbers of records of the build by category.
 	New, Modified, Unchanged, Incomparable uint64
@@ -196,7 +196,7 @@ func requireProject(v *index.View, project string) error {
 	id := rowstore.Identify([]byte(project))
 	_, _, found, err := v.Newest(projectPaths, id[:])
 	if err == nil && !found {
-		err = fmt.Errorf("project %q: %w", project, ErrNotFound)
+		err = fmt.Errorf("looking up project %q: %w", project, ErrNotFound)
 	}
 	return err
 }
@@ -209,7 +209,7 @@ func buildID(project, build string) rowstore.Identity {
 func buildNumberOf(v *index.View, project, build string) (uint64, error) {
 	number, err := numberAt(v, buildNumbers, buildID(project, build))
 	if err == nil && number == 0 {
-		err = fmt.Errorf("build %q of project %q: %w", build, project, ErrNotFound)
+		err = fmt.Errorf("looking up build %q of project %q: %w", build, project, ErrNotFound)
 	}
 	return number, err
 }

@@ -172,7 +172,7 @@ func History(ctx context.Context, v *index.View, project, pathID string, page in
 		return nil, nil, err
 	}
 	if !found {
-		return nil, nil, fmt.Errorf("path %q of project %q: %w", pathID, project, ErrNotFound)
+		return nil, nil, fmt.Errorf("looking up path %q of project %q: %w", pathID, project, ErrNotFound)
 	}
 	r := newReader(v, project)
 	return rowstore.FillForwards(v.Reader, pathVersions, path[:], page, func(at rowstore.Version) (*Version, error) {

@@ -71,7 +71,7 @@ func readProducer(v *index.View, id string) (Producer, uint64, error) {
 	row := rowstore.Identify([]byte(id))
 	seq, value, found, err := v.Newest(producerStates, row[:])
 	if err == nil && !found {
-		err = fmt.Errorf("producer %q: %w", id, storage.ErrNotFound)
+		err = fmt.Errorf("looking up producer %q: %w", id, storage.ErrNotFound)
 	}
 	if err != nil {
 		return Producer{}, 0, err

@@ -103,7 +103,7 @@ func decode(value []byte) (uint64, error) {
 // Rate counts the records of one period.
 type Rate struct {
 	Since, Until time.Time
-	// From is the first event of the period, and Below the event after the last one.
+	// From is the seq of the first event of the period, and Below the seq after the last one.
 	From, Below uint64
 	Mismatches  uint64 // number of records with a wrong claim
 	NoOutput    uint64 // number of IPC records that are not runs

@@ -12,8 +12,8 @@ import (
 
 // Dimensions of records.
 const (
-	// A key of occurrences has the number of a kind or 0, the time at which a record occurred,
-	// and the record's seq. The time and the seq are inverted.
+	// A key of occurrences consists of the number of a kind or 0, the time at which a record
+	// occurred, and the record's seq. The time and the seq are inverted.
 	occurrences rowstore.Dimension = 0x21
 	// A row of Postings has the identity of a name and a value, and one version for each event
 	// that has that value.

@@ -61,7 +61,7 @@ func ReadIPCRecord(ctx context.Context, v *index.View, seq uint64) (IPCRecord, e
 // does not use the view's own cache.
 func ReadIPCRecordOnce(ctx context.Context, v *index.View, seq uint64) (IPCRecord, error) {
 	if seq >= v.Size() {
-		return IPCRecord{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
+		return IPCRecord{}, fmt.Errorf("reading event %d: %w", seq, storage.ErrNotFound)
 	}
 	if r, _, found := cachedRecord(v, seq); found {
 		return r, ctx.Err() // like a read of the log

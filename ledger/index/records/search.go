@@ -8,8 +8,8 @@ import (
 )
 
 // search finds the events that have all of several values, newest first, without reading the
-// events between them. It also finds versions that changes of state wrote. Only the view's
-// goroutine can use it. It must be closed.
+// events between them. It also finds versions that changes of state wrote. It is not safe for
+// concurrent use, and must be closed.
 type search struct {
 	postings []*rowstore.Descent
 	at       uint64 // current seq of the first posting

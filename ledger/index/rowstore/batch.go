@@ -41,7 +41,7 @@ const (
 // writeBytes is the memory of a write without its key and value, including scratch memory.
 const writeBytes = 2 * int(unsafe.Sizeof(write{}))
 
-// size returns the approximate size in bytes.
+// size returns the approximate memory that the writes need, in bytes.
 func (w *Batch) size() int { return len(w.bytes) + len(w.list)*writeBytes }
 
 // add adds a write. Of several writes to one key, the last one takes effect.
@@ -61,8 +61,9 @@ func orderOf(key []byte, place int) uint64 {
 	return binary.BigEndian.Uint64(order[:])
 }
 
-// withRoom returns a slice with room for at least more further elements. It doubles a full
-// slice, whereas append would copy a large one each time it grows by a quarter.
+// withRoom returns a slice to which the given number of elements can be appended without
+// copying. It doubles a full slice, whereas append would copy a large one each time it grows by
+// a quarter.
 func withRoom[T any](s []T, more int) []T {
 	if cap(s)-len(s) >= more {
 		return s

@@ -107,7 +107,7 @@ const (
 	slackBytes   = 8
 )
 
-// reset empties a generation. It keeps the memory that is needed for that many bytes.
+// reset empties a generation. It keeps as much memory as the given number of bytes needs.
 func (g *generation) reset(bytes int) {
 	heads := 1 << bits.Len(uint(bytes/typicalBytes))
 	if len(g.heads) != heads {
@@ -228,7 +228,7 @@ func (g *generation) move(e *entry, name, run []byte, room int) {
 	g.used += size
 }
 
-// nextBlock begins a block of at least that many bytes.
+// nextBlock begins a block of at least the given size.
 func (g *generation) nextBlock(size int) {
 	if g.filled == len(g.blocks) {
 		g.blocks = append(g.blocks, nil)

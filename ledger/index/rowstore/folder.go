@@ -63,12 +63,12 @@ func (f folder) prepare() (emptied bool, err error) {
 		return false, err
 	}
 	if len(names) > 0 {
-		return false, fmt.Errorf("the folder holds no index, but other files such as %q", names[0])
+		return false, fmt.Errorf("the folder contains no index but other files, such as %q", names[0])
 	}
 	return false, f.writeLayout(f.layout)
 }
 
-// empty deletes the index. If it is interrupted, the next start continues.
+// empty deletes the index. If it is interrupted, the next start completes it.
 func (f folder) empty() error {
 	if err := f.writeLayout(damagedLayout); err != nil {
 		return err
@@ -138,8 +138,9 @@ func (f folder) sync() error {
 }
 
 // MinFreeBytes is the free space, in bytes, below which nothing is folded. If the disk were
-// full, the engine could only end the process, and with it the ledger. MinFreeBytes is less
-// than the smallest free-space mark of the log, so that committed events can still be folded.
+// full, the engine could only exit the process, and the ledger would stop with it. MinFreeBytes
+// is less than the smallest free-space mark of the log, so that committed events can still be
+// folded.
 const MinFreeBytes = 24 << 20
 
 // hasSpace reports whether there is enough space to fold. It returns true if the file system

@@ -72,7 +72,7 @@ func AppendSeq(dst []byte, seq uint64) []byte { return binary.BigEndian.AppendUi
 // DecodeSeq decodes a seq that AppendSeq encoded.
 func DecodeSeq(value []byte) (uint64, error) {
 	if len(value) != 8 {
-		return 0, fmt.Errorf("a sequence number has %d bytes", len(value))
+		return 0, fmt.Errorf("a sequence number has %d bytes, but must have 8", len(value))
 	}
 	return binary.BigEndian.Uint64(value), nil
 }

@@ -17,10 +17,10 @@ type Row struct{ Key, Value []byte }
 func (r Row) append(dst []byte) []byte { return appendValue(appendValue(dst, r.Key), r.Value) }
 
 // Part encodes the rows of the reader's keyspace in the order of their keys, beginning after
-// the key after, or at the first key if after is nil. The part ends with the row that makes it
-// at least that many bytes long. So the same rows always have the same parts. last is the key
-// of the last row. more reports whether rows follow. The reader's size has no effect. Part
-// returns ErrPosition if no row can have the key after.
+// the key after, or at the first key if after is nil. The part ends with the row with which its
+// length reaches the given number of bytes. So the same rows always have the same parts. last
+// is the key of the last row. more reports whether rows follow. The reader's size has no
+// effect. Part returns ErrPosition if no row can have the key after.
 func (r *Reader) Part(after []byte, bytes int) (rows, last []byte, more bool, err error) {
 	if after != nil && (len(after) == 0 || r.schema.checkKey(after) != nil) { // the engine must not see such a key
 		return nil, nil, false, ErrPosition
@@ -66,8 +66,8 @@ func RowsOf(part []byte) iter.Seq2[Row, error] {
 	}
 }
 
-// cut removes a length, and that many bytes after it, from the beginning of text. It sets
-// taken to these bytes.
+// cut removes a length, and that many bytes after it, from the beginning of text, and sets
+// taken to these bytes. It returns false if text is too short.
 func cut(text, taken *[]byte) bool {
 	length, size := binary.Uvarint(*text)
 	if size <= 0 || length > uint64(len(*text)-size) {

@@ -82,7 +82,7 @@ func (r *Reader) point() (err error) {
 	return wrapRead(err)
 }
 
-// Get returns the value of a key without version. It is valid until the next read.
+// Get returns the value of a key that has no version. It is valid until the next read.
 func (r *Reader) Get(key []byte) (value []byte, found bool, err error) {
 	if err := r.point(); err != nil {
 		return nil, false, err

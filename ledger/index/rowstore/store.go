@@ -30,7 +30,7 @@ type Config struct {
 	// yet written, together. Each memtable takes MemTableBytes.
 	CacheBytes, MemTableBytes int
 	Log                       *slog.Logger
-	// Exit ends the process with a status. The store calls it when a write fails.
+	// Exit exits the process with a status. The store calls it when a write fails.
 	Exit func(status int)
 	// Replaced is called after an attempt to replace a damaged store with an empty one, whether
 	// or not the attempt succeeded. It must call resume. Until then, Acquire fails.
@@ -52,7 +52,7 @@ type Store struct {
 	lastKeyspace uint16 // the highest number that nextKeyspace has seen or returned
 }
 
-// Open opens a store, and creates it if it is absent. It empties a store that has another
+// Open opens a store, and creates it if it is absent. It empties a store that has a different
 // layout or is too damaged to open. It fails if the folder contains something else, is in use,
 // or cannot be read or written. A read-only store always opens; if it cannot be read, Acquire
 // returns ErrReadOnly.
@@ -86,7 +86,7 @@ func (s *Store) open() error {
 		return errors.Join(err, lock.Close())
 	}
 	if emptied {
-		log.Info("the index had another layout or was damaged; rebuilding it", "dir", folder.dir)
+		log.Info("the index had a different layout or was damaged; rebuilding it", "dir", folder.dir)
 	}
 	s.lock = lock
 	err = s.openEngine()
@@ -110,7 +110,7 @@ var ErrReadOnly = errors.New("the index is read-only and cannot be built")
 func (s *Store) openReadOnly() {
 	err := s.tryReadOnly()
 	if err != nil {
-		s.config.Log.Error("the index cannot be opened for reading: queries that need it are refused until there is room", "dir", s.config.Dir, "error", err.Error())
+		s.config.Log.Error("the index cannot be opened for reading: queries that need it are refused until the disk has free space", "dir", s.config.Dir, "error", err.Error())
 		s.refuse(fmt.Errorf("%w: %w", ErrReadOnly, err))
 	}
 }
@@ -122,7 +122,7 @@ func (s *Store) tryReadOnly() error {
 		return err
 	}
 	if stored != folder.layout {
-		return errors.New("it has another layout or is marked as damaged")
+		return errors.New("it has a different layout or is marked as damaged")
 	}
 	lock, err := engine.LockDirectory(folder.dir, folder.files)
 	if err != nil {

@@ -17,8 +17,8 @@ func newestAt(it *engine.Iterator, seq uint64) (Version, error) {
 	return newestUpTo(seq, VersionOf(it.Key()), encoded)
 }
 
-// Descent walks over the versions of a row from newer to older ones. Only the reader's
-// goroutine can use it. It must be closed.
+// Descent walks over the versions of a row from newer to older ones. It is not safe for
+// concurrent use with its Reader, and must be closed.
 type Descent struct {
 	from *Reader
 	d    Dimension

@@ -11,9 +11,9 @@ import (
 
 // Dimensions of run-DAGs.
 const (
-	// A key of liveOfGroup has a group of several run-DAGs and the seq (8 bytes, inverted) of a
-	// live one. A key of liveOfCacheKey has a row of cachedRuns and the seq (8 bytes, inverted)
-	// of a live run-DAG.
+	// A key of liveOfGroup consists of a group of several run-DAGs and the seq (8 bytes,
+	// inverted) of a live one. A key of liveOfCacheKey consists of a row of cachedRuns and the
+	// seq (8 bytes, inverted) of a live run-DAG.
 	liveOfGroup    rowstore.Dimension = 0x28
 	liveOfCacheKey rowstore.Dimension = 0x29
 	// recentGroups maps the position of a name in GroupedBy and the seq (8 bytes, inverted) of

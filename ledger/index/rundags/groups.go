@@ -150,7 +150,7 @@ func memberOf(seq uint64, dag *event.DAG) member {
 	return m
 }
 
-// groupsOf returns the groups of a run-DAG.
+// groupsOf returns the groups of a run-DAG in the order of GroupedBy.
 func groupsOf(dag *event.DAG) (keys []groupKey) {
 	for by, name := range GroupedBy {
 		if hash := *dag.Hash(name); hash != nil {

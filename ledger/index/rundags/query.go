@@ -39,7 +39,7 @@ func Get(ctx context.Context, v *index.View, seq uint64) (RunDAG, error) {
 func Decode(r *records.Record) (RunDAG, error) {
 	var document pyjson.Document
 	if err := document.Parse(r.Body); err != nil {
-		return RunDAG{}, fmt.Errorf("%w: event %d: %w", rowstore.ErrDamaged, r.Seq, err)
+		return RunDAG{}, fmt.Errorf("%w: parsing event %d: %w", rowstore.ErrDamaged, r.Seq, err)
 	}
 	e := event.Read(document.Root())
 	return RunDAG{Seq: r.Seq, Time: r.Time, RunID: r.RunID, DAG: e.DAG()}, nil
@@ -67,7 +67,8 @@ type Comparison struct {
 	Cause
 }
 
-// compare compares a run-DAG with another one. before.Seq is 0 if there is none.
+// compare compares a run-DAG with an earlier one. If there is none, before.Seq is 0 and the
+// result is empty.
 func compare(before, after *RunDAG) (c Comparison) {
 	if before.Seq == 0 {
 		return c
@@ -197,7 +198,7 @@ func Cached(ctx context.Context, v *index.View, cacheKey string) (run RunDAG, ot
 		found = set
 	}
 	if found.live == 0 {
-		return RunDAG{}, 0, fmt.Errorf("cache key %s: %w", cacheKey, storage.ErrNotFound)
+		return RunDAG{}, 0, fmt.Errorf("looking up cache key %s: %w", cacheKey, storage.ErrNotFound)
 	}
 	run, err = Get(ctx, v, found.latest)
 	return run, found.live - 1, err

@@ -35,7 +35,7 @@ func isCount(value string) bool {
 }
 
 var (
-	idForm       = &Form{func(value string) bool { return value != "" }, "text, not empty"}
+	idForm       = &Form{func(value string) bool { return value != "" }, "non-empty text"}
 	flagForm     = &Form{regexp.MustCompile(`^(mismatch|inconsistent|unregistered_source|other_base)$`).MatchString, `"mismatch", "inconsistent", "unregistered_source", or "other_base"`}
 	ruleForm     = choiceForm(rules.VerdictRules[:]...)
 	failedForm   = choiceForm("none", "retrieval", "context", "answer", drift.UnknownFailure)

@@ -40,7 +40,7 @@ func (b Bounds) Any(ctx context.Context, v *index.View, digits string, most int)
 		}
 		e, err := decoder.Decode(entry.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("reading event %d: %w", entry.Seq, err)
+			return nil, fmt.Errorf("parsing event %d: %w", entry.Seq, err)
 		}
 		for _, n := range hashesOf(&e) {
 			key := [2]string{n.Name, n.Hash}

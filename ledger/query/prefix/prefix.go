@@ -34,11 +34,11 @@ var DefaultBounds = Bounds{50_000, 128 << 20}
 // ErrTooMany means that a search would exceed its bounds.
 var ErrTooMany = errors.New("the ledger has too many hashes to search")
 
-// Find returns the distinct hashes that have the given name and begin with the given digits,
-// sorted. It returns the hashes of all records only if no run has such a hash. If only one kind
-// of record can have the hash, Find reads the records of that kind. Otherwise it reads a small
-// log in full, and in a large log one run of each group by that name. If these are too many
-// events, Find returns ErrTooMany before it reads any.
+// Find returns the distinct hashes of runs that have the given name and begin with the given
+// digits, sorted. If no run has such a hash, Find returns those of all records. If only one
+// kind of record can have the hash, Find reads the records of that kind. Otherwise it reads a
+// small log in full, and in a large log one run of each group by that name. If these are too
+// many events, Find returns ErrTooMany before it reads any.
 func Find(ctx context.Context, v *index.View, name, digits string) ([]string, error) {
 	return DefaultBounds.Find(ctx, v, name, digits)
 }
@@ -80,7 +80,7 @@ func (s *search) run(ctx context.Context) error {
 	return ErrTooMany
 }
 
-// log searches the whole log.
+// log searches the log up to the view's size.
 func (s *search) log(ctx context.Context) error {
 	for entry, err := range s.view.Entries(ctx, 0) {
 		if err != nil {
@@ -131,7 +131,7 @@ func (s *search) event(ctx context.Context, seq uint64, entry []byte) error {
 	}
 	e, err := s.decoder.Decode(entry)
 	if err != nil {
-		return fmt.Errorf("reading event %d: %w", seq, err)
+		return fmt.Errorf("parsing event %d: %w", seq, err)
 	}
 	if e.Kind == record.IPCRecord && groups.IsGrouped(s.name) {
 		value, err := groups.ValueOf(ctx, s.view, seq, s.name)
