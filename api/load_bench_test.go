@@ -68,6 +68,8 @@ type loaded struct {
 	b        *testing.B
 	address  string
 	client   *http.Client
+	ledger   *ledger.Ledger
+	derived  *index.Store
 	close    func()
 	run      atomic.Int64 // makes records differ
 	followed atomic.Int64 // bytes
@@ -78,7 +80,7 @@ func newLoaded(b *testing.B) *loaded {
 	require.NoError(b, err)
 	host, err := ledger.OpenHost(b.Context(), database, keystore.Files{Dir: b.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(b, err)
-	_, err = host.Create(b.Context(), ledger.New{Name: ledger.Default})
+	l, err := host.Create(b.Context(), ledger.New{Name: ledger.Default})
 	require.NoError(b, err)
 	folded, err := questions.Open(index.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(b, err)
@@ -87,7 +89,7 @@ func newLoaded(b *testing.B) *loaded {
 	server := httptest.NewUnstartedServer(s)
 	server.Config, server.Listener = s.HTTP(), s.Listen(server.Listener)
 	server.Start()
-	return &loaded{b: b, address: server.Listener.Addr().String(),
+	return &loaded{b: b, address: server.Listener.Addr().String(), ledger: l, derived: folded,
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: loadWriters + loadReaders}},
 		close: func() {
 			server.Close()
