@@ -11,10 +11,11 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// citationsPrefix is the prefix of the name of each citation's check.
+// citationsPrefix begins the name of the check of each citation.
 const citationsPrefix = "citations/"
 
-// decodeCitations decodes a citation set and checks each chunk hash (spec: Citation set).
+// decodeCitations decodes a citation set and checks each chunk hash (spec: Citation set). Problems
+// are added to d.
 func (r *Record) decodeCitations(d *strict.Decoder, v pyjson.Value, pointer string) {
 	o := d.Object(v, pointer, "run_id", "subject", "citations", "timestamp", "labels", "producer")
 	r.decodeCommon(o)
@@ -37,8 +38,8 @@ func (r *Record) decodeCitations(d *strict.Decoder, v pyjson.Value, pointer stri
 	}
 }
 
-// CitedSources yields the source of each citation of a set, with its JSON pointer in the request. It
-// yields nothing for other kinds.
+// CitedSources yields, for each citation of a set, the JSON pointer to its source_id in the request
+// body and the source_id. It yields nothing for other kinds of records.
 func (r *Record) CitedSources() iter.Seq2[string, string] {
 	return func(yield func(pointer, source string) bool) {
 		s, is := r.fields.(*fields.CitationSet)
@@ -53,8 +54,7 @@ func (r *Record) CitedSources() iter.Seq2[string, string] {
 	}
 }
 
-// decodeCitation decodes one citation. name is the prefix of the names of its check and of its
-// content.
+// decodeCitation decodes one citation. name begins the names of its check and of its content.
 func (r *Record) decodeCitation(o strict.Object, name string) fields.Citation {
 	c := fields.Citation{SourceID: o.RequiredText("source_id", maxName), Section: o.Text("section", maxName)}
 	weight, given := o.Double("weight")
@@ -79,7 +79,8 @@ func (r *Record) decodeCitation(o strict.Object, name string) fields.Citation {
 	return c
 }
 
-// chunkHash returns the hash of a chunk's words (spec: Citation hashes), with its prefix.
+// chunkHash returns the hash of the words in a chunk's text (spec: Citation hashes), with its
+// prefix.
 func (r *Record) chunkHash(text []byte) []byte {
 	start := len(r.arena)
 	r.arena, r.scratch = rules.AppendChunkHash(r.arena, r.scratch, text)

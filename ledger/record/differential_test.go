@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cpython.Main(m)) }
 
-// effective returns the effective hashes of a record, by name.
+// effective returns the effective hashes of a record, by name; nil stands for null.
 func effective(t *testing.T, kind Kind, body []byte) map[string]*string {
 	t.Helper()
 	r := parse(t, kind, body)
@@ -37,7 +37,8 @@ func compareRecords(t *testing.T, operation string, n int, generate func(g *cpyt
 	cpython.Compare(t, oracle, operation, bodies, compute)
 }
 
-// producerOf returns a producer member for some records. No hash covers it.
+// producerOf returns a producer member for some records, and "" for others. No hash covers this
+// member.
 func producerOf(g *cpython.Generator) string {
 	return g.Maybe("producer", func() string { return `{"id":"p` + fmt.Sprint(g.IntN(9)) + `","seq":` + fmt.Sprint(g.IntN(999)) + `}` })
 }
@@ -56,7 +57,8 @@ func TestIPCAgainstCPython(t *testing.T) {
 	compareRecords(t, "ipc", 2500, generate, func(body []byte) map[string]*string { return effective(t, IPCRecord, body) })
 }
 
-// stagesOf returns the effective hashes, including those of stages, in the oracle's format.
+// stagesOf returns the effective hashes of a run-DAG, including those of its stages, in the
+// oracle's format.
 func stagesOf(t *testing.T, body []byte) map[string]*string {
 	hashes := effective(t, RunDAG, body)
 	r := parse(t, RunDAG, body)
@@ -77,8 +79,8 @@ func TestRunDAGAgainstCPython(t *testing.T) {
 	compareRecords(t, "run_dag", 2500, randomDAG, func(body []byte) map[string]*string { return stagesOf(t, body) })
 }
 
-// randomDAG returns a record with inputs or reject_inputs. Sometimes it also has the content
-// of its hashes.
+// randomDAG returns a run-DAG record with inputs or reject_inputs. Sometimes the record also has
+// the content that its hashes cover.
 func randomDAG(g *cpython.Generator) string {
 	text := func() string { return g.String(40, false) }
 	list := func() string { return "[" + g.Value(2, false) + "]" }
@@ -86,7 +88,7 @@ func randomDAG(g *cpython.Generator) string {
 	hashes := func() string { return "[" + g.Hash() + "," + g.Hash() + "," + g.Hash() + "]" }
 	object := func() string { return g.Object(3, false) }
 	clauses := func() string {
-		if g.IntN(3) == 0 { // the preflight payload belongs to another generation
+		if g.IntN(3) == 0 { // clauses of a different generation of the preflight payload
 			return `{"question_state":` + g.Object(2, false) + g.Maybe("quantifier", text) + g.Maybe("policy_state", object) +
 				g.Maybe("node_version", text) + g.Maybe("classifier", text) + `,"stage":` + []string{`null`, `"preflight"`, `"other"`}[g.IntN(3)] + `}`
 		}

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// However a record is posted, its digest is the same. JSON that belongs to the client counts
-// exactly as it was sent.
+// The digest of a record does not depend on how the record is written, for example on spaces or the
+// order of members. JSON that belongs to the client is part of the digest exactly as it was sent.
 func TestDigestOfTheNormalisedRecord(t *testing.T) {
 	digest := func(kind Kind, posted string) Hash {
 		t.Helper()

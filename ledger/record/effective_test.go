@@ -2,7 +2,7 @@ package record
 
 import "colophon/ledger/record/pyjson"
 
-// EffectiveHash returns an effective hash by name, in hexadecimal digits. It returns "" if the
+// EffectiveHash returns the effective hash with the given name, in hexadecimal digits, or "" if the
 // hash is null or missing.
 func (r *Record) EffectiveHash(name string) string {
 	var hashes pyjson.Document

@@ -15,39 +15,40 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// Rules is the version of the hash rules that the checks apply (spec: Versions).
+// Rules is the version of the hash rules that this build applies (spec: Versions).
 const Rules = rules.Version
 
-// EventVersion is the version of event bodies (spec: Event body).
+// EventVersion is the version of the event bodies that this build writes (spec: Event body).
 const EventVersion = 1
 
-// maxSuffix is the largest number of bytes that AppendSuffix appends.
+// maxSuffix is the maximum number of bytes that AppendSuffix appends.
 const maxSuffix = len(`"seq":18446744073709551615,"time":"` + moment.Layout + `","v":1}`)
 
-// Event holds the members of an event that are known before the event reaches the sequencer.
+// Event holds the members of an event that do not come from its record and that are known before
+// the event reaches the sequencer.
 type Event struct {
-	Actor  string // name of the client that posted it, or "anonymous"
+	Actor  string // name of the client that posted the record, or "anonymous"
 	Ledger string
-	// Key is the digest of the idempotency key, or nil.
+	// Key is the digest of the idempotency key; nil if there is none.
 	Key *Hash
 }
 
-// ledgerName matches valid ledger names.
 var ledgerName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 
-// IsLedgerName reports whether a text is a valid ledger name.
+// IsLedgerName reports whether name is a valid ledger name.
 func IsLedgerName[T string | []byte](name T) bool { return ledgerName.MatchString(string(name)) }
 
-// maxActor bounds an actor, in bytes: "oidc:", the name of an issuer of 64 bytes, a colon,
-// and a claim of 255.
+// maxActor is the maximum length of an actor in bytes: "oidc:", the name of an issuer (up to 64
+// bytes), a colon, and a claim (up to 255 bytes).
 const maxActor = 5 + 64 + 1 + 255
 
-// unseen are characters that no actor contains, because readers could not see them. Characters
-// that Unicode has not assigned yet are allowed, since later versions may assign them.
+// unseen are classes of characters that an actor must not contain, because readers could not see
+// them. Characters that Unicode has not assigned are allowed, because later versions may assign
+// them.
 var unseen = []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp}
 
-// IsActor reports whether a text can be the actor of an event: the name of a token or a
-// certificate, or a subject of an OpenID Connect issuer.
+// IsActor reports whether name can be the actor of an event: the name of a token or a certificate,
+// or a subject of an OpenID Connect issuer.
 func IsActor(name []byte) bool {
 	odd := func(r rune) bool {
 		return r == utf8.RuneError || unicode.In(r, unseen...) || unicode.Is(unicode.Zs, r) && r != ' '
@@ -55,27 +56,27 @@ func IsActor(name []byte) bool {
 	return len(name) > 0 && len(name) <= maxActor && !bytes.ContainsFunc(name, odd) && len(bytes.TrimSpace(name)) == len(name)
 }
 
-// AppendBody appends the event body up to the members that the sequencer adds (spec: Event
+// AppendBody appends the event body to dst, up to the members that the sequencer adds (spec: Event
 // body): `{"actor":…,"rules":1,`. AppendSuffix completes it.
 func (r *Record) AppendBody(dst []byte, e Event) []byte {
 	return appendEvent(r.writer(dst), r.Kind, e, r.checksMember, func(w *pyjson.Builder) { r.appendMembers(w, e.Key) })
 }
 
-// Body returns what AppendBody appends. The result is in memory of r that is valid until
-// Release or the next call.
+// Body returns what AppendBody appends. The bytes belong to r and are valid until the next call of
+// Body or Release.
 func (r *Record) Body(e Event) []byte {
 	r.body = r.AppendBody(r.body[:0], e)
 	return r.body
 }
 
-// writer returns r's own builder, which appends to dst. The builder keeps its memory between
-// uses.
+// writer returns r's builder, which then appends to dst. Using one builder avoids allocations.
 func (r *Record) writer(dst []byte) *pyjson.Builder {
 	r.builder.B = dst
 	return &r.builder
 }
 
-// appendEvent writes the members that every event has, and calls members to write the record.
+// appendEvent writes an event body up to the members that the sequencer adds. It calls checks to
+// write the member checks, and members to write the record.
 func appendEvent(w *pyjson.Builder, kind Kind, e Event, checks, members func(*pyjson.Builder)) []byte {
 	w.OpenOrdered()
 	w.Text("actor", []byte(e.Actor))
@@ -90,16 +91,15 @@ func appendEvent(w *pyjson.Builder, kind Kind, e Event, checks, members func(*py
 	return w.B
 }
 
-// noChecks writes the checks of an event that makes no claims.
+// noChecks writes the member checks of an event that has no checks.
 func noChecks(w *pyjson.Builder) { w.Raw("checks", []byte("{}")) }
 
-// AppendSuffix completes an event body.
+// AppendSuffix appends the members that complete an event body: the event's number and time.
 func AppendSuffix(dst []byte, seq uint64, at time.Time) []byte {
 	return AppendSuffixAt(dst, seq, at.UTC().Format(moment.Layout))
 }
 
-// AppendSuffixAt is like AppendSuffix, for a time that is already in the format of
-// moment.Layout.
+// AppendSuffixAt is like AppendSuffix, for a time that is already in the format moment.Layout.
 func AppendSuffixAt[T string | []byte](dst []byte, seq uint64, at T) []byte {
 	dst = append(dst, `"seq":`...)
 	dst = strconv.AppendUint(dst, seq, 10)
@@ -108,8 +108,8 @@ func AppendSuffixAt[T string | []byte](dst []byte, seq uint64, at T) []byte {
 	return append(dst, `","v":1}`...)
 }
 
-// CheckSize returns a *strict.Error if a body that AppendBody returned is too large for an
-// entry of fields.MaxEntry bytes.
+// CheckSize returns a *strict.Error if body, which AppendBody returned, is too large for an entry
+// of fields.MaxEntry bytes.
 func CheckSize(body []byte) error { return checkSize(body, "", "split it into several records") }
 
 func checkSize(body []byte, pointer, advice string) error {
@@ -122,13 +122,15 @@ func checkSize(body []byte, pointer, advice string) error {
 	return d.Err()
 }
 
-// appendMembers writes the event's record object.
+// appendMembers writes the member record of the event. key is the digest of the idempotency key, or
+// nil.
 func (r *Record) appendMembers(w *pyjson.Builder, key *Hash) {
 	r.common.Key = key
 	r.fields.Append(w, &r.common)
 }
 
-// serialise writes the checks and the effective hashes once, for the event and its receipt.
+// serialise encodes the checks and the effective hashes once, for the event and for its receipt. It
+// also copies the digest and the names of the content to r.common.
 func (r *Record) serialise() {
 	w := r.writer(r.arena)
 	start := len(w.B)
@@ -151,12 +153,12 @@ func (r *Record) serialise() {
 	}
 }
 
-// ChecksJSON returns the checks as they appear in the event and in its receipt: a canonical
-// JSON object with one member for each checked field. It is valid until Release.
+// ChecksJSON returns the checks as they appear in the event and in its receipt: a canonical JSON
+// object with one member for each checked field. The bytes are valid until Release.
 func (r *Record) ChecksJSON() []byte { return r.checksJSON }
 
-// HashesJSON returns the effective hashes as they appear in the event and in its receipt. It is
-// valid until Release.
+// HashesJSON returns the effective hashes as they appear in the event and in its receipt. The bytes
+// are valid until Release.
 func (r *Record) HashesJSON() []byte { return r.hashesJSON }
 
 func (r *Record) checksMember(w *pyjson.Builder) { w.Raw("checks", r.checksJSON) }
@@ -166,9 +168,9 @@ func (c *Check) append(w *pyjson.Builder) {
 	field.append(w)
 }
 
-// eventText returns the text if an event can contain it, which requires that it is short and
-// valid UTF-8. If not, it returns nil. The hashes cover the text in WTF-8, and the content
-// keeps it as it was sent.
+// eventText returns text if an event can contain it: it must not be longer than maxName, and it
+// must be valid UTF-8. Otherwise, eventText returns nil. The hashes cover the text in WTF-8 in any
+// case, and the content keeps it as it was sent.
 func eventText(text []byte) []byte {
 	if len(text) > maxName || pyjson.HasLoneSurrogate(text) {
 		return nil
@@ -176,7 +178,8 @@ func eventText(text []byte) []byte {
 	return text
 }
 
-// AppendComputed appends what the ledger would record: {"checks", "hashes", "kind", "record"}.
+// AppendComputed appends what the ledger would record, as a JSON object: {"checks", "hashes",
+// "kind", "record"}.
 func (r *Record) AppendComputed(dst []byte) []byte {
 	w := r.writer(dst)
 	w.OpenOrdered()
@@ -189,8 +192,8 @@ func (r *Record) AppendComputed(dst []byte) []byte {
 	return w.B
 }
 
-// AppendFields appends the body of a decoded event, up to the members that AppendSuffixAt
-// appends.
+// AppendFields writes the body of a decoded event, up to the members that AppendSuffixAt appends,
+// and returns w's bytes.
 func AppendFields(w *pyjson.Builder, kind Kind, e Event, checks []NamedCheck, f fields.Fields, c *fields.Common) []byte {
 	appendChecks := func(w *pyjson.Builder) {
 		w.Name("checks")

@@ -15,7 +15,7 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// FuzzRecord checks that every input is either refused or makes a canonical event body, which
+// FuzzRecord checks that every input is either refused or results in a canonical event body, which
 // is the same each time.
 func FuzzRecord(f *testing.F) {
 	for i, body := range []string{goodIPC, goodDAG, goodSet, goodPath, `{"reject_inputs":{}}`, `{"dag":{"root":"` + zeros + `","nodes":[]}}`,
@@ -47,8 +47,8 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzLine checks that a line of a batch decodes to a record or a verb, or is refused with an
-// error.
+// FuzzLine checks that a line of a batch is either decoded to a record or a verb, or refused with
+// an error.
 func FuzzLine(f *testing.F) {
 	f.Add([]byte(`{"kind":"ipc_record","record":` + goodIPC + `,"idempotency_key":"k"}`))
 	f.Add([]byte(`{"kind":null}`))
@@ -79,8 +79,8 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// FuzzTextRules compares each rule for texts (spec: Text and JSON; Hashes) with its properties
-// and with a naive implementation.
+// FuzzTextRules checks properties of each rule for texts (spec: Text and JSON; Hashes), and
+// compares it with a naive implementation.
 func FuzzTextRules(f *testing.F) {
 	for _, text := range []string{"", " a  b \r\n c\x1c", "[[a]] [b](c)", "[a] text [b](c)", "[[a\n]]", "The  end? !", "a\n\n\n\nb", "\xed\xa0\x80"} {
 		f.Add([]byte(text))

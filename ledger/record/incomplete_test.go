@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/record/fields"
 )
 
-// All members except the input and the model can be absent. A null member counts as absent
-// (spec: IPC hashes; Receipts).
+// All members of an IPC record except the input and the model may be missing. A null member is
+// treated as missing (spec: IPC hashes; Receipts).
 func TestIncompleteIPCRecords(t *testing.T) {
 	const hash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 	whole := map[string]string{"system_prompt": `"s"`, "output": `"o"`, "temperature": "0", "max_tokens": "9", "seed": "1"}

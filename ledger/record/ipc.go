@@ -12,8 +12,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// IncompleteOf lists the parts that an IPC record lacks (spec: Receipts) as canonical JSON, as
-// in its receipt. It returns nil if the record lacks nothing or is of another kind.
+// IncompleteOf returns the names of the parts that an IPC record lacks (spec: Receipts), as the
+// JSON array in its receipt. It returns nil if the record lacks none or is of another kind.
 func IncompleteOf(r *Record) []byte {
 	f, ok := r.fields.(*fields.IPC)
 	if !ok {
@@ -34,12 +34,12 @@ func IncompleteOf(r *Record) []byte {
 type ipc struct {
 	fields.IPC
 	r *Record
-	// seedInPayload is true if the payload contains the run's seed.
+	// seedInPayload is true if the payload contains the run's seed as its own seed.
 	seedInPayload bool
 }
 
-// ipcHints maps members that other APIs have next to the messages to advice on where to put
-// them.
+// ipcHints maps the names of members that similar APIs have to advice on where to put them in an
+// IPC record.
 var ipcHints = func() map[string]string {
 	hints := make(map[string]string)
 	add := func(hint string, names ...string) {
@@ -62,8 +62,8 @@ var ipcHints = func() map[string]string {
 	return hints
 }()
 
-// payloadForm describes what a payload must be. If v is another value, it also says how to
-// write that value as a payload.
+// payloadForm says what a payload must be, for a message. If v is an array or a text, it also says
+// how to write v as a payload.
 func payloadForm(v pyjson.Value) string {
 	switch v.Kind() {
 	case pyjson.Array:
@@ -74,7 +74,7 @@ func payloadForm(v pyjson.Value) string {
 	return "an object"
 }
 
-// decodeIPC decodes an IPC record, recomputes its hashes (spec: IPC hashes) and checks them.
+// decodeIPC decodes an IPC record, computes its hashes (spec: IPC hashes), and checks the claims.
 func (r *Record) decodeIPC(d *strict.Decoder, v pyjson.Value, pointer string) {
 	d.Hints = ipcHints
 	o := d.Object(v, pointer, "run_id", "payload", "input_hash", "payload_schema", "system_prompt",
@@ -104,8 +104,8 @@ func (r *Record) decodeIPC(d *strict.Decoder, v pyjson.Value, pointer string) {
 	p.identify(prompt != nil && output != nil, id, advanced, input, prompt)
 }
 
-// identify computes and checks ipc_id and ipc_id_advanced. If the record is incomplete, both
-// are null, and only the checks contain the claims (spec: IPC hashes).
+// identify computes and checks ipc_id and ipc_id_advanced. complete says whether the record has all
+// parts. If not, both ids are null, and only the checks contain the claims (spec: IPC hashes).
 func (p *ipc) identify(complete bool, id, advanced, input, prompt []byte) {
 	r := p.r
 	var computed, computedAdvanced []byte
@@ -120,20 +120,21 @@ func (p *ipc) identify(complete bool, id, advanced, input, prompt []byte) {
 	p.IPCIDAdvanced = r.checkChain("ipc_id_advanced", advanced, computedAdvanced, complete)
 }
 
-// chainID returns the hash of the parts that make up an ipc_id.
+// chainID returns the hash of the given parts of an ipc_id, in hexadecimal digits.
 func (r *Record) chainID(parts ...[]byte) (id []byte) {
 	var sum Hash
 	sum, r.scratch = rules.ChainID(r.scratch, parts...)
 	return r.hex(sum)
 }
 
-// checkChain checks ipc_id or ipc_id_advanced and returns the effective hash.
+// checkChain checks ipc_id or ipc_id_advanced and returns the effective hash, which is nil for an
+// incomplete record.
 func (r *Record) checkChain(name string, claimed, computed []byte, complete bool) []byte {
 	effective := r.check(name, claimed, computed)
 	if complete || claimed == nil {
 		return effective
 	}
-	r.Checks[len(r.Checks)-1].Claimed = claimed // no effective hash contains the claim
+	r.Checks[len(r.Checks)-1].Claimed = claimed // because no effective hash contains the claim
 	return nil
 }
 
@@ -144,7 +145,7 @@ func (p *ipc) decodeTemperature(o strict.Object) {
 	}
 }
 
-// decodeSeed decodes the record's seed or, if it has none, the payload's.
+// decodeSeed decodes the record's seed or, if it is missing, the payload's.
 func (p *ipc) decodeSeed(o strict.Object) {
 	payload := o.Member("payload")
 	if p.Seed = p.r.readInteger(o, "seed", false); p.Seed != nil || o.Member("seed").Given() {
@@ -164,9 +165,9 @@ func (p *ipc) decodeSeed(o strict.Object) {
 	}
 }
 
-// AppendPayloadSeed appends the payload's seed, in decimal, which a record without its own
-// seed uses. It appends nothing if the payload has none. schema is the record's
-// payload_schema.
+// AppendPayloadSeed appends the payload's seed in decimal to dst. A record without a seed of its
+// own uses this seed. AppendPayloadSeed appends nothing if the payload has no seed. schema is the
+// record's payload_schema, or "".
 func AppendPayloadSeed(dst []byte, payload pyjson.Value, schema string) []byte {
 	seed := payload.Member("seed")
 	if schema == rules.AxisPayload && seed.Kind() == pyjson.Float {
@@ -186,7 +187,7 @@ func (p *ipc) decodeEnvironment(o strict.Object) {
 }
 
 // inputHash returns the hash of the payload in spaced canonical JSON, or nil if there is no
-// payload. It also sets the seedless hash.
+// payload. It also sets SeedlessInputHash.
 func (p *ipc) inputHash(o strict.Object) []byte {
 	r := p.r
 	payload := o.Typed("payload", pyjson.Object, payloadForm(o.Member("payload")))
@@ -219,8 +220,8 @@ func (p *ipc) inputHash(o strict.Object) []byte {
 	return r.hex(sum)
 }
 
-// normalisedHash returns the hash of a text's normal form (spec: IPC hashes), or nil if there
-// is no text.
+// normalisedHash adds a text to the content and returns the hash of its normal form, which rule
+// appends (spec: IPC hashes). It returns nil if there is no text.
 func (r *Record) normalisedHash(o strict.Object, name string, rule func(dst, text []byte) []byte) []byte {
 	text, given := o.UTF8(name)
 	if !given {
@@ -234,7 +235,8 @@ func (r *Record) normalisedHash(o strict.Object, name string, rule func(dst, tex
 	return r.hex(digest)
 }
 
-// decodeUsage decodes usage. No hash covers it.
+// decodeUsage decodes usage, which no hash covers. Usage that an event cannot contain becomes
+// content.
 func (p *ipc) decodeUsage(o strict.Object) {
 	usage := o.Typed("usage", pyjson.Object, "an object")
 	o.CheckUTF8("usage", usage)
@@ -247,7 +249,7 @@ func (p *ipc) decodeUsage(o strict.Object) {
 	}
 }
 
-// isFigures reports whether usage is within its bounds.
+// isFigures reports whether an event can contain usage.
 func (p *ipc) isFigures(usage pyjson.Value) bool {
 	if !fields.IsFigures(usage) {
 		return false

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Kind names a kind of event (spec: Event body).
+// Kind is the kind of an event (spec: Event body).
 type Kind string
 
 // The kinds of records that services post.
@@ -24,8 +24,8 @@ const (
 	KeyRotated    Kind = "key_rotated"
 )
 
-// The kinds of verbs: requests that change the state of something or record a statement about
-// a record (spec: States; Path validation; Sources; Redactions; Notes).
+// The kinds of verbs: requests that change a state, or that record a statement about a record
+// (spec: States; Path validation; Sources; Redactions; Notes).
 const (
 	RecordStateChanged Kind = "record_state_changed"
 	PathValidated      Kind = "path_validated"
@@ -35,42 +35,42 @@ const (
 	Note               Kind = "note"
 )
 
-// Kinds lists the kinds of records that services post.
+// Kinds contains the kinds of records that services post.
 var Kinds = [...]Kind{IPCRecord, RunDAG, CitationSet, PathFingerprint}
 
-// EventKinds lists the kinds of all events. The state files of audits name a kind by its index, so
-// new kinds are added at the end.
+// EventKinds contains the kinds of all events. The state files of audits store a kind as its index
+// in this array, so new kinds must be added at the end.
 var EventKinds = [...]Kind{
 	LedgerCreated, IPCRecord, RunDAG, CitationSet, PathFingerprint, RecordRefused, RecordStateChanged,
 	PathValidated, SourceRegistered, SourceRevoked, ContentRedacted, KeyRotated, Note,
 }
 
-// KeyedDigest returns a hash of a kind and a record digest. Two requests under one idempotency
-// key are the same if their KeyedDigests are equal (spec: Record digest; Idempotency).
+// KeyedDigest returns a hash that covers a kind and the digest of a record. Two requests under one
+// idempotency key are the same if their KeyedDigests are equal (spec: Record digest; Idempotency).
 func KeyedDigest(kind Kind, digest Hash) Hash {
 	var room [64]byte // enough for the longest kind
 	return sha256.Sum256(append(append(append(room[:0], kind...), 0), digest[:]...))
 }
 
-// RunKey returns the digest of the idempotency key of a record that has a run_id and no key of its
-// own (spec: Idempotency).
+// RunKey returns the digest of the idempotency key that a record has if it has a run_id but no
+// idempotency key of its own (spec: Idempotency).
 func RunKey[T string | []byte](kind Kind, runID T) Hash {
 	var usual [256]byte
 	b := append(append(append(usual[:0], "run_id\x00"...), kind...), 0)
 	return sha256.Sum256(append(b, runID...))
 }
 
-// RotationKey returns the digest of the idempotency key of a log's n-th key rotation, counted
-// from 1.
+// RotationKey returns the digest of the idempotency key of a ledger's n-th key rotation; the first
+// is number 1.
 func RotationKey(n int) Hash {
 	return sha256.Sum256(strconv.AppendInt([]byte(string(KeyRotated)+"\x00"), int64(n), 10))
 }
 
-// IsKnown reports whether a kind is one of EventKinds.
+// IsKnown reports whether k is one of EventKinds.
 func (k Kind) IsKnown() bool { return slices.Contains(EventKinds[:], k) }
 
-// IsRecord reports whether a kind is one of Kinds.
+// IsRecord reports whether k is one of Kinds.
 func (k Kind) IsRecord() bool { return slices.Contains(Kinds[:], k) }
 
-// HasState reports whether records of a kind have a state.
+// HasState reports whether records of kind k have a state.
 func (k Kind) HasState() bool { return k == IPCRecord || k == RunDAG }

@@ -16,8 +16,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// An event has a digest, under the ledger's secret and within bounds, for each payload member
-// except the run's seed (spec: Payload members).
+// An event has a digest under the ledger's secret for each payload member except the run's seed, as
+// long as the payload is within the limits (spec: Payload members).
 func TestPayloadMembers(t *testing.T) {
 	const axes = `"axes":{"mood":{"label":" calm","score":1}},"policy_hash":"p","world_id":"w","note":"dropped"`
 	axesForms := map[string]string{"/axes": `{"mood": {"label": "calm", "score": 1.0}}`, "/policy_hash": `"p"`, "/world_id": `"w"`}
@@ -98,14 +98,14 @@ func TestPayloadMembers(t *testing.T) {
 	require.Nil(t, digestsIn(t, r), "without a payload")
 }
 
-// digestsIn returns the digests of payload members in the event of a record.
+// digestsIn returns the digests of payload members in the event of r.
 func digestsIn(t *testing.T, r *Record) members.Digests {
 	var d pyjson.Document
 	require.NoError(t, d.Parse(AppendSuffix(r.AppendBody(nil, Event{}), 1, time.Unix(0, 0))))
 	return d.Root().Member("record").Member("payload_members").Raw()
 }
 
-// There is exactly one valid encoding of an event's payload members.
+// IsValid accepts exactly one encoding of the digests of payload members.
 func TestFormOfPayloadMembers(t *testing.T) {
 	const digest = `"00112233445566778899aabbccddeeff"`
 	for _, good := range []string{`null`, `{}`, `{"/a":` + digest + `}`, `{"/a":` + digest + `,"/b":` + digest + `}`, `{"/":` + digest + `}`} {

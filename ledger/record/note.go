@@ -7,8 +7,8 @@ import (
 
 var noteNames = append([]string{"topic", "text"}, originNames...)
 
-// ParseNote decodes `{"topic", "text"?, "original_actor"?, "timestamp"?}` for the record that is
-// event seq. The error is a *strict.Error.
+// ParseNote decodes the body `{"topic", "text"?, "original_actor"?, "timestamp"?}` of a note on the
+// record at seq. If the body is not valid, the error is a *strict.Error.
 func ParseNote(seq uint64, body []byte) (*Verb, error) {
 	f := &fields.Note{RecordSeq: seq}
 	return parseVerb(Note, f, body, func(o strict.Object) { readNote(o, f) }, noteNames...)

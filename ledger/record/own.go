@@ -9,14 +9,15 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// NewKeyRotation returns the verb that changes the signing key of the ledger (spec: Key
-// rotation). previous and next are verifier keys. handover is the note that both keys sign, or
-// nil if the step has none. All are valid UTF-8.
+// NewKeyRotation returns the verb that changes the signing key of the ledger (spec: Key rotation).
+// previous and next are verifier keys. handover is the note that both keys sign, or nil if this
+// step has none. All texts must be valid UTF-8.
 func NewKeyRotation(step, previous, next string, handover []byte) *Verb {
 	return newVerb(KeyRotated, &fields.Rotation{Step: []byte(step), PreviousKey: []byte(previous), VerifierKey: []byte(next), Handover: handover})
 }
 
-// AppendLedgerCreated appends the body of a ledger's first event. secret may be nil.
+// AppendLedgerCreated appends the body of a ledger's first event. secret is nil if the ledger has
+// no secret for payload members.
 func AppendLedgerCreated(dst []byte, e Event, origin, verifierKey string, secret *members.Secret) []byte {
 	return appendEvent(&pyjson.Builder{B: dst}, LedgerCreated, e, noChecks, func(w *pyjson.Builder) {
 		created := fields.Created{Origin: []byte(origin), VerifierKey: []byte(verifierKey)}
@@ -27,22 +28,23 @@ func AppendLedgerCreated(dst []byte, e Event, origin, verifierKey string, secret
 	})
 }
 
-// Refusal is the reason why the ledger refused a record that it could decode (spec: Refusals;
+// Refusal is the reason why the ledger refused a record that it was able to decode (spec: Refusals;
 // Idempotency).
 type Refusal string
 
 // The reasons for refusals.
 const (
-	RefusedMismatch Refusal = "mismatch" // a claim did not match, and the client or the ledger rejects mismatches
+	RefusedMismatch Refusal = "mismatch" // a claim did not match, and the request or the ledger rejects mismatches
 	RefusedKey      Refusal = "idempotency_key_conflict"
 )
 
-// maxRefusedBytes limits the length of the failed checks that a refusal lists, so that the
-// event always fits an entry. The member mismatches is the number of all failed checks.
+// maxRefusedBytes limits the total length of the failed checks that the event of a refusal lists,
+// so that the event always fits in an entry. Its member mismatches is the number of all failed
+// checks, listed or not.
 const maxRefusedBytes = 32 << 10
 
-// AppendRefusal appends the body of the event that logs a refusal: the record's digest and the
-// failed checks. For RefusedKey, first is the seq of the event that holds the idempotency key.
+// AppendRefusal appends the body of the event that logs a refusal, with the record's digest and the
+// failed checks. For RefusedKey, first is the seq of the event that claims the idempotency key.
 func (r *Record) AppendRefusal(dst []byte, e Event, why Refusal, first uint64) []byte {
 	mismatches := r.Mismatches()
 	checks := func(w *pyjson.Builder) {
@@ -62,8 +64,8 @@ func (r *Record) AppendRefusal(dst []byte, e Event, why Refusal, first uint64) [
 	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, checks, func(w *pyjson.Builder) { refused.Append(w, &common) })
 }
 
-// RefusalFields holds the fields of a record_refused event. For RefusedKey, FirstSeq is the
-// event that holds the idempotency key.
+// RefusalFields holds the fields of a record_refused event. For RefusedKey, FirstSeq is the seq of
+// the event that claims the idempotency key.
 type RefusalFields struct {
 	Kind       Kind
 	Reason     Refusal

@@ -9,10 +9,10 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// StageHashes returns the hashes that a text can have as a stage of a run-DAG (spec: Stage
-// hashes). The first is the hash of its bytes. A question also has the hash of its canonical
-// form in the given mode, or in each mode if mode is empty. If the stage is computed from JSON
-// and the text is JSON, the hashes of that JSON follow.
+// StageHashes returns the hashes that a text can have as a stage of a run-DAG (spec: Stage hashes).
+// The first is the hash of its bytes. For a question, the hash of its canonical form in the given
+// mode follows; if mode is empty, the hashes in both modes follow. If the stage is computed from
+// JSON and the text is JSON, the hashes of that JSON follow.
 func StageHashes(stage, mode string, text []byte) []Hash {
 	hashes := []Hash{sha256.Sum256(text)}
 	switch stage {
@@ -32,8 +32,8 @@ func StageHashes(stage, mode string, text []byte) []Hash {
 	return hashes
 }
 
-// derivedStageHashes returns the hashes of a stage that is computed from JSON in another way
-// than by hashing it. It returns nothing if the stage cannot be computed from this text.
+// derivedStageHashes returns the hash of a stage that is not computed from its JSON by hashing the
+// JSON itself. It returns nil if there is no such hash, or if the text is not valid for the stage.
 func derivedStageHashes(stage string, text []byte) []Hash {
 	member, compute := "", (func(*runDAG, strict.Object) []byte)(nil)
 	switch stage {
@@ -56,6 +56,6 @@ func derivedStageHashes(stage string, text []byte) []Hash {
 		return nil
 	}
 	var sum Hash
-	_, _ = hex.Decode(sum[:], digits) // compute has encoded the digits
+	_, _ = hex.Decode(sum[:], digits) // cannot fail, because compute returns hexadecimal digits
 	return []Hash{sum}
 }

@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// inHex returns hashes in hexadecimal digits.
+// inHex returns the hashes in hexadecimal digits.
 func inHex(hashes []Hash) []string {
 	list := make([]string, len(hashes))
 	for i, h := range hashes {
@@ -40,7 +40,7 @@ func TestTextsOfPartsOfVectors(t *testing.T) {
 	for _, p := range dag.Preflight {
 		require.Contains(t, inHex(StageHashes("preflight", "", p.Payload)), p.SHA256)
 	}
-	// A missing clause has the hash of an empty one (spec: Preflight payload).
+	// A missing clause is treated as an empty one (spec: Preflight payload).
 	require.Contains(t, inHex(StageHashes("preflight", "", []byte(`{"classifier":{"intensity":"FEW"},"question_state":{"logical_statuses":["well_formed"]}}`))),
 		dag.Preflight[0].SHA256)
 	for _, q := range dag.Questions {
@@ -71,8 +71,8 @@ func sha(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// The text of a stage is hashed as it is. If the stage is computed from JSON, the text also
-// counts as JSON.
+// StageHashes hashes the text of a stage as it is. If the stage is computed from JSON, it also
+// returns the hash of the JSON in the text.
 func TestTextsOfStages(t *testing.T) {
 	spaced := []byte(`{"a": 1}`)
 	for _, stage := range []string{"answer", "raw_answer", "render", "unknown"} {
@@ -85,7 +85,7 @@ func TestTextsOfStages(t *testing.T) {
 	for _, text := range []string{`[]`, `["a"]`, `{}`, `[{"chunk_root":"a"}]`, `1`, `null`, `[],"b":1`} {
 		require.LessOrEqual(t, len(StageHashes("context", "", []byte(text))), 2, text)
 		require.LessOrEqual(t, len(StageHashes("evidence_map", "", []byte(text))), 2, text)
-		if text != `{}` { // {} is a valid payload
+		if text != `{}` { // {} is a valid preflight payload
 			require.LessOrEqual(t, len(StageHashes("preflight", "", []byte(text))), 2, text)
 		}
 	}

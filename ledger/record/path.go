@@ -9,7 +9,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// decodePath decodes a path fingerprint and checks its identifiers (spec: Path fingerprint).
+// decodePath decodes a path fingerprint and checks its path id and its fingerprints (spec: Path
+// fingerprint). Problems are added to d.
 func (r *Record) decodePath(d *strict.Decoder, v pyjson.Value, pointer string) {
 	o := d.Object(v, pointer, "run_id", "project", "build", "branch", "base", "route", "content", "path_id", "content_fingerprint",
 		"raw_content_fingerprint", "hash_version", "timestamp", "labels", "producer")
@@ -45,7 +46,8 @@ func (r *Record) decodePath(d *strict.Decoder, v pyjson.Value, pointer string) {
 
 var fingerprintVersion = []byte(rules.FingerprintVersion)
 
-// readBuild decodes the build of a path, its branch, and its base (spec: Path fingerprint).
+// readBuild decodes the build of a path, the branch of the build, and the base with which to
+// compare the build (spec: Path fingerprint).
 func readBuild(o strict.Object, p *fields.Path) {
 	p.Build, p.Branch, p.Base = o.Text("build", maxName), o.Text("branch", maxName), o.Text("base", maxName)
 	if p.Build == nil {
@@ -55,11 +57,11 @@ func readBuild(o strict.Object, p *fields.Path) {
 			}
 		}
 	} else if p.Base != nil && bytes.Equal(p.Base, p.Build) {
-		o.Invalid("base", "names the build itself; give the build to compare it with")
+		o.Invalid("base", "names the build itself; give the build with which to compare it")
 	}
 }
 
-// readRoute decodes a required list of texts of at most maxName bytes each.
+// readRoute decodes a route, a required list of texts of at most maxName bytes each.
 func readRoute(o strict.Object, name string) [][]byte {
 	if !o.Member(name).Given() {
 		o.Missing(name)
@@ -87,8 +89,9 @@ func readRoute(o strict.Object, name string) [][]byte {
 	return route
 }
 
-// readPathID decodes a claimed path_id and returns its number of digits: 8, or 16 if another
-// route has the same first 8 digits (spec: Path id collisions).
+// readPathID decodes a claimed path_id. It also returns the number of digits that the path_id must
+// have: 8, or 16 if the claim has 16 because another route has the same first 8 digits (spec: Path
+// id collisions).
 func readPathID(o strict.Object, name string) (claimed []byte, digits int) {
 	text, given := o.WTF(name)
 	switch {

@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// goodRecords returns a record of each kind.
+// goodRecords contains a valid record of each kind.
 var goodRecords = map[Kind]string{IPCRecord: goodIPC, RunDAG: goodDAG, CitationSet: goodSet, PathFingerprint: goodPath}
 
 func withProducer(good, producer string) []byte {

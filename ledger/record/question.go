@@ -6,13 +6,13 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// Question holds the hash of a question in one mode. In a lookup it also holds the resulting
-// cache key.
+// Question contains the hash of a question in one mode. If it comes from DecodeLookup, it also
+// contains the resulting cache key.
 type Question struct {
 	Mode, Hash, CacheKey string
 }
 
-// decodeAlone decodes a request that is not a record.
+// decodeAlone calls decode for a request body that is not a record. The error is a *strict.Error.
 func decodeAlone(body []byte, decode func(g *runDAG, d *strict.Decoder, root pyjson.Value)) error {
 	var document pyjson.Document
 	if err := document.ParseWithin(body, DefaultLimits().Values); err != nil {
@@ -23,8 +23,8 @@ func decodeAlone(body []byte, decode func(g *runDAG, d *strict.Decoder, root pyj
 	return d.Err()
 }
 
-// DecodeQuestion decodes {question, question_mode} and computes the hash. The error is a
-// *strict.Error.
+// DecodeQuestion decodes the request body {question, question_mode} and computes the hash. If the
+// body is not valid, the error is a *strict.Error.
 func DecodeQuestion(body []byte) (q Question, err error) {
 	err = decodeAlone(body, func(g *runDAG, d *strict.Decoder, root pyjson.Value) {
 		o := d.Object(root, "", "question", "question_mode")
@@ -37,8 +37,8 @@ func DecodeQuestion(body []byte) (q Question, err error) {
 	return q, err
 }
 
-// DecodeCacheKey decodes the dimensions of a cache key and computes it. The error is a
-// *strict.Error.
+// DecodeCacheKey decodes a request body with the dimensions of a cache key, and computes the key.
+// If the body is not valid, the error is a *strict.Error.
 func DecodeCacheKey(body []byte) (key string, err error) {
 	err = decodeAlone(body, func(g *runDAG, d *strict.Decoder, root pyjson.Value) {
 		g.readDimensions(d.Object(root, "", rules.Dimensions[:]...), "")
@@ -49,9 +49,9 @@ func DecodeCacheKey(body []byte) (key string, err error) {
 	return key, err
 }
 
-// DecodeLookup decodes {question, cache_dimensions}. It ignores question_hash among the
-// dimensions. It returns the cache key for each mode, the strict one first. The error is a
-// *strict.Error.
+// DecodeLookup decodes the request body {question, cache_dimensions}. It returns the question's
+// hash and the cache key in each mode, the strict mode first. It ignores question_hash among the
+// dimensions. If the body is not valid, the error is a *strict.Error.
 func DecodeLookup(body []byte) (modes []Question, err error) {
 	err = decodeAlone(body, func(g *runDAG, d *strict.Decoder, root pyjson.Value) {
 		o := d.Object(root, "", "question", "cache_dimensions")
@@ -73,8 +73,8 @@ func DecodeLookup(body []byte) (modes []Question, err error) {
 	return modes, err
 }
 
-// keyWith returns the cache key of the dimensions. question replaces question_hash unless it
-// is nil.
+// keyWith returns the cache key for the decoded dimensions. If question is not nil, it replaces
+// question_hash.
 func (g *runDAG) keyWith(question []byte) string {
 	values := make([][]byte, len(g.dimensions))
 	for i, d := range g.dimensions {

@@ -10,7 +10,7 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// readInteger decodes an integer of any size in plain decimal, or returns nil if it is not
+// readInteger decodes an integer of any size, and returns it in plain decimal, or nil if it is not
 // given. If count is true, the integer must not be negative.
 func (r *Record) readInteger(o strict.Object, name string, count bool) []byte {
 	v := o.Member(name)
@@ -37,8 +37,7 @@ func (r *Record) readCount(o strict.Object, name string) []byte {
 	return r.readInteger(o, name, true)
 }
 
-// readTimestamp decodes an RFC 3339 time and returns it as it was sent, or nil if it is not
-// given.
+// readTimestamp decodes an RFC 3339 time, and returns it as it was sent, or nil if it is not given.
 func readTimestamp(o strict.Object, name string) []byte {
 	text := o.Text(name, fields.MaxTimestamp)
 	if text == nil {
@@ -51,9 +50,10 @@ func readTimestamp(o strict.Object, name string) []byte {
 	return text
 }
 
-// fitsEntry refuses a list that is too long for one event. bytes is the minimum that an
-// element takes in the event. The check comes before the elements are decoded, since a decoded
-// element can take many times its length in the request.
+// fitsEntry refuses a list that is too long for the event to fit in an entry. bytes is the minimum
+// length of an element in the event. Call fitsEntry before the elements are decoded, because a
+// decoded element can need many times its length in the request. It returns false if it has refused
+// the list; advice then says what to do.
 func fitsEntry(o strict.Object, name string, list pyjson.Value, bytes int, advice string) bool {
 	most := fields.MaxEntry / bytes
 	if list.Len() <= most {
@@ -63,18 +63,19 @@ func fitsEntry(o strict.Object, name string, list pyjson.Value, bytes int, advic
 	return false
 }
 
-// Limits of package fields, under the names that the decoders use.
+// Limits of package fields, under short names.
 const (
 	maxName   = fields.MaxName
 	maxStage  = fields.MaxShort
 	maxReason = fields.MaxReason
 )
 
-// IsDigest reports whether a text is a SHA-256 in the form of events: 64 lower-case
-// hexadecimal digits.
+// IsDigest reports whether text is a SHA-256 in the form that events use: 64 lower-case hexadecimal
+// digits.
 func IsDigest(text []byte) bool { return rules.IsDigest(text) }
 
-// readProducer decodes a producer. If it is given, it must have both members.
+// readProducer decodes a producer, or returns the zero Producer if it is not given. A producer must
+// have both members.
 func (r *Record) readProducer(o strict.Object, name string) fields.Producer {
 	v := o.Member(name)
 	if !v.Given() {

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sharedData is real input outside the repository. Tests that need it are skipped if it is
-// missing.
+// sharedData is a folder with real input outside the repository. Tests that need it are skipped if
+// it does not exist.
 var sharedData = filepath.Join("..", "..", "..", "shared", "data")
 
 func eachLine(t *testing.T, name string, check func(r *Record)) (lines int) {

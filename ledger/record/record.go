@@ -1,10 +1,10 @@
 // Package record turns a record that a service posts into an event that the ledger stores. It
-// decodes the record strictly, recomputes every hash (spec: Hashes), compares each claim with
-// the recomputed hash (spec: Checks), and writes the event body up to the members that only the
-// sequencer knows (spec: Event body).
+// decodes the record strictly, computes every hash (spec: Hashes), compares each claim with the
+// computed hash (spec: Checks), and writes the event body up to the members that only the sequencer
+// knows (spec: Event body).
 //
-// Each kind has one file, which decodes its requests. Package fields defines the contents of
-// its events.
+// Each kind has a file that decodes its requests. Package fields defines the contents of its
+// events.
 //
 // The package does no I/O and reads no clock.
 package record
@@ -25,28 +25,28 @@ import (
 // Hash is a SHA-256 value.
 type Hash = rules.Hash
 
-// Content is text or JSON that is stored beside the log, byte for byte (spec: Content).
+// Content is text or JSON of a record that is stored beside the log, byte for byte (spec: Content).
 type Content struct {
 	Name   string
 	Digest Hash
 	Bytes  []byte
 }
 
-// Record is a decoded and checked record. It refers to the bytes of the request, which must
-// not change until Release.
+// Record is a decoded and checked record. It refers to the bytes of the request body, which must
+// not change until Release is called.
 type Record struct {
 	Kind  Kind
 	RunID string // empty if the record has none
 	// Digest is the SHA-256 of the normalised record (spec: Record digest). Two records are
-	// the same if their kind and digest are equal.
+	// regarded as the same if their kinds and digests are equal.
 	Digest   Hash
 	Checks   []Check
 	Contents []Content
 
 	limits  Limits
-	pointer string // JSON pointer to the record in the request
-	implied string // member that the normalised record leaves out, or ""
-	// checksJSON and hashesJSON are Checks and the effective hashes in JSON, as in the event.
+	pointer string // JSON pointer to the record in the request body
+	implied string // name of the member that the normalised record leaves out, or ""
+	// checksJSON and hashesJSON are Checks and the effective hashes as JSON, as in the event.
 	checksJSON, hashesJSON []byte
 
 	fields   fields.Hashed
@@ -58,30 +58,30 @@ type Record struct {
 	scratch  []byte
 	members  []byte // memory of ipc.Members
 	body     []byte // memory of the event's body
-	arena    []byte // holds the values in checks and hashes, and checksJSON and hashesJSON
+	arena    []byte // memory of the values in checks and hashes, and of checksJSON and hashesJSON
 }
 
 var records = sync.Pool{New: func() any {
 	return &Record{document: new(pyjson.Document)}
 }}
 
-// Limits are the limits for the contents of an event. Each server chooses its own.
+// Limits limits the contents of an event. Each server chooses its own limits.
 type Limits struct {
-	Labels     int // maximum number of labels of a record
+	Labels     int // maximum number of labels on a record
 	LabelBytes int // maximum length of a label's name or value, in bytes
-	Values     int // maximum number of JSON values and member names of a record
-	// Members is the secret of payload members of the ledger that receives the record. With
-	// nil, events have no digests of members.
+	Values     int // maximum number of JSON values and member names in a record
+	// Members is the secret for payload members of the ledger that receives the record. If it is
+	// nil, the event contains no digests of payload members.
 	Members *members.Secret
 }
 
-// For returns l with the secret of payload members of a ledger, which can be nil.
+// For returns l with the secret for payload members of a ledger, which may be nil.
 func (l Limits) For(members *members.Secret) Limits {
 	l.Members = members
 	return l
 }
 
-// DefaultLimits returns the limits of a server that does not set its own.
+// DefaultLimits returns the limits of a server whose configuration does not set them.
 func DefaultLimits() Limits { return Limits{Labels: 32, LabelBytes: 128, Values: 1_000_000} }
 
 // NoLimits returns the limits for records that a server has already accepted.
@@ -89,10 +89,12 @@ func NoLimits() Limits {
 	return Limits{Labels: math.MaxInt, LabelBytes: math.MaxInt, Values: math.MaxInt}
 }
 
-// Parse decodes one record of a kind within the default limits. The error is a *strict.Error.
+// Parse decodes a record of the given kind within the default limits. If the record is not valid,
+// the error is a *strict.Error.
 func Parse(kind Kind, body []byte) (*Record, error) { return DefaultLimits().Parse(kind, body) }
 
-// Parse decodes one record of a kind. The error is a *strict.Error.
+// Parse decodes a record of the given kind. The caller must call Release on it. If the record is
+// not valid, the error is a *strict.Error.
 func (l Limits) Parse(kind Kind, body []byte) (*Record, error) {
 	r := records.Get().(*Record)
 	r.limits = l
@@ -112,20 +114,21 @@ type Line struct {
 	// Exactly one of Record, Verb, and Validation is set.
 	Record     *Record
 	Verb       *Verb
-	Validation *PathValidation // a path validation; the path's latest record must still be looked up
-	// Key is the line's idempotency_key, or empty.
+	Validation *PathValidation // a path validation for which the path's latest record must still be looked up
+	// Key is the line's idempotency_key; empty if it has none.
 	Key string
 }
 
-// MaxKey bounds an idempotency key, in bytes.
+// MaxKey is the maximum length of an idempotency key in bytes.
 const MaxKey = 1024
 
-// ParseLine decodes a line within the default limits. The error is a *strict.Error.
+// ParseLine decodes a line of a batch within the default limits. If the line is not valid, the
+// error is a *strict.Error.
 func ParseLine(line []byte) (Line, error) { return DefaultLimits().ParseLine(line) }
 
-// ParseLine decodes `{"kind", "record", "idempotency_key"?}`. The record of a verb also names
-// its target: record_seq or, for a validation, project and path_id. The error is a
-// *strict.Error.
+// ParseLine decodes the line `{"kind", "record", "idempotency_key"?}` of a batch. The record of a
+// verb also names its target: record_seq or, for a path validation, project and path_id. If the
+// line is not valid, the error is a *strict.Error.
 func (l Limits) ParseLine(line []byte) (Line, error) {
 	r := records.Get().(*Record)
 	r.limits = l
@@ -149,8 +152,8 @@ func (l Limits) ParseLine(line []byte) (Line, error) {
 	return Line{Verb: v, Key: key}, err
 }
 
-// decodeLine decodes the record and the key of a line. For a verb it decodes only the key and
-// returns the kind.
+// decodeLine decodes the record and the idempotency key of a line. If the kind is that of a verb,
+// decodeLine returns this kind and does not decode the record.
 func (r *Record) decodeLine() (verb Kind, key string, err error) {
 	d := &r.decoder
 	root := r.document.Root()
@@ -175,7 +178,7 @@ func (r *Record) decodeLine() (verb Kind, key string, err error) {
 	return "", key, r.decode(kind, o.Member("record"), "/record")
 }
 
-// Release returns the record's memory to a pool. After Release, the record and everything
+// Release returns the record's memory to a pool. After that, the record and everything that was
 // obtained from it must not be used.
 func (r *Record) Release() {
 	r.document.Reset()
@@ -191,10 +194,10 @@ func (r *Record) Release() {
 	records.Put(r)
 }
 
-// maxPooled limits the size of the buffers that a released record keeps, in bytes.
+// maxPooled limits the total size, in bytes, of the memory that a released record keeps.
 const maxPooled = 1 << 20
 
-// decode fills r from v, which is at pointer in the request.
+// decode fills r from v. pointer is the JSON pointer to v in the request body.
 func (r *Record) decode(kind Kind, v pyjson.Value, pointer string) error {
 	d := &r.decoder
 	r.Kind, r.pointer = kind, pointer
@@ -227,7 +230,7 @@ func (r *Record) decode(kind Kind, v pyjson.Value, pointer string) error {
 	return nil
 }
 
-// decodeCommon decodes the members that every kind has.
+// decodeCommon decodes the members that records of every kind can have.
 func (r *Record) decodeCommon(o strict.Object) {
 	c := &r.common
 	c.RunID = o.Identifier("run_id", maxName)
@@ -237,8 +240,8 @@ func (r *Record) decodeCommon(o strict.Object) {
 	c.Producer = r.readProducer(o, "producer")
 }
 
-// appendNormalised appends the normalised record. If whole is false, v is not the record but an
-// object with known members inside it.
+// appendNormalised appends the normalised form of v. whole says that v is the whole record, not an
+// object inside it.
 func (r *Record) appendNormalised(dst []byte, v pyjson.Value, whole bool) []byte {
 	dst = append(dst, '{')
 	start := len(dst)
@@ -253,7 +256,7 @@ func (r *Record) appendNormalised(dst []byte, v pyjson.Value, whole bool) []byte
 		}
 		dst = append(append(append(dst, '"'), text...), '"', ':') // known names need no escapes
 		if !whole {
-			quote := value.Kind() == pyjson.Integer && rules.IsVersion(string(text)) // an integer version counts as its decimal text
+			quote := value.Kind() == pyjson.Integer && rules.IsVersion(string(text)) // an integer version is written as its decimal text
 			if quote {
 				dst = append(dst, '"')
 			}
@@ -285,27 +288,27 @@ func (r *Record) appendNormalised(dst []byte, v pyjson.Value, whole bool) []byte
 	return append(dst, '}')
 }
 
-// jsonHash returns the JSON hash of a value (spec: Text hash and JSON hash), which covers its
-// compact canonical JSON in WTF-8.
+// jsonHash returns the JSON hash of v, which covers v's compact canonical JSON in WTF-8 (spec: Text
+// hash and JSON hash).
 func (r *Record) jsonHash(v pyjson.Value) Hash {
 	var sum Hash
 	sum, r.scratch = rules.JSONHash(slices.Grow(r.scratch[:0], len(v.Raw())), v)
 	return sum
 }
 
-// addContent adds a piece of content and returns its digest.
+// addContent adds a piece of content with the given name, and returns its digest.
 func (r *Record) addContent(name string, b []byte) Hash {
 	digest := sha256.Sum256(b)
 	r.Contents = append(r.Contents, Content{Name: name, Digest: digest, Bytes: b})
 	return digest
 }
 
-// hex returns a hash in lower-case hexadecimal digits. It is valid until Release.
+// hex returns h in lower-case hexadecimal digits. The result is valid until Release.
 func (r *Record) hex(h Hash) []byte {
 	return r.keep(rules.AppendHex(r.scratch[:0], h))
 }
 
-// keep copies b into the arena.
+// keep returns a copy of b that is valid until Release.
 func (r *Record) keep(b []byte) []byte {
 	start := len(r.arena)
 	r.arena = append(r.arena, b...)

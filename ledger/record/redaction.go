@@ -9,17 +9,17 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// maxListedSeqs limits the records that a RedactionRequest can list one by one.
+// maxListedSeqs is the maximum number of records that a Selection can list in seqs.
 const maxListedSeqs = 1000
 
-// NewRedaction returns the verb that erases the content of records (spec: Redactions). reason
-// is valid UTF-8 of 1 to 4,096 bytes. seqs is not empty.
+// NewRedaction returns the verb that erases the content of records (spec: Redactions). reason must
+// be valid UTF-8 of 1 to 4,096 bytes, and seqs must not be empty.
 func NewRedaction(reason string, seqs *seqs.List) *Verb {
 	return newVerb(ContentRedacted, &fields.Redaction{Reason: []byte(reason), Seqs: seqs})
 }
 
-// ParseRedaction decodes `{"reason"}` for the record that is event seq. The error is a
-// *strict.Error.
+// ParseRedaction decodes the body `{"reason"}` of a redaction of the record at seq. If the body is
+// not valid, the error is a *strict.Error.
 func ParseRedaction(seq uint64, body []byte) (*Verb, error) {
 	seqs := new(seqs.List)
 	seqs.Add(seq)
@@ -29,18 +29,19 @@ func ParseRedaction(seq uint64, body []byte) (*Verb, error) {
 
 // Selection selects the records to which a bulk request applies (spec: Redactions; States).
 type Selection struct {
-	// Filter maps query parameters that select records to their values. Exactly one of Filter and
-	// Seqs is not nil.
+	// Filter maps the query parameters that select the records to their values. Exactly one of
+	// Filter and Seqs is set; the other is nil.
 	Filter map[string]string
 	Seqs   []uint64 // event numbers, in any order, each once
 	DryRun bool
-	// AsOf is the tree size at which Filter selects. It is required if DryRun is false.
+	// AsOf is the tree size as of which Filter selects records. It is required if DryRun is false.
 	AsOf *uint64
 }
 
 var selectionNames = []string{"filter", "seqs", "dry_run", "as_of"}
 
-// readSelection reads `{"filter" | "seqs", "dry_run"?, "as_of"?}`. dry_run defaults to true.
+// readSelection decodes the members `{"filter" | "seqs", "dry_run"?, "as_of"?}`. The default of
+// dry_run is true.
 func readSelection(o strict.Object) Selection {
 	s := Selection{Filter: readFilter(o, "filter"), Seqs: readSeqs(o, "seqs"), DryRun: o.Flag("dry_run", true), AsOf: o.Seq("as_of")}
 	filtered, listed := o.Member("filter").Given(), o.Member("seqs").Given()
@@ -54,15 +55,15 @@ func readSelection(o strict.Object) Selection {
 	return s
 }
 
-// RedactionRequest is a request to erase the content of many records or, in a dry run, to report
-// what that would erase (spec: Redactions).
+// RedactionRequest is a request to erase the content of many records or, if DryRun is set, to
+// report what that would erase (spec: Redactions).
 type RedactionRequest struct {
 	Reason string
 	Selection
 }
 
-// ParseRedactionRequest decodes `{"reason", "filter" | "seqs", "dry_run"?, "as_of"?}`. The error is
-// a *strict.Error.
+// ParseRedactionRequest decodes `{"reason", "filter" | "seqs", "dry_run"?, "as_of"?}`. If the body
+// is not valid, the error is a *strict.Error.
 func ParseRedactionRequest(body []byte) (r *RedactionRequest, err error) {
 	err = parseRequest(body, "", func(o strict.Object) {
 		r = &RedactionRequest{string(readReason(o, "reason")), readSelection(o)}
@@ -70,11 +71,11 @@ func ParseRedactionRequest(body []byte) (r *RedactionRequest, err error) {
 	return r, err
 }
 
-// maxFilters limits the parameters of a filter, as for those of a URL.
+// maxFilters is the maximum number of parameters in a filter, which is also the maximum in a URL.
 const maxFilters = 64
 
-// readFilter decodes an object with at least one parameter. Its values are strings, or numbers in
-// plain decimal.
+// readFilter decodes a filter: an object with at least one parameter, whose values are strings or
+// numbers in plain decimal.
 func readFilter(o strict.Object, name string) map[string]string {
 	v := o.Typed(name, pyjson.Object, "an object")
 	if !v.Given() {
@@ -107,7 +108,7 @@ func readFilter(o strict.Object, name string) map[string]string {
 	return values
 }
 
-// readSeqs decodes a list of event numbers.
+// readSeqs decodes a list of sequence numbers, which must be distinct.
 func readSeqs(o strict.Object, name string) []uint64 {
 	list := o.Array(name)
 	if !list.Given() {

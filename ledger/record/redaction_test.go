@@ -62,7 +62,7 @@ func TestSeqLists(t *testing.T) {
 	require.False(t, l.Add(5000), "full")
 }
 
-// A list is full before it becomes too long for an event, whatever its numbers are.
+// Add returns false before a list becomes too long for an event, whatever its numbers are.
 func TestFullSeqLists(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seq := rapid.Uint64Range(0, math.MaxUint64/2).Draw(t, "first")
@@ -129,7 +129,7 @@ func TestRedactionEvents(t *testing.T) {
 	}
 }
 
-// badReasons are bodies of requests that must have a reason and no other members.
+// badReasons contains members of request bodies that must have a reason and no other member.
 var badReasons = []struct {
 	member    string
 	malformed bool
@@ -152,7 +152,7 @@ func requireProblem(t *testing.T, err error, malformed bool, pointer string) {
 	require.Equal(t, pointer, problem.Problems[0].Pointer, "%v", err)
 }
 
-// A redaction always fits an entry.
+// The event of a redaction always fits in an entry.
 func TestSizesOfRedactions(t *testing.T) {
 	for _, step := range []uint64{1, 2, 1 << 40} {
 		l := new(seqs.List)

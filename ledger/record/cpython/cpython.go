@@ -1,7 +1,7 @@
-// Package cpython runs CPython as the oracle of differential tests. Only tests
-// import it.
+// Package cpython runs CPython, the reference implementation with which differential tests compare
+// our results. Only tests import it.
 //
-// Environment of a test run:
+// These environment variables affect a test run:
 //
 //	COLOPHON_REQUIRE_CPYTHON=1   a machine without python3 fails the tests instead of skipping them
 //	COLOPHON_MIN_COMPARISONS=n   fewer comparisons than n fail a test binary
@@ -28,7 +28,7 @@ import (
 //go:embed oracle.py
 var script string
 
-// comparisons counts CPython's results that this process has compared with its own.
+// comparisons is the number of CPython's results that this process has compared with its own.
 var comparisons atomic.Int64
 
 // Oracle is a running python3 process. It belongs to the goroutine of one test.
@@ -37,16 +37,16 @@ type Oracle struct {
 	stdout *bufio.Reader
 }
 
-// Start starts python3 for the duration of a test. It skips the test on a machine without
-// python3.
+// Start starts python3, which stops at the end of the test. On a machine without python3, it skips
+// the test, or fails it if COLOPHON_REQUIRE_CPYTHON is 1.
 func Start(t testing.TB) *Oracle {
 	t.Helper()
 	path, err := exec.LookPath("python3")
 	if err != nil {
 		if os.Getenv("COLOPHON_REQUIRE_CPYTHON") == "1" {
-			t.Fatalf("python3 is required: %v", err)
+			t.Fatalf("COLOPHON_REQUIRE_CPYTHON is 1, but python3 is not installed: %v", err)
 		}
-		t.Skip("no python3 on this machine")
+		t.Skip("python3 is not installed on this machine")
 	}
 	command := exec.Command(path, "-I", "-c", script) // #nosec G204 -- the interpreter with whose results tests compare
 	command.Stderr = os.Stderr
@@ -62,8 +62,8 @@ func Start(t testing.TB) *Oracle {
 	return &Oracle{stdin, bufio.NewReader(stdout)}
 }
 
-// Ask returns CPython's result of an operation of oracle.py for each input, in order. Inputs
-// and results are sent as JSON, so a []byte reaches Python as base64.
+// Ask returns CPython's result of an operation for each input, in order. operation names a function
+// in oracle.py. Inputs and results are sent as JSON, so a []byte reaches Python as base64.
 func Ask[Input, Result any](t testing.TB, oracle *Oracle, operation string, batch []Input) []Result {
 	t.Helper()
 	request, err := json.Marshal([]any{operation, batch})
@@ -78,7 +78,7 @@ func Ask[Input, Result any](t testing.TB, oracle *Oracle, operation string, batc
 	return results
 }
 
-// Compare requires that compute returns CPython's result of an operation for each input.
+// Compare requires that compute returns the same result as CPython's operation, for each input.
 func Compare[Input, Result any](t testing.TB, oracle *Oracle, operation string, batch []Input, compute func(Input) Result) {
 	t.Helper()
 	for i, want := range Ask[Input, Result](t, oracle, operation, batch) {
@@ -89,7 +89,8 @@ func Compare[Input, Result any](t testing.TB, oracle *Oracle, operation string, 
 	}
 }
 
-// Rand returns a source of random inputs and logs its seed.
+// Rand returns a source of random numbers for inputs, and logs its seed. COLOPHON_SEED sets the
+// seed.
 func Rand(t testing.TB) *rand.Rand {
 	t.Helper()
 	seed := rand.Uint64() // #nosec G404 -- test cases
@@ -102,8 +103,8 @@ func Rand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0)) // #nosec G404 -- test cases
 }
 
-// Main runs the tests of a package for its TestMain, prints how many
-// comparisons were made, and returns the exit code.
+// Main runs the tests of a package, for its TestMain. It prints how many comparisons were made, and
+// returns the exit code, which is 1 if there were fewer than COLOPHON_MIN_COMPARISONS.
 func Main(m *testing.M) int {
 	code := m.Run()
 	count := comparisons.Load()
@@ -116,7 +117,7 @@ func Main(m *testing.M) int {
 	}
 	least, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || count < least {
-		fmt.Printf("COLOPHON_MIN_COMPARISONS=%s, but %d comparisons\n", text, count)
+		fmt.Printf("COLOPHON_MIN_COMPARISONS=%s, but only %d comparisons were made\n", text, count)
 		return 1
 	}
 	return code

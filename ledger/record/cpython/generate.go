@@ -8,21 +8,20 @@ import (
 	"unicode/utf8"
 )
 
-// Generator makes random inputs, biased towards cases where CPython and Go differ.
+// Generator returns random inputs, with many cases in which CPython and Go could differ.
 type Generator struct {
 	*rand.Rand
-	assigned []rune // code points that both CPython and Go know
+	assigned []rune // code points that are assigned in the Unicode versions of both CPython and Go
 }
 
-// NewGenerator returns a Generator whose texts use only code points that the oracle's Unicode
-// version knows.
+// NewGenerator returns a Generator whose texts use only code points that Assigned returns.
 func NewGenerator(t testing.TB, oracle *Oracle) *Generator {
 	t.Helper()
 	return &Generator{Rand(t), Assigned(t, oracle)}
 }
 
-// Assigned returns the code points, surrogates included, that both CPython and
-// Go know.
+// Assigned returns the code points, including surrogates, that are assigned in the Unicode versions
+// of both CPython and Go.
 func Assigned(t testing.TB, oracle *Oracle) []rune {
 	t.Helper()
 	blocks := make([]int, (unicode.MaxRune+1)/256)
@@ -40,7 +39,7 @@ func Assigned(t testing.TB, oracle *Oracle) []rune {
 	return assigned
 }
 
-// pools are code points that have special rules.
+// pools are sets of code points to which special rules apply.
 var pools = []string{
 	"abcXYZ019 .,;:?!'\"\\/<>&_-",
 	"\t\n\v\f\r\x1c\x1d\x1e\x1f \u0085\u00a0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000",                                         // spaces and line ends
@@ -52,7 +51,7 @@ var pools = []string{
 	"？！。、…“”日本語🎵😀👩\u200d🚀\u20e3\ufe0f",
 }
 
-// Rune returns a random code point, occasionally a lone surrogate.
+// Rune returns a random code point: often one of pools, occasionally a lone surrogate.
 func (g *Generator) Rune() rune {
 	switch g.IntN(12) {
 	case 0:
@@ -68,7 +67,7 @@ func (g *Generator) Rune() rune {
 	return pool[g.IntN(len(pool))]
 }
 
-// Runes returns up to limit random code points, mostly from a few pools.
+// Runes returns up to limit random code points, mostly from one of the pools.
 func (g *Generator) Runes(limit int) []rune {
 	runes := make([]rune, 0, limit)
 	pool := []rune(pools[g.IntN(len(pools))])
@@ -82,10 +81,10 @@ func (g *Generator) Runes(limit int) []rune {
 	return runes
 }
 
-// Text returns a random text of up to limit code points in WTF-8.
+// Text returns a random text of up to limit code points, in WTF-8.
 func (g *Generator) Text(limit int) []byte { return EncodeWTF8(g.Runes(limit)) }
 
-// EncodeWTF8 encodes code points in WTF-8, in which a surrogate takes three bytes.
+// EncodeWTF8 encodes code points in WTF-8, which encodes a surrogate in three bytes.
 func EncodeWTF8(runes []rune) []byte {
 	var text []byte
 	for _, r := range runes {
@@ -98,10 +97,10 @@ func EncodeWTF8(runes []rune) []byte {
 	return text
 }
 
-// oneOf returns one of the choices.
+// oneOf returns one of the choices at random.
 func (g *Generator) oneOf(choices ...string) string { return choices[g.IntN(len(choices))] }
 
-// digits returns n random digits, of which the first is not zero.
+// digits returns n random decimal digits, of which the first is not zero.
 func (g *Generator) digits(n int) string {
 	var b strings.Builder
 	for i := range n {

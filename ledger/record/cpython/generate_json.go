@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Document returns a random JSON document. It is usually valid. Occasionally it is invalid,
-// because a number is out of range, a name is duplicated, or it nests too deeply.
+// Document returns a random JSON document. Usually it is valid. Occasionally it is invalid, because
+// a number is out of range, a member name is repeated, or arrays and objects nest too deeply.
 func (g *Generator) Document() []byte {
 	var b strings.Builder
 	g.space(&b)
@@ -18,7 +18,7 @@ func (g *Generator) Document() []byte {
 	return []byte(b.String())
 }
 
-// Nested returns a document of n open brackets.
+// Nested returns a document in which n arrays and objects nest.
 func (g *Generator) Nested(n int) []byte {
 	var b, closing strings.Builder
 	for range n {
@@ -77,7 +77,8 @@ func (g *Generator) list(b *strings.Builder, open, end string, item func()) {
 	b.WriteString(end)
 }
 
-// name writes a member name, occasionally one of a few that are likely to collide.
+// name writes a random member name, occasionally one of a few that are likely to be repeated or to
+// sort differently.
 func (g *Generator) name(b *strings.Builder) {
 	if g.IntN(10) == 0 {
 		g.string(b, []rune(g.oneOf("", "a", "é", "\ue000", "🎵", "\ud7ff", "/~")))
@@ -94,7 +95,7 @@ func (g *Generator) space(b *strings.Builder) {
 	}
 }
 
-// string writes code points raw or in any of their escapes.
+// string writes a JSON string. It writes each code point as it is or in one of its escaped forms.
 func (g *Generator) string(b *strings.Builder, runes []rune) {
 	b.WriteByte('"')
 	raw := g.IntN(2) == 0
@@ -115,7 +116,7 @@ func (g *Generator) string(b *strings.Builder, runes []rune) {
 	b.WriteByte('"')
 }
 
-// Number returns a random number token in one of many forms.
+// Number returns a random JSON number in one of many notations.
 func (g *Generator) Number() string {
 	sign := g.oneOf("", "", "-")
 	switch g.IntN(12) {
@@ -145,13 +146,13 @@ func (g *Generator) Number() string {
 	}
 }
 
-// double returns a random finite positive double of random magnitude.
+// double returns a random finite double of random magnitude that is not negative.
 func (g *Generator) double() float64 {
 	return math.Float64frombits(g.Uint64() % math.Float64bits(math.Inf(1)))
 }
 
-// halfway returns a decimal halfway between two doubles, or next to that point, with all of
-// its digits.
+// halfway returns a decimal number exactly halfway between two doubles, or very close to that
+// point. It has all significant digits.
 func (g *Generator) halfway() string {
 	low := g.double()
 	if g.IntN(2) == 0 {
@@ -179,8 +180,8 @@ func (g *Generator) halfway() string {
 	return mantissa + "e" + exponent
 }
 
-// longMantissa returns a number of ordinary magnitude that has hundreds of digits and an
-// exponent to match.
+// longMantissa returns a number of ordinary magnitude that has hundreds of digits and a large
+// exponent that makes up for them.
 func (g *Generator) longMantissa() string {
 	n := 700 + g.IntN(400)
 	switch g.IntN(3) {
@@ -200,7 +201,7 @@ var fragments = []string{
 	strings.Repeat("1", 4301), strings.Repeat("1", 4300), "0." + strings.Repeat("1", 4400), strings.Repeat("[", 513),
 }
 
-// Mutate returns source with one to three small errors in it.
+// Mutate returns a copy of source with one to three small changes, which usually make it invalid.
 func (g *Generator) Mutate(source []byte) []byte {
 	mutated := append([]byte(nil), source...)
 	for range 1 + g.IntN(3) {

@@ -2,8 +2,8 @@ package cpython
 
 import "strings"
 
-// String returns a random text of up to limit code points as a JSON string. It has lone
-// surrogates only if strict is false.
+// String returns a random text of up to limit code points, as a JSON string. If strict is true, it
+// has no lone surrogates.
 func (g *Generator) String(limit int, strict bool) string {
 	runes := g.Runes(limit)
 	if strict {
@@ -14,7 +14,7 @@ func (g *Generator) String(limit int, strict bool) string {
 	return b.String()
 }
 
-// dropSurrogates drops U+FFFD, to which a conversion to string turns a surrogate.
+// dropSurrogates drops U+FFFD, which a conversion to string makes of each surrogate.
 func dropSurrogates(r rune) rune {
 	if r == '\uFFFD' {
 		return -1
@@ -22,8 +22,9 @@ func dropSurrogates(r rune) rune {
 	return r
 }
 
-// Value returns a random JSON value without numbers out of range and without colliding names.
-// Its strings have lone surrogates only if strict is false.
+// Value returns a random JSON value. No number in it is out of range, and no member name is
+// repeated. If strict is true, its strings have no lone surrogates. depth limits how deeply it
+// nests.
 func (g *Generator) Value(depth int, strict bool) string {
 	kind := g.IntN(6)
 	if depth == 0 {
@@ -45,7 +46,7 @@ func (g *Generator) Value(depth int, strict bool) string {
 	return b.String()
 }
 
-// Object returns a random JSON object with values from Value.
+// Object returns a random JSON object whose values Value returns.
 func (g *Generator) Object(depth int, strict bool) string {
 	var b strings.Builder
 	names := make(map[string]bool)
@@ -66,7 +67,7 @@ func (g *Generator) Object(depth int, strict bool) string {
 	return b.String()
 }
 
-// Hash returns 64 random hexadecimal digits as a JSON string.
+// Hash returns 64 random hexadecimal digits, as a JSON string.
 func (g *Generator) Hash() string {
 	const hexadecimal = "0123456789abcdef"
 	var b strings.Builder
@@ -78,7 +79,8 @@ func (g *Generator) Hash() string {
 	return b.String()
 }
 
-// Maybe returns `,"name":value`, or sometimes the same with null, or nothing.
+// Maybe returns `,"name":value` for one member of an object, or sometimes the same with null, or
+// "".
 func (g *Generator) Maybe(name string, value func() string) string {
 	switch g.IntN(4) {
 	case 0:
@@ -89,7 +91,7 @@ func (g *Generator) Maybe(name string, value func() string) string {
 	return `,"` + name + `":` + value()
 }
 
-// Temperature returns a random number token that is within the range of a double.
+// Temperature returns a random JSON number within the range of a double.
 func (g *Generator) Temperature() string {
 	return g.oneOf("0", "-0", "1", "0.0", "-0.0", "0.7", "1e-5", "1.0", "2", "1e16", "0.30000000000000004", "123456789012345678901")
 }

@@ -8,10 +8,10 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Citation is one citation of a set. A nil Section is null.
+// Citation is one citation of a set. A nil Section stands for null.
 type Citation struct {
 	ChunkHash, SourceID, Section []byte
-	Weight                       []byte // a canonical number
+	Weight                       []byte // a number in canonical form
 }
 
 // CitationSet holds the fields of a citation_set event (spec: Citation hashes).
@@ -38,7 +38,7 @@ func (f *CitationSet) Check() error {
 	return c.err
 }
 
-// isWeight reports whether a text is a canonical number from 0 to 1.
+// isWeight reports whether raw is a number from 0 to 1 in canonical form.
 func isWeight(raw []byte) bool {
 	switch string(raw) {
 	case "0", "1", "0.0", "1.0", "-0.0":

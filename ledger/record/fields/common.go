@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Common holds the members of an event's record that several kinds have in common.
+// Common holds the members of an event's record that are not specific to one kind.
 type Common struct {
 	Contents []Content
 	Digest   rules.Hash
@@ -19,15 +19,15 @@ type Common struct {
 	Labels   pyjson.Value // Absent if there are none
 	Producer Producer
 	RunID    []byte // nil if there is none
-	// Timestamp is RFC 3339, as it was sent; nil if there is none.
+	// Timestamp is an RFC 3339 time, as it was sent; nil if there is none.
 	Timestamp []byte
 
-	// Hashes holds the effective hashes in canonical JSON. If it is nil, the fields of the kind
-	// write them.
+	// Hashes contains the effective hashes as canonical JSON. If it is nil, the fields of the kind
+	// write them (see Hashed).
 	Hashes []byte
 }
 
-// Content names a piece of content (spec: Content).
+// Content names and describes a piece of content (spec: Content).
 type Content struct {
 	Name   string
 	Digest []byte // SHA-256 of the content's bytes, in hexadecimal digits
@@ -48,7 +48,7 @@ func (c *Common) appendContents(w *pyjson.Builder) {
 	}
 }
 
-// appendIdentity writes the digest of the record and the digest of its idempotency key.
+// appendIdentity writes the digest of the record and, if there is one, that of its idempotency key.
 func (c *Common) appendIdentity(w *pyjson.Builder) {
 	w.Digest("digest", c.Digest)
 	c.appendKey(w)
@@ -76,7 +76,7 @@ func (c *Common) Check() error {
 	for i := range c.Contents {
 		switch named := &c.Contents[i]; {
 		case !rules.IsDigest(named.Digest):
-			return fmt.Errorf("the sha256 of its content %.100q is %.100q, which is not a SHA-256 in hexadecimal", named.Name, named.Digest)
+			return fmt.Errorf("the sha256 of its content %.100q is %.100q, which is not a SHA-256 in hexadecimal digits", named.Name, named.Digest)
 		case (named.Size == 0) != bytes.Equal(named.Digest, emptyDigest):
 			return fmt.Errorf("its content %.100q has the size %d, which contradicts its digest %s", named.Name, named.Size, named.Digest)
 		}
@@ -109,14 +109,14 @@ func (c *Common) Check() error {
 // emptyDigest is the SHA-256 of the empty string, in hexadecimal digits.
 var emptyDigest = rules.AppendHex(nil, sha256.Sum256(nil))
 
-// Producer identifies a record among the records of one producer, which numbers them from 1. A
-// missing number means that a record was never posted.
+// Producer gives a record the next number of its producer, which numbers its records from 1. A gap
+// in these numbers means that a record was never posted.
 type Producer struct {
-	ID  []byte // nil if the record names none
+	ID  []byte // nil if the record names no producer
 	Seq []byte // a decimal number from 0 to 2^63-1
 }
 
-// IsProducerSeq reports whether a producer can give a record this decimal number.
+// IsProducerSeq reports whether seq is a decimal number that a producer can give a record.
 func IsProducerSeq(seq []byte) bool {
 	_, err := strconv.ParseInt(string(seq), 10, 64)
 	return err == nil
@@ -133,5 +133,5 @@ func (p *Producer) append(w *pyjson.Builder) {
 	w.Close()
 }
 
-// MaxProducer is the largest length of a producer's id, in bytes.
+// MaxProducer is the maximum length of a producer's id in bytes.
 const MaxProducer = MaxShort

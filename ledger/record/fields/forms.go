@@ -7,8 +7,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// forms checks the fields of a decoded event and keeps the first error. Lengths are in bytes.
-// A nil field is missing.
+// forms checks the fields of a decoded event and keeps the first error. Lengths are in bytes. A nil
+// field means that the field is missing.
 type forms struct{ err error }
 
 func (f *forms) fail(name string, text []byte, what string) {
@@ -17,14 +17,14 @@ func (f *forms) fail(name string, text []byte, what string) {
 	}
 }
 
-// text checks a text that can be missing.
+// text checks a text that may be missing.
 func (f *forms) text(name string, text []byte, most int) {
 	if len(text) > most {
 		f.fail(name, text, "is longer than the API allows")
 	}
 }
 
-// required checks a text that can be empty but not missing.
+// required checks a text that may be empty but not missing.
 func (f *forms) required(name string, text []byte, most int) {
 	if text == nil && f.err == nil {
 		f.err = fmt.Errorf("its member %q is missing or has the wrong type", name)
@@ -32,7 +32,7 @@ func (f *forms) required(name string, text []byte, most int) {
 	f.text(name, text, most)
 }
 
-// filled checks a text that can be neither missing nor empty.
+// filled checks a text that may be neither missing nor empty.
 func (f *forms) filled(name string, text []byte, most int) {
 	f.required(name, text, most)
 	if text != nil && len(text) == 0 {
@@ -40,7 +40,7 @@ func (f *forms) filled(name string, text []byte, most int) {
 	}
 }
 
-// hash checks a SHA-256 that can be missing.
+// hash checks a SHA-256 that may be missing.
 func (f *forms) hash(name string, digits []byte) {
 	if digits != nil && !rules.IsDigest(digits) {
 		f.fail(name, digits, "is not a SHA-256 in hexadecimal")
@@ -52,7 +52,7 @@ func (f *forms) requiredHash(name string, digits []byte) {
 	f.hash(name, digits)
 }
 
-// integer checks an integer in plain decimal that can be missing.
+// integer checks an integer in plain decimal that may be missing.
 func (f *forms) integer(name string, raw []byte) {
 	digits, _ := bytes.CutPrefix(raw, []byte("-"))
 	ok := len(digits) > 0 && (digits[0] != '0' || len(raw) == 1)
@@ -64,7 +64,7 @@ func (f *forms) integer(name string, raw []byte) {
 	}
 }
 
-// count checks an integer that can be missing but not negative.
+// count checks an integer that may be missing but not negative.
 func (f *forms) count(name string, raw []byte) {
 	f.integer(name, raw)
 	if len(raw) > 0 && raw[0] == '-' {
@@ -72,8 +72,8 @@ func (f *forms) count(name string, raw []byte) {
 	}
 }
 
-// found checks a list that can be missing. It must be sorted and have at most MaxFound
-// distinct texts, for each of which is returns true.
+// found checks a list that may be missing. Its texts must be distinct and sorted, there may be at
+// most MaxFound of them, and is must return true for each.
 func (f *forms) found(name string, list [][]byte, is func([]byte) bool) {
 	for i, text := range list {
 		if !is(text) || i > 0 && bytes.Compare(list[i-1], text) >= 0 || i == MaxFound {

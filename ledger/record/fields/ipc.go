@@ -8,17 +8,17 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// IPC holds the fields of an ipc_record event (spec: IPC hashes). Numbers are in their
-// canonical form. Fields that are null or missing are nil.
+// IPC holds the fields of an ipc_record event (spec: IPC hashes). Numbers are in canonical form.
+// Fields that are null or missing are nil.
 type IPC struct {
 	InputHash, SystemPromptHash, OutputHash, IPCID []byte
-	// SeedlessInputHash is nil unless the payload contains the run's seed (spec: Seedless
+	// SeedlessInputHash is nil if the payload does not contain the run's seed (spec: Seedless
 	// hash).
 	SeedlessInputHash []byte
-	// HasPayload is true if the record contained the payload and not only its hash. The event
-	// lists the payload among its content in that case.
+	// HasPayload is true if the record contained the payload itself and not only its hash. The
+	// event then lists the payload among its content.
 	HasPayload bool
-	// Members is nil without a payload, and in a ledger without a secret of payload members.
+	// Members is nil if there is no payload, or if the ledger has no secret for payload members.
 	Members members.Digests
 	// HasAdvanced is true if the event has the member ipc_id_advanced, even if it is null.
 	IPCIDAdvanced []byte
@@ -29,14 +29,14 @@ type IPC struct {
 	OllamaBuildHash, ModelDigest, HostPlatform []byte
 
 	PayloadSchema []byte
-	Usage         pyjson.Value // Absent if it is content or not given
+	Usage         pyjson.Value // Absent if usage is stored as content or was not given
 }
 
-// IsRun reports whether the record is a run: it has an input and an output (spec: Runs).
+// IsRun reports whether the record is a run, which has an input and an output (spec: Runs).
 func (f *IPC) IsRun() bool { return f.InputHash != nil && f.OutputHash != nil }
 
-// Incomplete yields the names of the parts that the record lacks for an ipc_id (spec:
-// Receipts).
+// Incomplete yields the names of the parts without which the record has no ipc_id, and that it
+// lacks (spec: Receipts).
 func (f *IPC) Incomplete() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i, value := range [...][]byte{f.InputHash, f.SystemPromptHash, f.OutputHash, f.Temperature, f.MaxTokens, f.Seed} {
@@ -47,11 +47,11 @@ func (f *IPC) Incomplete() iter.Seq[string] {
 	}
 }
 
-// IPCParts lists the names that IPC.Incomplete can yield.
+// IPCParts contains the names that IPC.Incomplete can yield.
 var IPCParts = [...]string{"input", "system_prompt", "output", "temperature", "max_tokens", "seed"}
 
-// Input returns the variable input of a run: the hash of its payload without the run's seed,
-// or input_hash if the record had only that (spec: Seedless hash).
+// Input returns the hash of a run's variable input: the hash of its payload without the run's seed,
+// or else input_hash (spec: Seedless hash).
 func (f *IPC) Input() []byte {
 	if f.SeedlessInputHash != nil {
 		return f.SeedlessInputHash
@@ -59,22 +59,22 @@ func (f *IPC) Input() []byte {
 	return f.InputHash
 }
 
-// Limits of usage that is written into the event, where it can never be erased (spec: Usage).
-// Such usage has counts and durations; its only texts are member names. All other usage is
+// Limits of usage that is written into the event, where it can never be erased (spec: Usage). Such
+// usage contains only counts and durations; its only texts are member names. All other usage is
 // stored as content (spec: Content).
 const (
-	MaxUsage      = 1024 // bytes in compact canonical JSON
-	MaxUsageName  = 64   // bytes of a member's name
-	MaxUsageDepth = 64   // brackets, so that the event can still be parsed inside a receipt
+	MaxUsage      = 1024 // maximum length in bytes of compact canonical JSON
+	MaxUsageName  = 64   // maximum length of a member's name in bytes
+	MaxUsageDepth = 64   // maximum depth of nesting, with which the event can still be parsed inside a receipt
 )
 
-// isUsage reports whether a canonical JSON value is usage that an event can contain.
+// isUsage reports whether an event can contain v, which is in canonical form, as usage.
 func isUsage(v pyjson.Value) bool {
 	return v.Kind() == pyjson.Object && IsFigures(v) && len(v.Raw()) <= MaxUsage
 }
 
-// IsFigures reports whether a value has only numbers, Booleans, nulls, and names of at most
-// MaxUsageName bytes, and nests no deeper than MaxUsageDepth brackets.
+// IsFigures reports whether v contains only numbers, Booleans, nulls, and member names of at most
+// MaxUsageName bytes, and nests arrays and objects at most MaxUsageDepth deep.
 func IsFigures(v pyjson.Value) bool { return figures(v, MaxUsageDepth) }
 
 func figures(v pyjson.Value, brackets int) bool {

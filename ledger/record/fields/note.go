@@ -2,8 +2,8 @@ package fields
 
 import "colophon/ledger/record/pyjson"
 
-// Note holds the fields of a note event: a statement about a record, such as a review or a
-// step of a workflow (spec: Notes).
+// Note holds the fields of a note event: a statement about a record, such as a review or a step of
+// a workflow (spec: Notes).
 type Note struct {
 	RecordSeq uint64
 	Topic     []byte

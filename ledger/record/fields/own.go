@@ -5,7 +5,7 @@ import "colophon/ledger/record/pyjson"
 // Rotation holds the fields of a key_rotated event (spec: The log).
 type Rotation struct {
 	Step, PreviousKey, VerifierKey []byte
-	Handover                       []byte // nil if the step has none
+	Handover                       []byte // nil if this step of the rotation has none
 }
 
 func (f *Rotation) appendRequest(w *pyjson.Builder) {
@@ -34,7 +34,7 @@ func (f *Rotation) Check() error {
 
 // Created holds the fields of a ledger_created event.
 type Created struct {
-	// MemberSecretHash is nil if the ledger has no secret of payload members.
+	// MemberSecretHash is nil if the ledger has no secret for payload members.
 	MemberSecretHash    []byte
 	Origin, VerifierKey []byte
 }

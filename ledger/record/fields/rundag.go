@@ -5,8 +5,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Stage is one node of a run-DAG, or one dimension of its cache key. For a dimension,
-// Hash is its value, or nil for null.
+// Stage is a stage of a run-DAG with its hash, or a dimension of a cache key with its value. The
+// value is nil for null.
 type Stage struct{ Name, Hash []byte }
 
 // Run holds the fields of a run_dag event (spec: Run-DAG hashes). Fields that are null or
@@ -19,33 +19,33 @@ type Run struct {
 	SourceRoot, ModelProfileHash                                  []byte
 
 	Stages []Stage
-	// Dimensions are the dimensions of the cache key, by name.
+	// Dimensions are the dimensions of the cache key, sorted by name.
 	Dimensions []Stage
 
 	Shape, FailureStage, Preflight []byte
-	// PreflightGeneration names the generation of a preflight payload. It is nil for the
+	// PreflightGeneration names the generation of the preflight payload's format. It is nil for the
 	// current generation (spec: Preflight payload).
 	PreflightGeneration                               []byte
 	AuditMode, VerifierMethod, LookupPath, AnswerMode []byte
 	Quotes, Verified, Sources                         []byte // decimal numbers
 	QuestionMode                                      []byte
 
-	// DocumentRoots and EvidenceIDs are distinct and sorted. A list is nil if it would have
-	// more than MaxFound elements (spec: Run-DAG).
+	// DocumentRoots and EvidenceIDs contain distinct values and are sorted. Each of them is nil if
+	// it would have more than MaxFound elements (spec: Run-DAG).
 	DocumentRoots, EvidenceIDs [][]byte
 }
 
-// MaxFound limits the document roots and the evidence ids by which a run-DAG can be found.
+// MaxFound limits how many document roots and how many evidence ids a run-DAG can be found by.
 const MaxFound = 256
 
-// runHashes are the names of the hashes of a run.
+// runHashes are the names of the effective hashes of a run, in the order of the event.
 var runHashes = [...]string{
 	"cache_key", "context_root", "conversation_hash", "evidence_map_root", "governance_policy_hash", "model_profile_hash",
 	"preflight_hash", "question_hash", "root", "source_root", "verifier_policy_hash",
 }
 
-// Hash returns a pointer to the effective hash with that name, or nil if no run has such a
-// hash.
+// Hash returns a pointer to the field for the effective hash with the given name, or nil if runs
+// have no such hash.
 func (f *Run) Hash(name string) *[]byte {
 	switch name {
 	case "cache_key":
@@ -74,8 +74,8 @@ func (f *Run) Hash(name string) *[]byte {
 	return nil
 }
 
-// Dimension returns the value of a dimension of the cache key. given is false if the run has
-// no cache key or its key lacks the dimension.
+// Dimension returns the value of a dimension of the cache key; nil stands for null. given is false
+// if the run has no cache key, or if its key lacks the dimension.
 func (f *Run) Dimension(name string) (value []byte, given bool) {
 	for _, d := range f.Dimensions {
 		if string(d.Name) == name {
@@ -85,7 +85,7 @@ func (f *Run) Dimension(name string) (value []byte, given bool) {
 	return nil, false
 }
 
-// StageNames returns the names of the stages in their order.
+// StageNames returns the names of the stages in the order of the record.
 func (f *Run) StageNames() []string {
 	names := make([]string, len(f.Stages))
 	for i, s := range f.Stages {

@@ -7,8 +7,8 @@ import (
 
 // Source holds the fields of a source_registered or source_revoked event.
 type Source struct {
-	ID, Title, Reason []byte // Title and Reason are nil if the event has none
-	// Listed is true if the registration lists the source's chunks, even if the list is empty.
+	ID, Title, Reason []byte // Title and Reason are nil if the event does not have them
+	// Listed is true if the registration lists the source's chunks, even if that list is empty.
 	Listed      bool
 	ChunkHashes [][]byte
 }

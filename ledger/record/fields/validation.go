@@ -6,8 +6,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Validation holds the fields of a path_validated event. The event states whether a
-// fingerprint of a path in a build is valid (spec: Path validation).
+// Validation holds the fields of a path_validated event, which says whether a fingerprint of a path
+// in a build is valid (spec: Path validation).
 type Validation struct {
 	Project, PathID    []byte
 	Build              []byte // build of the record; nil if the record has none
@@ -16,12 +16,13 @@ type Validation struct {
 	Validated          bool
 	Reason             []byte // nil if there is none
 	Origin
-	// Names records which of build and content_fingerprint the request names. The digest
-	// covers these.
+	// Names says which of build and content_fingerprint the request contains. The digest covers
+	// only those.
 	Names ValidationNames
 }
 
-// ValidationNames records which of these members a validation request names.
+// ValidationNames says which of the members build and content_fingerprint a validation request
+// contains.
 type ValidationNames struct{ Build, ContentFingerprint bool }
 
 // Check implements Fields.
@@ -53,8 +54,8 @@ func (f *Validation) appendChange(w *pyjson.Builder) {
 	w.Raw("validated", strconv.AppendBool(nil, f.Validated))
 }
 
-// Append implements Fields. It writes all fields. The digest does not cover what the ledger
-// adds: the record and, unless the request names them, its build and its fingerprint.
+// Append implements Fields. It writes all fields. The digest does not cover those that the ledger
+// adds: the record and, unless the request contains them, its build and its fingerprint.
 func (f *Validation) Append(w *pyjson.Builder, c *Common) {
 	w.Open()
 	c.appendIdentity(w)
@@ -68,7 +69,7 @@ func (f *Validation) Append(w *pyjson.Builder, c *Common) {
 	w.Close()
 }
 
-// list returns the named members in the order of the event.
+// list returns the names of the members that the request contains, in the order of the event.
 func (n ValidationNames) list() (names [][]byte) {
 	if n.Build {
 		names = append(names, []byte("build"))

@@ -7,14 +7,14 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Verb is implemented by the fields of each kind of verb (spec: States; Path validation;
-// Sources; Redactions; Notes).
+// Verb is implemented by the fields of each kind of verb (spec: States; Path validation; Sources;
+// Redactions; Notes).
 type Verb interface {
 	Fields
-	appendRequest(w *pyjson.Builder) // the members that the digest covers
+	appendRequest(w *pyjson.Builder) // writes the members that the digest covers
 }
 
-// VerbDigest returns the SHA-256 of the request of a verb, in compact canonical JSON.
+// VerbDigest returns the SHA-256 of a verb's request in compact canonical JSON.
 func VerbDigest(f Verb) rules.Hash {
 	w := new(pyjson.Builder)
 	w.Open()
@@ -23,11 +23,11 @@ func VerbDigest(f Verb) rules.Hash {
 	return sha256.Sum256(w.B)
 }
 
-// Origin records who did something in another system, and when (spec: Original actor and
-// time). These are claims of the caller; the event's actor and time are the ledger's own.
+// Origin says who did something in another system, and when (spec: Original actor and time). These
+// are claims of the client; the event's own actor and time come from the ledger.
 type Origin struct {
 	OriginalActor []byte // nil if there is none
-	Timestamp     []byte // RFC 3339, as it was sent; nil if there is none
+	Timestamp     []byte // RFC 3339 time, as it was sent; nil if there is none
 }
 
 func (r *Origin) append(w *pyjson.Builder) {
@@ -35,7 +35,7 @@ func (r *Origin) append(w *pyjson.Builder) {
 	w.Text("timestamp", r.Timestamp)
 }
 
-// check checks the actor. Common.Check checks the timestamp.
+// check checks OriginalActor. Common.Check checks the timestamp.
 func (r *Origin) check(c *forms) {
 	if r.OriginalActor != nil {
 		c.filled("original_actor", r.OriginalActor, MaxName)

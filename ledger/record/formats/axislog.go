@@ -6,8 +6,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// axisLog converts a line of run_log.jsonl. Lines written before the provenance chain existed
-// lack its hashes.
+// axisLog converts a line of run_log.jsonl. Old lines can lack the hashes of the provenance chain.
 func axisLog(v pyjson.Value, o Options) Entry {
 	d := newDraft(record.IPCRecord, key(AxisLog, v, nil), o)
 	for name, value := range v.Members() {
@@ -17,14 +16,15 @@ func axisLog(v pyjson.Value, o Options) Entry {
 	return d.finish()
 }
 
-// ipcForms checks the values of members that an IPC record has under the same name.
+// ipcForms contains the checks for the values of those members that have the same name in an IPC
+// record.
 var ipcForms = map[string]func(pyjson.Value) bool{
 	"input_hash": isDigest, "system_prompt_hash": isDigest, "output_hash": isDigest, "ipc_id": isDigest, "ipc_id_advanced": isDigest,
 	"system_prompt": isText, "output": isText, "model": isName, "run_id": isID,
 	"temperature": isNumber, "max_tokens": isCount, "seed": isInteger,
 }
 
-// ipcMember adds one member of a run log or of metadata.json to the record.
+// ipcMember adds one member of a line of run_log.jsonl, or of metadata.json, to the record.
 func (d *draft) ipcMember(m member) {
 	if form := ipcForms[m.name]; form != nil {
 		d.take(m, m.name, form)
@@ -46,7 +46,7 @@ func (d *draft) ipcMember(m member) {
 		}
 		d.keep(m)
 	case rules.Environment[0], rules.Environment[1], rules.Environment[2]:
-		if !isName(m.value) { // flatEnvironment adds it in that case
+		if !isName(m.value) { // otherwise flatEnvironment adds it
 			d.keep(m)
 		}
 	default:
@@ -54,8 +54,8 @@ func (d *draft) ipcMember(m member) {
 	}
 }
 
-// payload adds the payload. If it has the form of the lab's own model, the record names the
-// schema axis-payload-1, and the ledger hashes it as that model does.
+// payload adds the payload. If it has the form of Axis Descriptor Lab's own payloads, the record
+// names the schema axis-payload-1, so that the ledger hashes the payload as that program does.
 func (d *draft) payload(m member) {
 	d.take(m, "payload", isStrict)
 	if d.names["payload"] && isAxisPayload(m.value) {
@@ -63,7 +63,7 @@ func (d *draft) payload(m member) {
 	}
 }
 
-// isAxisPayload reports whether a payload has the form of axis-payload-1.
+// isAxisPayload reports whether a payload has the form of the schema axis-payload-1.
 func isAxisPayload(v pyjson.Value) bool {
 	axes := v.Member("axes")
 	seed := v.Member("seed")
@@ -79,9 +79,9 @@ func isAxisPayload(v pyjson.Value) bool {
 	return true
 }
 
-// takeUsage adds usage unchanged. It keeps usage like other members if it is not an object,
-// has a lone surrogate, or has a member "imported", in which the draft keeps members that fit
-// no field.
+// takeUsage adds usage unchanged. It keeps usage like any other member if usage is not an object,
+// contains a lone surrogate, or already has a member "imported", because the draft uses that name
+// for members that have no field of their own.
 func (d *draft) takeUsage(m member) {
 	if !isStrict(m.value) || m.value.Member("imported").Kind() != pyjson.Absent {
 		d.keep(m)
@@ -107,7 +107,8 @@ func isEnvironment(v pyjson.Value) bool {
 	return known == v.Len()
 }
 
-// flatEnvironment adds the members of environment that a line has at its top level.
+// flatEnvironment adds, as the member environment, those of its members that a line has at its top
+// level.
 func (d *draft) flatEnvironment(v pyjson.Value) {
 	var found []member
 	for _, name := range rules.Environment {

@@ -9,17 +9,18 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// MetadataFile is the file that identifies a folder as a save.
+// MetadataFile is the name of the file that identifies a folder as a save.
 const MetadataFile = "metadata.json"
 
-// SaveFiles are the files of a save. Each is JSON or text.
+// SaveFiles contains the names of the files in a save, and whether each is JSON. The others are
+// text.
 var SaveFiles = map[string]struct{ JSON bool }{
 	MetadataFile: {true}, "payload.json": {true}, "system_prompt.md": {}, "output.md": {}, "baseline.md": {},
 	"delta.json": {true}, "transformation_map.json": {true},
 }
 
-// axisSave converts a save: an object that holds the .md files as texts and the other files as
-// JSON.
+// axisSave converts a save. v is an object whose members are named after the files: the .md files
+// are texts, and the others are JSON.
 func axisSave(v pyjson.Value, o Options) Entry {
 	d := newDraft(record.IPCRecord, key(AxisSave, v, nil), o)
 	metadata := v.Member(MetadataFile)
@@ -47,7 +48,7 @@ func axisSave(v pyjson.Value, o Options) Entry {
 	return d.finish()
 }
 
-// metadata adds the members of metadata.json.
+// metadata adds the members of metadata.json, which v is, to the record.
 func (d *draft) metadata(v pyjson.Value) {
 	prefix, pattern := d.prefix, d.pattern
 	d.prefix += pointerTo(MetadataFile)
@@ -64,8 +65,8 @@ func (d *draft) metadata(v pyjson.Value) {
 	d.prefix, d.pattern = prefix, pattern
 }
 
-// takeText adds a text from a file of the lab. If the file has another form, takeText keeps
-// the whole file.
+// takeText adds to the record a text from a file of a save. text extracts it from the file. If text
+// returns false, takeText keeps the whole file.
 func (d *draft) takeText(m member, field string, text func([]byte) ([]byte, bool)) {
 	inner, ok := text(m.value.Text())
 	if !ok || d.names[field] {
@@ -73,19 +74,19 @@ func (d *draft) takeText(m member, field string, text func([]byte) ([]byte, bool
 		return
 	}
 	d.text(field, inner)
-	d.note(pointerTo(m.name), "", Taken, "%s, without the text that the lab adds around it", field)
+	d.note(pointerTo(m.name), "", Taken, "%s, without the text that Axis Descriptor Lab adds around it", field)
 }
 
-// fenced returns the system prompt in system_prompt.md: the text between the first line
-// "```text" and the last line "```".
+// fenced returns the system prompt in system_prompt.md: the text between the first line "```text"
+// and the last line "```". ok is false if the file has neither.
 func fenced(file []byte) (text []byte, ok bool) {
 	_, rest, found := bytes.Cut(file, []byte("\n```text\n"))
 	text, closed := bytes.CutSuffix(rest, []byte("\n```\n"))
 	return text, found && closed
 }
 
-// body returns the text in output.md that follows the heading, the comments, and an empty
-// line.
+// body returns the text in output.md that follows the heading, the comments, and an empty line. ok
+// is false if the file has a different form.
 func body(file []byte) (text []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(file, []byte("# Output\n\n"))
 	for ok {
@@ -100,8 +101,8 @@ func body(file []byte) (text []byte, ok bool) {
 	return text, ok && empty && ended
 }
 
-// compareManifest reports each file whose SHA-256 differs from the one in the manifest. It
-// compares only texts, because the bytes of the JSON files are not available.
+// compareManifest notes each text file whose SHA-256 differs from the one in the manifest. It does
+// not compare the JSON files, because their original bytes are not available.
 func (d *draft) compareManifest(v pyjson.Value) {
 	files := v.Member(MetadataFile).Member("manifest").Member("files")
 	for name, file := range files.Members() {

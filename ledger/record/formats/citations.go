@@ -55,15 +55,16 @@ func citations(v pyjson.Value, o Options) Entry {
 	return d.finish()
 }
 
-// citationSet collects the citations of a draft.
+// citationSet collects the citations for a draft.
 type citationSet struct {
 	*draft
 	list    [][]byte       // each citation in JSON
-	sources []string       // sources of all citations so far
-	seen    map[string]int // number of occurrences of each citation in all_citations that have not yet been found in by_section
+	sources []string       // source ids of all citations so far
+	seen    map[string]int // how often each citation, in canonical form, was in all_citations and not yet in by_section
 }
 
-// read adds the citations of all_citations, and those of by_section that all_citations lacks.
+// read adds the citations of all_citations, and those of by_section that all_citations does not
+// contain.
 func (s *citationSet) read(v pyjson.Value) {
 	all, sections := v.Member("all_citations"), v.Member("by_section")
 	if all.Kind() != pyjson.Absent && !isArray(all) {
@@ -109,7 +110,8 @@ func (s *citationSet) read(v pyjson.Value) {
 
 func canonical(v pyjson.Value) string { return string(v.AppendCanonical(nil, pyjson.Compact)) }
 
-// add adds one citation. section is the name in by_section that lists the citation, or nil.
+// add adds one citation. section is the name under which by_section lists the citation, or nil.
+// pointer and pattern say where it is in the document.
 func (s *citationSet) add(c pyjson.Value, section []byte, pointer, pattern string) {
 	if !isObject(c) {
 		s.keepAt(pointer, pattern, member{pointer[1:], c})
@@ -143,7 +145,7 @@ func (s *citationSet) add(c pyjson.Value, section []byte, pointer, pattern strin
 	s.list = append(s.list, w.B)
 }
 
-// citationForms checks the values of the members of a citation.
+// citationForms contains the checks for the values of a citation's members.
 var citationForms = map[string]func(pyjson.Value) bool{
 	"chunk_hash": func(v pyjson.Value) bool { return rules.IsChunkHash(v.Text()) },
 	"source_id":  isName, "text": isText, "weight": isWeight,
@@ -155,7 +157,7 @@ func isWeight(v pyjson.Value) bool {
 	return ok && weight >= 0 && weight <= 1
 }
 
-// sourceIDs returns the value that source_ids must have to agree with the citations.
+// sourceIDs returns the JSON array that source_ids must be to agree with the citations.
 func (s *citationSet) sourceIDs() []byte {
 	slices.Sort(s.sources)
 	b := []byte{'['}
@@ -168,7 +170,8 @@ func (s *citationSet) sourceIDs() []byte {
 	return append(b, ']')
 }
 
-// compare accounts for a member whose value must follow from the citations.
+// compare accounts for a member whose value must equal follows, which was computed from the
+// citations.
 func (s *citationSet) compare(m member, follows []byte) {
 	if canonical(m.value) == string(follows) {
 		s.note(pointerTo(m.name), "", Taken, "citations: it follows from them")

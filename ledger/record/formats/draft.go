@@ -12,24 +12,24 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// draft is a record under construction.
+// draft builds a record from a native value, and notes what becomes of each member of that value.
 type draft struct {
 	entry   Entry
 	options Options
 	w       pyjson.Builder
 	names   map[string]bool // names of the members that were written to the record
 	labels  map[string]string
-	// prefix is the JSON pointer to the native value that becomes the record. pattern is
-	// prefix with * in place of the parts that vary.
+	// prefix is the JSON pointer to the native value that becomes the record. pattern is prefix
+	// with * in place of the parts that vary.
 	prefix, pattern string
-	// imported lists the members that are kept as content, in usage. Only IPC records have
-	// usage.
+	// imported contains the members that are kept as content, in usage/imported. Only IPC records
+	// have usage.
 	imported []member
 	kept     map[string]bool // names of the members in imported
 	usage    pyjson.Value
-	zoned    bool // a time without a zone got the zone of the options
-	noted    int  // total length of the pointers in Members, in bytes
-	tooMany  bool // there are more members than options.MaxMembers
+	zoned    bool // whether a time without a zone was given Options.Zone
+	noted    int  // total length of the pointers and patterns in Members, in bytes
+	tooMany  bool // whether there are more members than options.MaxMembers
 }
 
 // member is a member of the native value.
@@ -45,8 +45,8 @@ func newDraft(kind record.Kind, key string, o Options) *draft {
 	return d
 }
 
-// note accounts for a member of the native value. If pattern is empty, the pattern equals the
-// pointer.
+// note records what became of a member of the native value. format and args describe it. An empty
+// pattern means that the pattern equals the pointer.
 func (d *draft) note(pointer, pattern string, fate Fate, format string, args ...any) {
 	if pattern == "" {
 		pattern = pointer
@@ -59,13 +59,13 @@ func (d *draft) note(pointer, pattern string, fate Fate, format string, args ...
 	d.entry.Members = append(d.entry.Members, Member{d.prefix + pointer, d.pattern + pattern, fate, fmt.Sprintf(format, args...)})
 }
 
-// meanNote limits the mean length of the pointers and patterns of members, in bytes, when
-// there are Options.MaxMembers of them.
+// meanNote limits the mean length of a member's pointer and pattern together, in bytes, if there
+// are Options.MaxMembers of them.
 const meanNote = 256
 
 func pointerTo(name string) string { return string(pyjson.AppendPointer(nil, []byte(name))) }
 
-// raw writes a member of the record.
+// raw writes a member of the record, whose value is given as JSON.
 func (d *draft) raw(field string, json []byte) {
 	d.w.Name(field)
 	d.w.B = append(d.w.B, json...)
@@ -76,8 +76,8 @@ func (d *draft) text(field string, text []byte) {
 	d.raw(field, pyjson.AppendString(nil, text))
 }
 
-// take makes a member a field of the record if form accepts its value. If not, it keeps the
-// member.
+// take makes a member a field of the record if form accepts its value and the field is not used
+// yet. Otherwise it keeps the member.
 func (d *draft) take(m member, field string, form func(pyjson.Value) bool) {
 	if m.value.Given() && form(m.value) && !d.names[field] {
 		d.raw(field, m.value.Raw())
@@ -87,18 +87,19 @@ func (d *draft) take(m member, field string, form func(pyjson.Value) bool) {
 	d.keep(m)
 }
 
-// keep keeps a member that no field holds: as a label if it is short, and as content if it is
-// long.
+// keep keeps a member that has no field: as a label if it is short, or else as content if the kind
+// has a place for it.
 func (d *draft) keep(m member) { d.keepAt(pointerTo(m.name), "", m) }
 
-// keepAt is like keep, for a nested member. m.name becomes the name of its label.
+// keepAt is like keep, for a nested member. If the member becomes a label, m.name is the label's
+// name.
 func (d *draft) keepAt(pointer, pattern string, m member) {
 	if m.value.Kind() == pyjson.Null {
 		d.note(pointer, pattern, Left, LeftNull)
 		return
 	}
 	deep := strings.TrimPrefix(pointer, "/")
-	switch { // if the name is already used, the pointer becomes the name
+	switch { // if the name is already used, use the pointer as the name
 	case d.label(m.name, m.value):
 		as := m.name
 		if as == deep && pattern != "" {
@@ -119,20 +120,20 @@ func (d *draft) keepAt(pointer, pattern string, m member) {
 		d.note(pointer, pattern, Left, "it contains a lone surrogate")
 	case d.entry.Kind == record.IPCRecord:
 		if d.kept[m.name] {
-			m.name = pointer // another member with that name is already kept
+			m.name = pointer // another member of this name has already been kept
 		}
 		d.imported, d.kept[m.name] = append(d.imported, m), true
 		d.note(pointer, pattern, Content, "usage/imported%s", pointerTo(m.name))
 	default:
-		// Only IPC records can have content of any form. An import lists each member that it
-		// leaves out (importer.Tally.Left).
+		// Only IPC records can have content of any form. An import lists each member that is left
+		// out (importer.Tally.Left).
 		d.note(pointer, pattern, Left, "it does not fit into a label (a record has at most %d, of %d bytes each), and a %s has no content for it",
 			d.options.Limits.Labels, d.options.Limits.LabelBytes, d.entry.Kind)
 	}
 }
 
-// keepParts keeps the parts of an array or object that is too long for one label. The label of
-// each part is named after its position.
+// keepParts keeps the parts of an array or object that is too long for one label. Each part becomes
+// a label that is named after its position.
 func (d *draft) keepParts(pointer, pattern string, v pyjson.Value) {
 	if pattern == "" {
 		pattern = pointer
@@ -149,12 +150,13 @@ func (d *draft) keepParts(pointer, pattern string, v pyjson.Value) {
 	}
 }
 
-// maxParts is the longest array or object that is split into labels, in bytes of JSON.
+// maxParts is the maximum length, in bytes of JSON, of an array or object that is split into
+// labels.
 const maxParts = 16 << 10
 
-// parts returns the array or object that can be split into labels: the value itself, or the
-// JSON in a text. For an IPC record it returns nothing, because the record keeps the value as
-// content instead.
+// parts returns the array or object that can be split into labels: v itself, or the JSON in the
+// text v. It returns the absent Value if there is none, and also for an IPC record, which keeps v
+// as content instead.
 func (d *draft) parts(v pyjson.Value) pyjson.Value {
 	if d.entry.Kind == record.IPCRecord || len(v.Raw()) > maxParts {
 		return pyjson.Value{}
@@ -168,8 +170,8 @@ func (d *draft) parts(v pyjson.Value) pyjson.Value {
 	return pyjson.Value{}
 }
 
-// label keeps a short value as a label, if there is room. The label of an array or object is
-// its JSON.
+// label tries to keep a short value as a label, and reports whether it did. The label of an array
+// or object is its JSON.
 func (d *draft) label(name string, v pyjson.Value) bool {
 	text := string(v.Raw())
 	parts := d.parts(v)
@@ -197,14 +199,13 @@ func (d *draft) addLabel(name, text string) bool {
 	return true
 }
 
-// reservedLabels is the number of labels kept free for zoneLabel.
+// reservedLabels is the number of labels that are kept free for zoneLabel.
 const reservedLabels = 1
 
-// zoneLabel names the label of a record whose time had no zone. Its value is the zone that the
-// options gave.
+// zoneLabel is the name of the label on a record whose time had no zone. Its value is Options.Zone.
 const zoneLabel = "imported_zone"
 
-// time uses a member as the record's timestamp.
+// time makes a member the record's timestamp, or keeps the member if it is not a time.
 func (d *draft) time(m member) {
 	text, zoned, ok := parseTime(m.value, d.options.Zone)
 	switch {
@@ -222,15 +223,16 @@ func (d *draft) time(m member) {
 	}
 }
 
-// hintZone adds to the last note, which is about this member, the reason why it did not become
-// the timestamp.
+// hintZone adds to the last note, which is about m, why m did not become the timestamp: it has no
+// zone.
 func (d *draft) hintZone(m member) {
 	if (m.name == "timestamp" || m.name == "created_at" || m.name == "first_seen") && isNaive(m.value) && d.options.Zone == nil {
 		d.entry.Members[len(d.entry.Members)-1].As += ": it has no zone; state one to take it as the timestamp"
 	}
 }
 
-// labelsOf keeps the members of a native object as labels.
+// labelsOf keeps each member of an object as a label. It keeps a value that is not an object as a
+// whole.
 func (d *draft) labelsOf(m member) {
 	if m.value.Kind() != pyjson.Object {
 		d.keep(m)
@@ -241,8 +243,8 @@ func (d *draft) labelsOf(m member) {
 	}
 }
 
-// changeKey returns the idempotency key of a change that follows the record. at and by are the
-// time and the author of the change; they can be absent.
+// changeKey returns the idempotency key for a change of the record that is imported after the
+// record. at and by are the time and the author of the change; either can be absent.
 func (d *draft) changeKey(change string, at, by pyjson.Value) string {
 	short := d.entry.Key + ":" + change
 	if key := short + ":" + canonical(at) + canonical(by); (at.Given() || by.Given()) && len(key) <= record.MaxKey {
@@ -251,7 +253,7 @@ func (d *draft) changeKey(change string, at, by pyjson.Value) string {
 	return short
 }
 
-// finish completes the record and returns its entry.
+// finish completes the record and returns the entry with it.
 func (d *draft) finish() Entry {
 	if d.tooMany {
 		return d.leave("it has more than %d members to account for; use colophon import", d.options.MaxMembers)
@@ -273,7 +275,8 @@ func (d *draft) finish() Entry {
 	return d.entry
 }
 
-// appendUsage writes usage: its own members, and the imported members that it keeps.
+// appendUsage writes usage with its own members and, under imported, the members that are kept as
+// content.
 func (d *draft) appendUsage() {
 	if len(d.imported) == 0 {
 		if d.usage.Given() {
@@ -297,13 +300,14 @@ func (d *draft) appendUsage() {
 	d.w.Close()
 }
 
-// leave returns the entry of a native value from which no record can be made.
+// leave returns the entry for a native value that does not become a record. format and args say
+// why.
 func (d *draft) leave(format string, args ...any) Entry {
 	d.entry.Left = fmt.Sprintf(format, args...)
 	return d.entry
 }
 
-// Forms of values.
+// The functions below check the forms of values.
 
 func isText(v pyjson.Value) bool {
 	return v.Kind() == pyjson.String && !pyjson.HasLoneSurrogate(v.Text())

@@ -1,7 +1,8 @@
-// Package formats converts files of other systems into records: run logs and saves of an axis lab,
-// citations of a run, a story's validation cache, the providence cache of question-answering engines, and
-// exports of the observability tools Langfuse, MLflow, and Phoenix (docs/users.md, "Files of other
-// systems"). It accounts for every member that it reads. It does no I/O and reads no clock.
+// Package formats converts files of other systems into records: run logs and saves of Axis
+// Descriptor Lab, the citations of a run, a story's validation cache, the providence cache of
+// question-answering engines, and exports of the observability tools Langfuse, MLflow, and Phoenix
+// (docs/users.md, "Files of other systems"). It accounts for every member that it reads. It does no
+// I/O and reads no clock.
 package formats
 
 import (
@@ -17,32 +18,35 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Format names the format of one system.
+// Format is the name of a format of another system.
 type Format string
 
-// The formats. Each comment describes one native value.
+// The formats of files. Each comment says what one native value is, which becomes one record or
+// several.
 const (
 	AxisLog         Format = "axis-log"         // a line of run_log.jsonl
-	AxisSave        Format = "axis-save"        // an object with the files of one folder, by name
+	AxisSave        Format = "axis-save"        // an object with the files of one folder, by their names
 	Citations       Format = "citations"        // citations.json of a run
-	ValidationCache Format = "validation-cache" // an object with entries by path id
+	ValidationCache Format = "validation-cache" // an object with the entries for paths, by path id
 	Providence      Format = "providence"       // a row of providence_cache, as an object
 )
 
-// The formats of exports of observability tools. A native value can have any number of generations.
+// The formats of exports from observability tools. A native value can contain any number of
+// generations.
 const (
 	Langfuse Format = "langfuse" // an observation, or a page or trace of observations
 	MLflow   Format = "mlflow"   // a trace, or a row of mlflow.search_traces
 	Phoenix  Format = "phoenix"  // a span, as a row of a dataframe or from the API
 )
 
-// All lists the formats that a line of a batch can have. OfFiles lists the formats that an import can have.
+// All contains the formats that a line of a batch can have. OfFiles contains the formats that an
+// import can have.
 var (
 	All     = []Format{AxisLog, AxisSave, Citations, ValidationCache, Providence}
 	OfFiles = append(slices.Clone(All), Langfuse, MLflow, Phoenix)
 )
 
-// Parse returns the format in list that has that name.
+// Parse returns the format with the given name, or an error if list does not contain it.
 func Parse(name string, list []Format) (Format, error) {
 	if f := Format(name); slices.Contains(list, f) {
 		return f, nil
@@ -50,10 +54,11 @@ func Parse(name string, list []Format) (Format, error) {
 	return "", fmt.Errorf("%q is not a format; give %s", name, Names(list))
 }
 
-// IsExport reports whether a format belongs to an export of an observability tool.
+// IsExport reports whether f is the format of an export from an observability tool.
 func (f Format) IsExport() bool { return !slices.Contains(All, f) }
 
-// Names lists formats as a phrase for messages.
+// Names returns the names in list, joined by commas and "or", for messages. list must have at least
+// two elements.
 func Names(list []Format) string {
 	text := ""
 	for i, f := range list {
@@ -68,49 +73,50 @@ func Names(list []Format) string {
 	return text
 }
 
-// Options supplies values that a native value lacks.
+// Options contains what converting a native value requires besides the value itself.
 type Options struct {
-	// Zone is the zone of times without one. If it is nil, such a time is kept as a label.
+	// Zone is the time zone of times that have none. If it is nil, such a time is kept as a label.
 	Zone *time.Location
-	// Project is the project of the paths of a validation cache. Subject and RunID are those
-	// of a citation set. A member of the native value takes precedence.
+	// Project is the project of the paths in a validation cache. Subject and RunID are those of a
+	// citation set. If the native value has a member for one of these, that member takes
+	// precedence.
 	Project, Subject, RunID string
-	// MaxMembers is the maximum number of members that an entry accounts for, including the members of JSON
-	// inside texts. It also limits the total length of their pointers and patterns, to 256 bytes times
-	// MaxMembers. An entry that exceeds a limit has no record. 0 means no limit.
+	// MaxMembers is the maximum number of members that an entry accounts for, including the members
+	// of JSON inside texts. It also limits the total length of their pointers and patterns, to 256
+	// bytes times MaxMembers. An entry that exceeds a limit has no record. 0 means no limit.
 	MaxMembers int
 	Limits     record.Limits
 }
 
-// Entry is one record made from a native value, or the reason why there is none.
+// Entry is one record made from a native value, or the reason why no record was made.
 type Entry struct {
-	// Name distinguishes the entries of one native value. It is empty if there can be only
-	// one.
+	// Name distinguishes the entries of one native value. It is empty if there can be only one
+	// entry.
 	Name string
 	Kind record.Kind
-	// Record is the JSON body of a POST. If there is no record, Record is nil and Left states the reason.
+	// Record is the JSON body for a POST. If there is no record, Record is nil and Left says why.
 	Record []byte
 	Left   string
-	// Key is the idempotency key. It depends only on the format, the native value, the project, the
-	// subject, and the run, so that a second import has the same key.
+	// Key is the idempotency key of the record. It depends only on the format, the native value,
+	// the project, the subject, and the run, so that a second import has the same key.
 	Key string
-	// Change is the change that follows the record. It is nil if there is none.
+	// Change is the change to make after the record has been posted; nil if there is none.
 	Change  *Change
 	Members []Member
 }
 
-// Change is a change of a record's state, or a validation of its path.
+// Change is a change of a record's state or a validation of its path.
 type Change struct {
-	State  record.State // state of a run; empty for a validation
-	Path   string       // path id, for a validation
+	State  record.State // new state of the record; empty for a validation
+	Path   string       // path id; empty for a change of state
 	Reason string
 	Key    string // idempotency key of the change
-	// OriginalActor and Timestamp name the author and the time of the change in the other system. They are
-	// empty if unknown.
+	// OriginalActor and Timestamp are the author and the time of the change in the other system.
+	// They are empty if unknown.
 	OriginalActor, Timestamp string
 }
 
-// Kind returns the kind of the event.
+// Kind returns the kind of the event that makes the change.
 func (c *Change) Kind() record.Kind {
 	if c.State == "" {
 		return record.PathValidated
@@ -118,7 +124,8 @@ func (c *Change) Kind() record.Kind {
 	return record.RecordStateChanged
 }
 
-// Project returns the project of the path that a validation is about.
+// Project returns the project in the record. A validation of the record's path needs it. Project
+// returns "" if there is no record or project.
 func (e *Entry) Project() string {
 	var d pyjson.Document
 	if d.Parse(e.Record) != nil {
@@ -127,10 +134,10 @@ func (e *Entry) Project() string {
 	return string(d.Root().Member("project").Text())
 }
 
-// Fate is what became of a member.
+// Fate says what became of a member of a native value.
 type Fate string
 
-// The fates of members.
+// The values of Fate. A message consists of one of them and Member.As.
 const (
 	Taken   Fate = "taken as"
 	Label   Fate = "kept as label"
@@ -141,18 +148,18 @@ const (
 // LeftNull is the Member.As of a member that is left out because it is null.
 const LeftNull = "it is null"
 
-// Member accounts for one member of a native value.
+// Member says what became of one member of a native value.
 type Member struct {
-	// Pointer is a JSON pointer into the native value. Pattern is the same with * in place of indexes and
-	// names of entries.
+	// Pointer is a JSON pointer into the native value. Pattern is Pointer with * in place of
+	// indexes and of the names of entries.
 	Pointer, Pattern string
 	Fate             Fate
-	// As names the place of the member in the record, or the reason why it was left out.
+	// As says where the member is in the record, or why it was left out.
 	As string
 }
 
-// Convert converts one native value to entries. It fails only if the value is not a JSON object. The
-// entries report all other problems.
+// Convert converts one native value to entries. It returns an error only if the value is not a JSON
+// object. All other problems are reported in the entries.
 func (f Format) Convert(native []byte, o Options) ([]Entry, error) {
 	var d pyjson.Document
 	if err := d.ParseWithin(native, o.Limits.Values); err != nil {
@@ -161,7 +168,8 @@ func (f Format) Convert(native []byte, o Options) ([]Entry, error) {
 	return f.ConvertValue(d.Root(), o)
 }
 
-// ConvertValue is like Convert, for a parsed value. The entries do not alias it.
+// ConvertValue is like Convert, for a value that is already parsed. The entries do not share memory
+// with v.
 func (f Format) ConvertValue(v pyjson.Value, o Options) ([]Entry, error) {
 	if v.Kind() != pyjson.Object {
 		return nil, errors.New("it is not a JSON object")
@@ -187,7 +195,8 @@ func (f Format) ConvertValue(v pyjson.Value, o Options) ([]Entry, error) {
 	return nil, fmt.Errorf("%q is not a format; give %s", f, Names(OfFiles))
 }
 
-// Check decodes the record as the ledger would. If the ledger would refuse it, the error says why.
+// Check parses the record as the ledger does. It returns the error with which the ledger would
+// refuse the record, or an error with Left if there is no record.
 func (e *Entry) Check(l record.Limits) error {
 	if e.Record == nil {
 		return errors.New(e.Left)
@@ -200,17 +209,17 @@ func (e *Entry) Check(l record.Limits) error {
 	return nil
 }
 
-// AppendLine appends the entry as a line of POST /batch, without a line feed.
+// AppendLine appends the entry to dst as a line for POST /batch, without the line feed.
 func (e *Entry) AppendLine(dst []byte) []byte {
 	dst = append(append(append(dst, `{"kind":"`...), e.Kind...), `","record":`...)
 	dst = append(append(dst, e.Record...), `,"idempotency_key":`...)
 	return append(pyjson.AppendString(dst, []byte(e.Key)), '}')
 }
 
-// key returns the idempotency key of a native value. parts holds everything else that distinguishes its
-// record. key ignores null members and the members in skip, which are not in the record and can change
-// later. A text that contains JSON counts like that JSON, so that a row of a database and its export have
-// the same key.
+// key returns the idempotency key for a native value. parts contains everything else that
+// distinguishes its record. key ignores null members and the members in skip, which are not in the
+// record and can change later. A text that contains JSON is treated as that JSON, so that a row of
+// a database and its export have the same key.
 func key(f Format, v pyjson.Value, skip map[string]bool, parts ...string) string {
 	text := append([]byte(f), 0)
 	for _, part := range parts {
@@ -230,10 +239,10 @@ func key(f Format, v pyjson.Value, skip map[string]bool, parts ...string) string
 	return "import:" + string(f) + ":" + hex.EncodeToString(sum[:])
 }
 
-// appendUnwrapped appends a value in a canonical form, in which an array or object replaces a text that
-// contains it as JSON.
+// appendUnwrapped appends a value in a canonical form in which each text that contains an array or
+// object as JSON is replaced by that array or object.
 func appendUnwrapped(dst []byte, v pyjson.Value, depth int) []byte {
-	const deepest = 16 // levels of nesting, including JSON in texts
+	const deepest = 16 // maximum nesting, including that of JSON inside texts
 	inner, ok := jsonOf(v)
 	if !ok || inner.Kind() < pyjson.Array || depth == deepest {
 		return v.AppendCanonical(dst, pyjson.Compact)

@@ -24,8 +24,8 @@ var berlin = func() *Options {
 	return &Options{Zone: zone, Project: "story", Subject: "song", Limits: record.DefaultLimits()}
 }()
 
-// requireAccounted checks that each value in a native value is accounted for, either by itself
-// or with a value that contains it.
+// requireAccounted requires that each value inside a native value is accounted for, either by
+// itself or together with a value that contains it.
 func requireAccounted(t require.TestingT, native []byte, entries []Entry) {
 	noted := make(map[string]bool)
 	for _, e := range entries {
@@ -57,8 +57,8 @@ func requireAccounted(t require.TestingT, native []byte, entries []Entry) {
 	walk(d.Root(), "")
 }
 
-// TestNativeValuesOfCPython converts values for which Python computed the hashes. Every claim
-// must match.
+// TestNativeValuesOfCPython converts values with hashes that Python has computed. Every claim in
+// the resulting records must match.
 func TestNativeValuesOfCPython(t *testing.T) {
 	oracle := cpython.Start(t)
 	checks := map[Format]map[record.Result]int{}
@@ -93,7 +93,8 @@ func TestNativeValuesOfCPython(t *testing.T) {
 	t.Log(checks)
 }
 
-// anyNative returns a random object with members that the formats know, of right and wrong types.
+// anyNative returns a random object whose members have names that the formats know. Some of their
+// values have the right type, and others do not.
 func anyNative(t *rapid.T, depth int) string {
 	names := []string{
 		"payload", "axes", "seed", "policy_hash", "world_id", "output", "model", "temperature", "max_tokens", "timestamp", "usage", "imported",
@@ -127,8 +128,9 @@ func anyNative(t *rapid.T, depth int) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// TestNothingIsDropped checks that every member is accounted for, whatever it is. The record
-// is JSON that the ledger accepts, or refuses with a reason other than an unknown member.
+// TestNothingIsDropped checks that every member of random native values is accounted for. The
+// record must be JSON that the ledger either accepts or refuses for a reason other than an unknown
+// member or a label.
 func TestNothingIsDropped(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		native := []byte(anyNative(t, 2))

@@ -18,28 +18,29 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// generation is a draft of a generation that an observability tool exported. It is converted back
-// to the span that the tool received, so that the record is the same whether the span or the export
-// reaches the ledger (docs/otlp.md).
+// generation builds a record from a generation that an observability tool exported. It first
+// converts the generation back to the span that the tool received, so that the record is the same
+// whether the ledger receives the span or the export (docs/otlp.md).
 type generation struct {
 	*draft
 	span       *tracepb.Span
-	accounts   []func() // each adds notes about members of the span; called once the record is known
+	accounts   []func() // functions that add the notes about members of the span; called once the record is known
 	record     pyjson.Value
 	payload    pyjson.Value
-	parameters bool // the parameters of the model are known
+	parameters bool // whether the parameters of the model are known
 }
 
 func newGeneration(f Format, v pyjson.Value, o Options, parts ...string) *generation {
 	return &generation{draft: newDraft(record.IPCRecord, key(f, v, nil, parts...), o), span: new(tracepb.Span)}
 }
 
-// notGeneration returns the entry of a native value that is not a generation.
+// notGeneration returns the entry for a native value that is not a generation. what says what it is
+// instead.
 func notGeneration(pointer, pattern, what string) Entry {
 	return Entry{Members: []Member{{pointer, pattern, Left, "it is " + what + ", not a generation"}}}
 }
 
-// attribute sets an attribute of the span.
+// attribute adds an attribute to the span.
 func (g *generation) attribute(name string, v *commonpb.AnyValue) {
 	g.span.Attributes = append(g.span.Attributes, &commonpb.KeyValue{Key: name, Value: v})
 }
@@ -48,7 +49,7 @@ func (g *generation) textAttribute(name string, text []byte) {
 	g.attribute(name, &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: string(text)}})
 }
 
-// valueAttribute sets an attribute to a text, or to the JSON of any other value.
+// valueAttribute adds an attribute to the span. Its value is v if v is a text, or else v's JSON.
 func (g *generation) valueAttribute(name string, v pyjson.Value) {
 	if v.Kind() == pyjson.String {
 		g.textAttribute(name, v.Text())
@@ -57,8 +58,8 @@ func (g *generation) valueAttribute(name string, v pyjson.Value) {
 	g.textAttribute(name, v.Raw())
 }
 
-// takeAs makes a member an attribute of the span. as names its place in the record. If form rejects
-// the value, takeAs keeps the member.
+// takeAs makes a member an attribute of the span. as says where the attribute is in the record. If
+// form rejects the value, takeAs keeps the member instead.
 func (g *generation) takeAs(at place, m member, form func(pyjson.Value) bool, attribute, as string) {
 	if !m.value.Given() || !form(m.value) {
 		g.keepAt(at.pointer, at.pattern, m)
@@ -68,7 +69,7 @@ func (g *generation) takeAs(at place, m member, form func(pyjson.Value) bool, at
 	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "%s", as) })
 }
 
-// place is a pointer into the native value, and its pattern. An empty pattern means that the
+// place is a JSON pointer into the native value, with its pattern. An empty pattern means that the
 // pattern equals the pointer.
 type place struct{ pointer, pattern string }
 
@@ -82,8 +83,8 @@ func (p place) below(name string) place {
 
 func top(name string) place { return place{pointerTo(name), ""} }
 
-// identify sets an id of the span, if it has the form of OpenTelemetry's ids: 16 or 8 bytes in
-// hexadecimal.
+// identify sets an id of the span to the member's value if this has the form of OpenTelemetry's
+// ids: size bytes (16 or 8) in hexadecimal. Otherwise it keeps the member under the name label.
 func (g *generation) identify(at place, m member, id *[]byte, size int, label string) {
 	text := bytes.TrimPrefix(m.value.Text(), []byte("tr-"))
 	decoded, err := hex.DecodeString(string(text))
@@ -95,7 +96,7 @@ func (g *generation) identify(at place, m member, id *[]byte, size int, label st
 	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "labels/%s", label) })
 }
 
-// begin uses a member as the start time of the generation.
+// begin makes a member the start time of the generation, or keeps it if it is not a time.
 func (g *generation) begin(at place, m member) {
 	if start, ok := nanoseconds(m.value); ok {
 		g.span.StartTimeUnixNano = start
@@ -105,7 +106,7 @@ func (g *generation) begin(at place, m member) {
 	g.keepAt(at.pointer, at.pattern, m)
 }
 
-// end uses a member as the end time of the generation.
+// end makes a member the end time of the generation, or keeps it if it is not a time.
 func (g *generation) end(at place, m member) {
 	if end, ok := nanoseconds(m.value); ok {
 		g.span.EndTimeUnixNano = end
@@ -115,14 +116,15 @@ func (g *generation) end(at place, m member) {
 	g.keepAt(at.pointer, at.pattern, m)
 }
 
-// nanoseconds parses a time: a text, or a number of seconds, milliseconds, microseconds, or
-// nanoseconds since 1970. A text without a zone is in UTC, as these tools write it.
+// nanoseconds parses a time and returns it in nanoseconds since 1970. The time is a text, or a
+// number of seconds, milliseconds, microseconds, or nanoseconds since 1970. A text without a zone
+// is in UTC, as these tools write it.
 func nanoseconds(v pyjson.Value) (uint64, bool) {
 	if number, ok := v.Float(); ok {
 		if number <= 0 {
 			return 0, false
 		}
-		for _, unit := range [...]uint64{1e9, 1e6, 1e3, 1} { // a number is in seconds if it is before the year 5138, or in the next unit
+		for _, unit := range [...]uint64{1e9, 1e6, 1e3, 1} { // seconds if that is before the year 5138, or else the next smaller unit
 			if number >= 1e20/float64(unit) {
 				continue
 			}
@@ -136,7 +138,7 @@ func nanoseconds(v pyjson.Value) (uint64, bool) {
 	text, _, ok := parseTime(v, time.UTC)
 	if !ok {
 		if number, err := strconv.ParseUint(string(v.Text()), 10, 63); err == nil && number > 1e17 {
-			return number, true // nanoseconds in the JSON encoding of protobuf
+			return number, true // nanoseconds, as in the JSON encoding of protobuf
 		}
 		return 0, false
 	}
@@ -147,7 +149,7 @@ func nanoseconds(v pyjson.Value) (uint64, bool) {
 	return uint64(at.UnixNano()), true
 }
 
-// input uses a member as the input of the generation.
+// input makes a member the input of the generation.
 func (g *generation) input(at place, m member) {
 	v, _ := jsonOf(m.value)
 	if !v.Given() {
@@ -168,7 +170,8 @@ func (g *generation) input(at place, m member) {
 	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "%s", g.whereInput()) })
 }
 
-// asChat returns a text as a message of a user, because a text can be the input of a chat too.
+// asChat returns the list of one user message with the text v, because the input of a chat can also
+// be a single text. It returns other values unchanged.
 func asChat(v pyjson.Value) pyjson.Value {
 	if v.Kind() != pyjson.String {
 		return v
@@ -182,7 +185,8 @@ func asChat(v pyjson.Value) pyjson.Value {
 	return parseOwn(append(w.B, ']'))
 }
 
-// parseOwn parses JSON that this package has written.
+// parseOwn parses JSON that this package has written. It returns the absent Value if there is an
+// error.
 func parseOwn(text []byte) pyjson.Value {
 	d := new(pyjson.Document)
 	if d.Parse(text) != nil {
@@ -191,7 +195,7 @@ func parseOwn(text []byte) pyjson.Value {
 	return d.Root()
 }
 
-// whereInput names the place of the input in the record.
+// whereInput returns where the input is in the record.
 func (g *generation) whereInput() string {
 	for _, name := range [...]string{"messages", "prompt", "input"} {
 		if g.payload.Member(name).Given() {
@@ -204,7 +208,7 @@ func (g *generation) whereInput() string {
 	return "payload"
 }
 
-// output uses a member as the output of the generation.
+// output makes a member the output of the generation.
 func (g *generation) output(at place, m member) {
 	v, _ := jsonOf(m.value)
 	switch {
@@ -219,14 +223,14 @@ func (g *generation) output(at place, m member) {
 	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "output") })
 }
 
-// sampling maps other names of parameters to the fields of a record.
+// sampling maps the names that tools use for parameters to fields of a record.
 var sampling = map[string]string{
 	"temperature": "temperature", "seed": "seed", "random_seed": "seed", "max_tokens": "max_tokens", "max_completion_tokens": "max_tokens",
 	"max_output_tokens": "max_tokens", "max_new_tokens": "max_tokens", "num_predict": "max_tokens", "model": "model", "stop_sequences": "payload/stop",
 }
 
-// modelParameters adds the parameters of the model. others is true if the object also has members
-// that are not parameters. These are accounted for elsewhere.
+// modelParameters adds the parameters of the model to the span. others says that m also has members
+// that are not parameters; these are accounted for elsewhere.
 func (g *generation) modelParameters(at place, m member, others bool) {
 	v, _ := jsonOf(m.value)
 	if v.Kind() != pyjson.Object {
@@ -266,13 +270,13 @@ func (g *generation) modelParameters(at place, m member, others bool) {
 	})
 }
 
-// tokenCounts maps the names that tools use for counts of tokens to their names in usage.
+// tokenCounts maps the names that tools use for token counts to the names in usage.
 var tokenCounts = map[string]string{
 	"input": "input_tokens", "output": "output_tokens", "input_tokens": "input_tokens", "output_tokens": "output_tokens",
 	"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens",
 }
 
-// tokens adds known counts of tokens, and keeps the others.
+// tokens adds the token counts that tokenCounts contains, and keeps all other members of m.
 func (g *generation) tokens(at place, m member) {
 	v, _ := jsonOf(m.value)
 	if v.Kind() != pyjson.Object {
@@ -290,15 +294,15 @@ func (g *generation) tokens(at place, m member) {
 	}
 }
 
-// failed marks a generation that failed.
+// failed gives the span the status of a failed generation.
 func (g *generation) failed() {
 	g.span.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR}
 }
 
-// operation is the attribute that identifies a span as a generation.
+// operation is the name of the attribute that identifies a span as a generation.
 const operation = "gen_ai.operation.name"
 
-// complete converts the span to a record.
+// complete converts the span to a record and returns the entry.
 func (g *generation) complete() Entry {
 	limits := genai.Limits{Labels: max(0, g.options.Limits.Labels-reservedLabels-len(g.labels)), LabelBytes: g.options.Limits.LabelBytes}
 	one := []*tracepb.ResourceSpans{{ScopeSpans: []*tracepb.ScopeSpans{{Spans: []*tracepb.Span{g.span}}}}}
@@ -307,7 +311,7 @@ func (g *generation) complete() Entry {
 			return g.leave("%s", strings.TrimPrefix(item.Err.Error(), "it has "))
 		}
 		if g.record = parseOwn(item.Record); !g.record.Given() {
-			return g.leave("no generation can be read from it")
+			return g.leave("it contains no generation that can be converted")
 		}
 	}
 	g.payload = g.record.Member("payload")
@@ -315,7 +319,7 @@ func (g *generation) complete() Entry {
 		switch field := string(name.Text()); field {
 		case "labels":
 			for label, text := range value.Members() {
-				if l := string(label.Text()); l != "operation" { // the same for all generations
+				if l := string(label.Text()); l != "operation" { // has the same value for all generations
 					g.addLabel(l, string(text.Text()))
 				}
 			}
@@ -331,7 +335,8 @@ func (g *generation) complete() Entry {
 	return g.finish()
 }
 
-// snake returns a name in lower case with underscores: modelParameters becomes model_parameters.
+// snake converts a name in camel case to lower case with underscores: modelParameters becomes
+// model_parameters.
 func snake(name string) string {
 	var b strings.Builder
 	for i, r := range name {
@@ -348,7 +353,8 @@ func snake(name string) string {
 
 func isAny(v pyjson.Value) bool { return v.Given() }
 
-// list returns the elements of a list. Any other value counts as its only element.
+// list returns the elements of an array. For any other value it returns a list with only that
+// value.
 func list(v pyjson.Value) []pyjson.Value {
 	if !isArray(v) {
 		return []pyjson.Value{v}
@@ -360,7 +366,8 @@ func list(v pyjson.Value) []pyjson.Value {
 	return all
 }
 
-// elements converts each element of a list in the native value.
+// elements converts each element of a list in the native value, and names the entries after the
+// positions.
 func elements(v pyjson.Value, at place, convert func(pyjson.Value, place) []Entry) (entries []Entry) {
 	for i, e := range list(v) {
 		one := convert(e, place{at.pointer + "/" + strconv.Itoa(i), at.pointer + "/*"})

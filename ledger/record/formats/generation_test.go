@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// exports lists exports of the tools, each with the records that are made from it.
+// exports contains exports from the tools, each with the records that must be made from it.
 var exports = []struct {
 	name    string
 	format  Format

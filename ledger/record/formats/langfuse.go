@@ -7,8 +7,8 @@ import (
 )
 
 // langfuse converts what the API or the user interface of Langfuse exports: an observation, a page
-// of observations, or a trace with its observations. Names are in camel case, or with underscores
-// in exports to blob storage.
+// of observations, or a trace with its observations. Member names are in camel case, or in lower
+// case with underscores in exports to blob storage.
 func langfuse(v pyjson.Value, o Options) []Entry {
 	for _, name := range [...]string{"data", "observations"} {
 		if page := v.Member(name); isArray(page) {
@@ -19,7 +19,8 @@ func langfuse(v pyjson.Value, o Options) []Entry {
 	return []Entry{observation(v, o, place{})}
 }
 
-// others returns an entry for the members of a native value that belong to none of its records.
+// others returns an entry for those members of a native value that belong to none of its records,
+// all except the member except. why says why they are left out.
 func others(v pyjson.Value, except, why string) Entry {
 	var e Entry
 	for name, value := range v.Members() {
@@ -35,7 +36,6 @@ func others(v pyjson.Value, except, why string) Entry {
 	return e
 }
 
-// observation converts one observation.
 func observation(v pyjson.Value, o Options, at place) Entry {
 	kind := string(v.Member("type").Text())
 	switch {
@@ -58,7 +58,7 @@ func observation(v pyjson.Value, o Options, at place) Entry {
 	return g.complete()
 }
 
-// observationMember adds one member of an observation.
+// observationMember adds one member of an observation to the span.
 func (g *generation) observationMember(m member) {
 	at := top(m.name)
 	switch name := snake(m.name); name {

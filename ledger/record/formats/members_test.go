@@ -16,7 +16,7 @@ func parsed(t *testing.T, text string) pyjson.Value {
 	return d.Root()
 }
 
-// only returns the one entry of a native value, and its record.
+// only returns the only entry of a native value, and its record.
 func only(t *testing.T, f Format, native string, o Options) (Entry, pyjson.Value) {
 	t.Helper()
 	entries, err := f.Convert([]byte(native), o)
@@ -28,7 +28,7 @@ func only(t *testing.T, f Format, native string, o Options) (Entry, pyjson.Value
 	return entries[0], parsed(t, string(entries[0].Record))
 }
 
-// fateOf returns what happened to a member.
+// fateOf returns what became of the member at the pointer.
 func fateOf(t *testing.T, e Entry, pointer string) string {
 	t.Helper()
 	for _, m := range e.Members {
@@ -45,7 +45,7 @@ func TestTimes(t *testing.T) {
 	require.NoError(t, err)
 	for native, want := range map[string]string{
 		`"2025-11-12T18:53:35.403015"`:       "2025-11-12T18:53:35.403015-05:00 zoned",
-		`"2025-07-12 18:53:35"`:              "2025-07-12T18:53:35-04:00 zoned", // in summer, the zone has another offset
+		`"2025-07-12 18:53:35"`:              "2025-07-12T18:53:35-04:00 zoned", // in summer, the zone's offset is different
 		`"2025-11-12T18:53:35.403015+00:00"`: "2025-11-12T18:53:35.403015+00:00",
 		`"2025-11-12 18:53:35+01:00"`:        "2025-11-12T18:53:35+01:00",
 		`"2025-11-12T18:53:35Z"`:             "2025-11-12T18:53:35Z",
@@ -139,7 +139,8 @@ func TestNamesOfCachedPaths(t *testing.T) {
 	}
 }
 
-// If only members that are not part of a record change, neither its key nor its bytes change.
+// If only members that are not part of a record change, neither the record's key nor its bytes
+// change.
 func TestUnrelatedChangesKeepTheKey(t *testing.T) {
 	for _, c := range []struct {
 		format Format
@@ -178,8 +179,9 @@ func TestLabelsAreBounded(t *testing.T) {
 	require.Contains(t, e.Check(berlin.Limits).Error(), "/payload: is required")
 }
 
-// Records of kinds other than IPC records have no content for an array or object. They keep it as
-// labels: all of it as JSON if it fits, and its parts if not.
+// Records of kinds other than IPC records have no content for arrays and objects. They keep an
+// array or object as one label with its JSON if it is short enough, and otherwise keep its parts as
+// labels.
 func TestArraysAndObjectsAsLabels(t *testing.T) {
 	long := strings.Repeat("long ", 40)
 	const dag = `"dag":{"root":"r","nodes":[]},`
@@ -220,8 +222,8 @@ func TestMembersAreBounded(t *testing.T) {
 	}
 }
 
-// A change that follows a record names the actor and the time from the other system. Records have no
-// such fields: their actor becomes a label.
+// A change that follows a record has the actor and the time from the other system. Records have no
+// such fields, so an actor in a record becomes a label.
 func TestOriginalActors(t *testing.T) {
 	const dag = `"dag":{"root":"r","nodes":[]},`
 	for _, c := range []struct {
@@ -253,14 +255,14 @@ func TestOriginalActors(t *testing.T) {
 		}
 		require.Equal(t, []string{c.actor, c.at, c.reason}, []string{e.Change.OriginalActor, e.Change.Timestamp, e.Change.Reason}, c.native)
 	}
-	// The person who validated a path, and the time, are part of the validation's key.
+	// The author and the time of a validation are part of its key.
 	a, _ := only(t, ValidationCache, `{"a":{"route":"A","validated":true,"validated_by":"ann"}}`, *berlin)
 	b, _ := only(t, ValidationCache, `{"a":{"route":"A","validated":true,"validated_by":"bob"}}`, *berlin)
 	require.Equal(t, a.Key, b.Key)
 	require.NotEqual(t, a.Change.Key, b.Change.Key)
 }
 
-// The fingerprints of a path with another hash_version become claims.
+// Fingerprints that have another hash_version become claims.
 func TestHashVersionOfCachedPaths(t *testing.T) {
 	e, r := only(t, ValidationCache, `{"a6122a65":{"route":"Start","hash_version":"adr-005","content_fingerprint":"0123456789abcdef"}}`, *berlin)
 	require.Equal(t, "0123456789abcdef", string(r.Member("content_fingerprint").Text()))
@@ -272,8 +274,8 @@ func TestHashVersionOfCachedPaths(t *testing.T) {
 	require.ErrorContains(t, e.Check(berlin.Limits), "content_fingerprint: is required")
 }
 
-// A long text that fits no field becomes content of an IPC record. Records of other kinds have no
-// content for it, and the entry reports that.
+// A long text that has no field of its own becomes content of an IPC record. Records of other kinds
+// have no content for it, so it is left out and the entry says so.
 func TestLongMembers(t *testing.T) {
 	long := `"remark":"` + strings.Repeat("word ", 1000) + `"`
 	const left = "left it does not fit into a label"

@@ -7,7 +7,7 @@ import (
 )
 
 // mlflow converts a trace of MLflow: the JSON of a trace, or a row of mlflow.search_traces. Each
-// span of a model is a generation.
+// span of a model call is a generation.
 func mlflow(v pyjson.Value, o Options) []Entry {
 	if page := v.Member("traces"); isArray(page) {
 		return elements(page, top("traces"), func(e pyjson.Value, at place) []Entry { return trace(e, o, at) })
@@ -15,7 +15,8 @@ func mlflow(v pyjson.Value, o Options) []Entry {
 	return trace(v, o, place{})
 }
 
-// trace converts one trace. Its spans are in data, in spans, or in a trace that is a text.
+// trace converts one trace. Its spans are in the member spans or data, of the trace itself or of
+// its member trace, which can be JSON in a text.
 func trace(v pyjson.Value, o Options, at place) []Entry {
 	if !isObject(v) {
 		return []Entry{notGeneration(at.pointer, at.pattern, "no object")}
@@ -50,7 +51,8 @@ func trace(v pyjson.Value, o Options, at place) []Entry {
 	return append(entries, rest)
 }
 
-// session returns the session to which a trace belongs.
+// session returns the session to which a trace belongs, from the first of the layers that has it,
+// or the absent Value.
 func session(layers ...pyjson.Value) pyjson.Value {
 	for _, layer := range layers {
 		for _, of := range [...]pyjson.Value{layer, layer.Member("info")} {
@@ -65,7 +67,7 @@ func session(layers ...pyjson.Value) pyjson.Value {
 	return pyjson.Value{}
 }
 
-// mlflowSpan converts one span.
+// mlflowSpan converts one span. session is the session of its trace, or absent.
 func mlflowSpan(v, session pyjson.Value, o Options, at place) Entry {
 	attributes, _ := jsonOf(v.Member("attributes"))
 	kind := unquoted(attributes.Member("mlflow.spanType"))
@@ -92,7 +94,7 @@ func mlflowSpan(v, session pyjson.Value, o Options, at place) Entry {
 	return g.complete()
 }
 
-// unquoted returns the value of an attribute, which MLflow stores as a text that contains JSON.
+// unquoted returns the value of an attribute, which MLflow stores as JSON in a text.
 func unquoted(v pyjson.Value) pyjson.Value {
 	if inner, ok := jsonOf(v); ok {
 		return inner
@@ -100,7 +102,7 @@ func unquoted(v pyjson.Value) pyjson.Value {
 	return v
 }
 
-// mlflowMember adds a member of a span that is not an attribute.
+// mlflowMember adds to the span a member that is not an attribute.
 func (g *generation) mlflowMember(m member) {
 	at := top(m.name)
 	switch m.name {
@@ -140,7 +142,7 @@ func (g *generation) mlflowMember(m member) {
 	}
 }
 
-// mlflowID adds an id of a span, which is in hexadecimal, or in base64 in MLflow 3.
+// mlflowID sets an id of the span. The ids are in hexadecimal, or in base64 in MLflow 3.
 func (g *generation) mlflowID(m member, at place) {
 	if m.name == "trace_id" && g.span.TraceId != nil {
 		g.note(at.pointer, at.pattern, Left, "otel_trace_id is the same")
@@ -164,13 +166,13 @@ func (g *generation) mlflowID(m member, at place) {
 	g.identify(at, member{m.name, hexOfBase64(v, size)}, id, size, label)
 }
 
-// mlflowAttribute adds an attribute of a span.
+// mlflowAttribute adds an attribute of the exported span.
 func (g *generation) mlflowAttribute(m member, at place) {
 	switch m.name {
 	case "mlflow.spanType":
 		g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "the kind of the record") })
 	case "mlflow.traceRequestId", "mlflow.spanFunctionName", "mlflow.message.format", "mlflow.chat.messages":
-		g.note(at.pointer, at.pattern, Left, "other attributes say the same, or it is about MLflow")
+		g.note(at.pointer, at.pattern, Left, "other attributes contain the same, or it concerns only MLflow")
 	case "mlflow.spanInputs":
 		g.modelParameters(at, m, true)
 		if definitions := m.value.Member("tools"); isArray(definitions) {
@@ -194,7 +196,7 @@ func (g *generation) mlflowAttribute(m member, at place) {
 	}
 }
 
-// orPayload returns the field of a record that holds a parameter.
+// orPayload returns where a parameter is in the record: a field of its own, or a member of payload.
 func orPayload(parameter string) string {
 	if field := sampling[parameter]; field != "" {
 		return field

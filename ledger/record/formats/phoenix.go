@@ -8,7 +8,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// hexOfBase64 converts an id from base64 to hexadecimal. It returns any other value unchanged.
+// hexOfBase64 converts an id of size bytes from base64 to hexadecimal. It returns any other value
+// unchanged.
 func hexOfBase64(v pyjson.Value, size int) pyjson.Value {
 	decoded, err := base64.StdEncoding.DecodeString(string(v.Text()))
 	if err != nil || len(decoded) != size || len(v.Text()) == 2*size {
@@ -17,8 +18,8 @@ func hexOfBase64(v pyjson.Value, size int) pyjson.Value {
 	return parseOwn(pyjson.AppendString(nil, hex.AppendEncode(nil, decoded)))
 }
 
-// phoenix converts spans of Phoenix: a row of a dataframe of spans, whose columns have dots in
-// their names, or a span or a page of spans from its API.
+// phoenix converts spans of Phoenix: a row of a dataframe of spans, in which the names of columns
+// contain dots, or a span or a page of spans from its API.
 func phoenix(v pyjson.Value, o Options) []Entry {
 	if page := v.Member("data"); isArray(page) {
 		entries := elements(page, top("data"), func(e pyjson.Value, at place) []Entry { return []Entry{phoenixSpan(e, o, at)} })
@@ -27,7 +28,6 @@ func phoenix(v pyjson.Value, o Options) []Entry {
 	return []Entry{phoenixSpan(v, o, place{})}
 }
 
-// phoenixSpan converts one span.
 func phoenixSpan(v pyjson.Value, o Options, at place) Entry {
 	kind := string(v.Member("span_kind").Text())
 	for _, name := range [...]string{"attributes.openinference.span.kind", "spanKind"} {
@@ -70,23 +70,23 @@ func phoenixSpan(v pyjson.Value, o Options, at place) Entry {
 	return g.complete()
 }
 
-// phoenixReader converts the members of one span.
+// phoenixReader converts the members of one span to a generation.
 type phoenixReader struct {
 	*generation
-	values [4]*collected // the values of inputAndOutput
+	values [4]*collected // values of the attributes in inputAndOutput; nil if missing
 }
 
-// collected is an attribute and its place.
+// collected is an attribute and its place in the native value.
 type collected struct {
 	member
 	at place
 }
 
-// inputAndOutput lists the attributes that hold the input, and those that hold the output. The
-// messages take precedence.
+// inputAndOutput contains the names of the attributes that can hold the input, and of those that
+// can hold the output. The messages take precedence.
 var inputAndOutput = [4]string{"llm.input_messages", "input.value", "llm.output_messages", "output.value"}
 
-// member adds a member of a span that is not an attribute.
+// member adds to the span a member that is not an attribute.
 func (p *phoenixReader) member(m member, at place) {
 	switch m.name {
 	case "span_kind", "spanKind":
@@ -113,10 +113,11 @@ func (p *phoenixReader) member(m member, at place) {
 	}
 }
 
-// phoenixTokens maps the counts of tokens to the fields of a record.
+// phoenixTokens maps the attributes for token counts to fields of a record.
 var phoenixTokens = map[string]string{"llm.token_count.prompt": "usage/input_tokens", "llm.token_count.completion": "usage/output_tokens"}
 
-// collect adds an attribute. Attributes whose names have dots can also be nested objects.
+// collect adds an attribute to the span. Attributes whose names have dots can also be nested
+// objects.
 func (p *phoenixReader) collect(name string, v pyjson.Value, at place) {
 	m := member{name, v}
 	for i, wanted := range inputAndOutput {
@@ -153,7 +154,7 @@ func (p *phoenixReader) collect(name string, v pyjson.Value, at place) {
 		}
 	default:
 		if as := phoenixTokens[name]; as != "" {
-			if f, ok := v.Float(); ok && v.Kind() == pyjson.Float { // a column of a dataframe with gaps has floats
+			if f, ok := v.Float(); ok && v.Kind() == pyjson.Float { // a column with missing values is a column of floats
 				m.value = parseOwn(pyjson.AppendFloat(nil, f))
 			}
 			p.takeAs(at, m, isNumber, name, as)
@@ -163,7 +164,7 @@ func (p *phoenixReader) collect(name string, v pyjson.Value, at place) {
 	}
 }
 
-// tools adds the definitions of tools, which are texts that contain JSON.
+// tools adds the definitions of tools, each of which is JSON in a text.
 func (p *phoenixReader) tools(m member, at place) {
 	v, _ := jsonOf(m.value)
 	if !isArray(v) || v.Len() == 0 {
@@ -185,7 +186,7 @@ func (p *phoenixReader) tools(m member, at place) {
 	p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, Taken, "payload/tools") })
 }
 
-// takeInputs adds the input and the output.
+// takeInputs adds the collected input and output to the span.
 func (p *phoenixReader) takeInputs() {
 	for i, as := range [...]string{"gen_ai.input.messages", "", "gen_ai.output.messages", ""} {
 		c := p.values[i]
@@ -224,15 +225,15 @@ func (p *phoenixReader) takeInputs() {
 	}
 }
 
-// nested converts an object whose names have dots to nested objects: message.role becomes the
-// member role of message. It also converts the elements of lists.
+// nested converts an object whose member names have dots to nested objects: message.role becomes
+// the member role of the object message. It also converts the elements of lists.
 func nested(v pyjson.Value) pyjson.Value {
 	var w pyjson.Builder
 	appendNested(&w, v, 0)
 	return parseOwn(w.B)
 }
 
-// maxNested limits the nesting depth of lists in messages.
+// maxNested limits how deeply lists and objects in messages can nest.
 const maxNested = 8
 
 func appendNested(w *pyjson.Builder, v pyjson.Value, depth int) {
@@ -257,7 +258,8 @@ func appendNested(w *pyjson.Builder, v pyjson.Value, depth int) {
 	}
 }
 
-// appendMembers appends an object. Members whose names are equal up to a dot become one member.
+// appendMembers appends an object. Members whose names are equal up to the first dot become one
+// nested object.
 func appendMembers(w *pyjson.Builder, members []member, depth int) {
 	var names []string
 	below := make(map[string][]member)

@@ -10,8 +10,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// providence converts a row of providence_cache. The row, its run-DAG blob, and the run-DAG
-// itself are layers: a member counts in each of them, and an outer layer takes precedence.
+// providence converts a row of providence_cache. The row, its run-DAG blob, and the run-DAG itself
+// are layers: a member can be in any of them, and an outer layer takes precedence.
 func providence(v pyjson.Value, o Options) Entry {
 	p := &providenceRow{draft: newDraft(record.RunDAG, key(Providence, v, notOfTheRun), o), used: make(map[string][]string)}
 	p.layers = append(p.layers, layer{object: v})
@@ -39,7 +39,7 @@ func providence(v pyjson.Value, o Options) Entry {
 	return p.finish()
 }
 
-// notOfTheRun lists members of a row that can change while the run stays the same. The state
+// notOfTheRun contains the members of a row that can change while the run stays the same. The state
 // becomes a separate event; the others are left out.
 var notOfTheRun = map[string]bool{
 	"initial_state": true, "state": true, "status": true, "state_reason": true, "reason": true,
@@ -47,13 +47,13 @@ var notOfTheRun = map[string]bool{
 	"hit_count": true, "last_hit_at": true,
 }
 
-// layer is an object whose members can become members of the record.
+// layer is an object whose members can become members of the record, and its JSON pointer.
 type layer struct {
 	object  pyjson.Value
 	pointer string
 }
 
-// found is a member of a layer.
+// found is a member of a layer, and its JSON pointer.
 type found struct {
 	member
 	pointer string
@@ -65,10 +65,11 @@ type providenceRow struct {
 	*draft
 	layers []layer
 	dag    layer
-	used   map[string][]string // what each member became, by its pointer
+	used   map[string][]string // for each member, by its pointer, what it became in the record
 }
 
-// open uses a member as the run-DAG, or as an object that contains it.
+// open adds the member of in with the given name as a layer, if it is the run-DAG or an object that
+// can contain the run-DAG.
 func (p *providenceRow) open(in layer, name string) {
 	value, ok := jsonOf(in.object.Member(name))
 	if !ok || !isObject(value) {
@@ -76,7 +77,7 @@ func (p *providenceRow) open(in layer, name string) {
 	}
 	opened := layer{value, in.pointer + pointerTo(name)}
 	p.layers = append(p.layers, opened)
-	p.used[opened.pointer] = nil // its members are accounted for
+	p.used[opened.pointer] = nil // because its members are accounted for one by one
 	if isArray(value.Member("nodes")) {
 		p.dag = opened
 		return
@@ -84,7 +85,8 @@ func (p *providenceRow) open(in layer, name string) {
 	p.open(opened, "dag")
 }
 
-// jsonOf returns a value or, if the value is a text that contains JSON, the parsed JSON.
+// jsonOf returns v or, if v is a text that contains JSON, the parsed JSON. ok is false if v is null
+// or absent, or a text that does not contain JSON.
 func jsonOf(v pyjson.Value) (pyjson.Value, bool) {
 	if v.Kind() != pyjson.String {
 		return v, v.Given()
@@ -96,9 +98,9 @@ func jsonOf(v pyjson.Value) (pyjson.Value, bool) {
 	return d.Root(), d.Root().Given()
 }
 
-// find returns the first member that has one of the names and passes form. It looks for each
-// name in all layers before it looks for the next name. A list or an object can also be JSON
-// in a text.
+// find returns the first member that has one of the names and that form accepts. It looks for each
+// name in all layers before it looks for the next name. A list or an object can also be JSON in a
+// text.
 func (p *providenceRow) find(form func(pyjson.Value) bool, names ...string) found {
 	for _, name := range names {
 		for _, l := range p.layers {
@@ -117,12 +119,12 @@ func (p *providenceRow) find(form func(pyjson.Value) bool, names ...string) foun
 	return found{}
 }
 
-// use records which member of the record a member of the row became.
+// use records that a member of the row became the member as of the record.
 func (p *providenceRow) use(f found, as string) {
 	p.used[f.pointer] = append(p.used[f.pointer], as)
 }
 
-// takeAs uses a member as a field of the record.
+// takeAs makes a member a field of the record, unless it is missing or the field is already used.
 func (p *providenceRow) takeAs(f found, field string) {
 	if f.given() && !p.names[field] {
 		p.raw(field, f.value.Raw())
@@ -130,7 +132,7 @@ func (p *providenceRow) takeAs(f found, field string) {
 	}
 }
 
-// node returns the hash of the first stage with that name, or nil.
+// node returns the hash of the first stage with the given name, or nil.
 func (p *providenceRow) node(stage string) []byte {
 	for n := range p.dag.object.Member("nodes").Elements() {
 		if string(n.Member("stage").Text()) == stage && isDigest(n.Member("hash")) {
@@ -140,8 +142,8 @@ func (p *providenceRow) node(stage string) []byte {
 	return nil
 }
 
-// hasBase reports whether the row has a base hash: as a member, as the hash of a stage, or as
-// content from which the hash can be computed.
+// hasBase reports whether the row has a base hash: as the member name, as the hash of the stage, or
+// as content from which the ledger can compute it.
 func (p *providenceRow) hasBase(name, stage string, content found) bool {
 	return p.find(isDigest, name).given() || p.node(stage) != nil || content.given()
 }
@@ -149,7 +151,7 @@ func (p *providenceRow) hasBase(name, stage string, content found) bool {
 func (p *providenceRow) question() found { return p.find(isWTF, "question_text", "question") }
 
 // texts returns the answer, the answer as the model returned it, and the answer as it was
-// displayed.
+// displayed. Each can be missing.
 func (p *providenceRow) texts() (answer, raw, rendered found) {
 	answer = p.find(isWTF, "answer_text", "answer")
 	raw = p.find(isWTF, "raw_answer_text", "raw_text", "raw_answer")
@@ -166,7 +168,8 @@ func isObjects(v pyjson.Value) bool {
 	return isArray(v)
 }
 
-// pointerRun reports whether the run has the shape "pointer", that is, an evidence map.
+// pointerRun reports whether the run has the shape "pointer", which means that it has an evidence
+// map.
 func (p *providenceRow) pointerRun() bool {
 	if p.dag.object.Kind() != pyjson.Absent {
 		return p.node("evidence_map") != nil
@@ -174,8 +177,7 @@ func (p *providenceRow) pointerRun() bool {
 	return p.find(isDigest, "evidence_map_root").given() || p.find(isArray, "evidence").given()
 }
 
-// buildable reports whether the row has everything from which the ledger can build the stages
-// itself.
+// buildable reports whether the row has everything that the ledger needs to build the stages.
 func (p *providenceRow) buildable() bool {
 	answer, raw, rendered := p.texts()
 	evidence := p.hasBase("context_root", "context", p.find(isArray, "source_roots")) || p.pointerRun()
@@ -185,7 +187,7 @@ func (p *providenceRow) buildable() bool {
 		p.hasBase("question_hash", "question", p.question()) && p.hasBase("conversation_hash", "prompt", p.find(isArray, "messages"))
 }
 
-// buildInputs writes inputs. The ledger checks each stage of the run-DAG against them.
+// buildInputs writes the member inputs, with which the ledger checks each stage of the run-DAG.
 func (p *providenceRow) buildInputs() {
 	var w pyjson.Builder
 	w.Open()
@@ -222,8 +224,8 @@ func firstOf(list ...found) found {
 	return list[max(i, 0)]
 }
 
-// baseClaims writes the hashes that stages have. Each comes from the row or, if the row lacks
-// it, from its stage.
+// baseClaims writes the base hashes that are also hashes of stages. Each comes from the row or, if
+// the row does not have it, from its stage.
 func (p *providenceRow) baseClaims(w *pyjson.Builder, take func(found, string)) {
 	for _, b := range rules.BaseHashes {
 		switch {
@@ -247,8 +249,8 @@ var (
 	preflightMembers = append([]string{"stage", "node_version"}, rules.Clauses[:]...)
 )
 
-// only returns an object reduced to the known members. It keeps all other members like members
-// of the row.
+// only returns the object f with only the known members. It keeps all other members, as it keeps
+// members of the row.
 func (p *providenceRow) only(f found, known []string) []byte {
 	var w pyjson.Builder
 	w.Open()
@@ -271,13 +273,14 @@ func (p *providenceRow) only(f found, known []string) []byte {
 	}
 	w.Close()
 	if whole {
-		return f.value.Raw() // copied byte for byte
+		return f.value.Raw() // so that it is copied byte for byte
 	}
 	return w.B
 }
 
-// takeInputs adds the inputs of the row. If they lack answer_text, it uses a text of the row.
-// If they have it, takeInputs accounts for texts of the row that equal one of the inputs.
+// takeInputs adds the member inputs or reject_inputs of the row. If it has no answer_text,
+// takeInputs uses a text of the row. Otherwise, takeInputs accounts for those texts of the row that
+// are also in it.
 func (p *providenceRow) takeInputs(inputs found, field string) {
 	known := inputMembers
 	if field == "reject_inputs" {
@@ -300,7 +303,7 @@ func (p *providenceRow) takeInputs(inputs found, field string) {
 	}
 }
 
-// oneAnswer adds the one text that a run-DAG without inputs can have.
+// oneAnswer adds the one text that a run-DAG without inputs can have, and accounts for the others.
 func (p *providenceRow) oneAnswer() {
 	answer, raw, rendered := p.texts()
 	text := firstOf(answer, rendered, raw)
@@ -311,7 +314,7 @@ func (p *providenceRow) oneAnswer() {
 		case string(other.value.Text()) == string(text.value.Text()):
 			p.use(other, "answer_text: it has the same text")
 		default:
-			// The caller would otherwise keep a second text of a run-DAG without inputs as
+			// Otherwise, the caller would keep a second text of a run-DAG without inputs as
 			// content.
 			p.used[other.pointer] = []string{}
 			p.note(other.pointer, "", Left, "a run-DAG without inputs keeps only one text; add sources, counts, and hashes to keep this one too")
@@ -319,7 +322,7 @@ func (p *providenceRow) oneAnswer() {
 	}
 }
 
-// takeRun adds the other members of the record.
+// takeRun adds all other members of the record.
 func (p *providenceRow) takeRun() {
 	p.takeDAG()
 	p.takeAs(p.find(isID, "run_id"), "run_id")
@@ -361,8 +364,8 @@ func isEvidence(v pyjson.Value) bool {
 	return v.Len() > 0 && isArray(v)
 }
 
-// takeQuestion adds the question. If the row has no mode, it uses the mode that results in the
-// row's question hash.
+// takeQuestion adds the question. If the row has no mode of the question, takeQuestion uses the
+// mode with which the question has the row's question hash.
 func (p *providenceRow) takeQuestion() {
 	question := p.question()
 	if !question.given() {
@@ -386,7 +389,8 @@ func (p *providenceRow) takeQuestion() {
 	}
 }
 
-// takeDAG adds the run-DAG. It keeps unknown members of the DAG like members of the row.
+// takeDAG adds the run-DAG. It keeps unknown members of the run-DAG, as it keeps members of the
+// row.
 func (p *providenceRow) takeDAG() {
 	dag := p.dag.object
 	if dag.Kind() == pyjson.Absent {
@@ -431,15 +435,15 @@ func (p *providenceRow) takeDAG() {
 	}
 	w.Close()
 	if exact && dag.Len() == members && (!preflight.given() || dag.Member("preflight_payload").Given()) {
-		w.B = dag.Raw() // copied byte for byte
+		w.B = dag.Raw() // so that it is copied byte for byte
 	}
 	p.raw("dag", w.B)
 }
 
-// appendNode appends a stage. It reports whether it copied the stage completely.
+// appendNode appends a stage, and reports whether it copied all members of the stage.
 func (p *providenceRow) appendNode(w *pyjson.Builder, n pyjson.Value, pointer string) (exact bool) {
 	if !isObject(n) {
-		w.B = append(w.B, n.Raw()...) // the ledger reports the error
+		w.B = append(w.B, n.Raw()...) // the ledger will report the error
 		return true
 	}
 	w.Open()
@@ -459,7 +463,7 @@ func (p *providenceRow) appendNode(w *pyjson.Builder, n pyjson.Value, pointer st
 	return exact
 }
 
-// takeDimensions adds the dimensions of the cache key, if the row has all required ones.
+// takeDimensions adds the dimensions of the cache key, if the row has all the required ones.
 func (p *providenceRow) takeDimensions() {
 	if own := p.find(isObject, "cache_dimensions"); own.given() {
 		p.raw("cache_dimensions", p.only(own, rules.Dimensions[:]))
@@ -482,13 +486,13 @@ func (p *providenceRow) takeDimensions() {
 		}
 	}
 	if len(roots) == 0 || slices.ContainsFunc(values[1:last], func(f found) bool { return !f.given() }) {
-		return // each member is kept separately
+		return // so that each member is kept separately
 	}
 	p.writeDimensions(p.chooseDimensions(values, roots))
 }
 
-// chooseDimensions returns the dimensions that result in the row's cache key. If none do, it
-// returns the first choice.
+// chooseDimensions returns those dimensions that result in the row's cache key. If none do, it
+// returns the first possible choice.
 func (p *providenceRow) chooseDimensions(values, roots []found) []found {
 	claim := p.find(isDigest, "cache_key").value.Text()
 	var first []found
@@ -514,7 +518,7 @@ func (p *providenceRow) chooseDimensions(values, roots []found) []found {
 	return first
 }
 
-// textOf returns a text, or a number as a text.
+// textOf returns a text, or a number in canonical form, as a text.
 func textOf(v pyjson.Value) []byte {
 	if v.Kind() == pyjson.String {
 		return v.Text()
@@ -533,7 +537,7 @@ func (p *providenceRow) writeDimensions(values []found) {
 	p.raw("cache_dimensions", w.B)
 }
 
-// takeState adds the change of state that follows the record.
+// takeState adds the change of state that is to follow the record.
 func (p *providenceRow) takeState() {
 	state := p.find(func(v pyjson.Value) bool { return slices.Contains(record.States[:], record.State(v.Text())) },
 		"initial_state", "state", "status")
@@ -565,7 +569,7 @@ func (p *providenceRow) takeState() {
 	}
 }
 
-// rest accounts for every member of every layer.
+// rest accounts for every member of every layer that is not accounted for yet.
 func (p *providenceRow) rest() {
 	for _, l := range p.layers {
 		for name, value := range l.object.Members() {
@@ -590,7 +594,7 @@ func (p *providenceRow) rest() {
 	}
 }
 
-// stageOf returns the first stage with a hash, or "" if there is none.
+// stageOf returns the name of the first stage that has the given hash, or "" if there is none.
 func (p *providenceRow) stageOf(hash []byte) string {
 	for n := range p.dag.object.Member("nodes").Elements() {
 		if string(n.Member("hash").Text()) == string(hash) {

@@ -13,19 +13,18 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// naive matches a time without zone, in the format of Python's isoformat and of SQLite.
+// naive matches a time without a zone, as Python's isoformat and SQLite write it.
 var naive = regexp.MustCompile(`^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(\.\d{1,9})?$`)
 
-// spaced matches an RFC 3339 time with a space in place of the T, in the format of str() of a
-// Python datetime.
+// spaced matches an RFC 3339 time with a space in place of the T, as str writes a Python datetime.
 var spaced = regexp.MustCompile(`^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))$`)
 
 func isNaive(v pyjson.Value) bool {
 	return v.Kind() == pyjson.String && naive.Match(v.Text())
 }
 
-// parseTime parses a time, either a text or a number of seconds since 1970, and returns it as
-// RFC 3339. zoned reports whether it used zone.
+// parseTime parses a time, which is either a text or a number of seconds since 1970, and returns it
+// in RFC 3339. A text without a zone is in the given zone; zoned reports whether that was the case.
 func parseTime(v pyjson.Value, zone *time.Location) (text string, zoned, ok bool) {
 	switch v.Kind() {
 	case pyjson.Integer, pyjson.Float:
@@ -49,10 +48,10 @@ func parseTime(v pyjson.Value, zone *time.Location) (text string, zoned, ok bool
 	return text, zoned, ok && len(text) <= fields.MaxTimestamp
 }
 
-// unixTime returns a number of seconds since 1970 as RFC 3339, to the microsecond.
+// unixTime converts a number of seconds since 1970 to RFC 3339, rounded to microseconds.
 func unixTime(v pyjson.Value) (string, bool) {
 	seconds, ok := v.Float()
-	if !ok || seconds < 0 || seconds >= 253402300800 { // not in the years 1970 to 9999
+	if !ok || seconds < 0 || seconds >= 253402300800 { // outside the years 1970 to 9999
 		return "", false
 	}
 	whole := math.Floor(seconds)
@@ -60,7 +59,7 @@ func unixTime(v pyjson.Value) (string, bool) {
 	return at.Format("2006-01-02T15:04:05.999999Z"), true
 }
 
-// ParseZone parses a zone: UTC, an offset like +01:00, or a name like Europe/Berlin.
+// ParseZone parses a time zone: UTC, an offset like +01:00, or a name like Europe/Berlin.
 func ParseZone(name string) (*time.Location, error) {
 	if at, err := time.Parse("-07:00", name); err == nil {
 		_, offset := at.Zone()

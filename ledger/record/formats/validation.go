@@ -10,7 +10,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// validationCache converts the validation cache of a story, which has entries by path id.
+// validationCache converts the validation cache of a story, whose members are the entries of paths,
+// by path id.
 func validationCache(v pyjson.Value, o Options) []Entry {
 	var entries []Entry
 	about := Entry{Left: "it describes the file, not a path"}
@@ -28,11 +29,11 @@ func validationCache(v pyjson.Value, o Options) []Entry {
 	return entries
 }
 
-// validationMembers are the members of a validation, which can change while the record stays
-// the same.
+// validationMembers contains the members that belong to the validation and can change while the
+// record stays the same.
 var validationMembers = map[string]bool{"validated": true, "validated_at": true, "validated_by": true}
 
-// cachedPath converts the entry of one path.
+// cachedPath converts the entry with the name id for one path.
 func cachedPath(id string, v pyjson.Value, o Options) Entry {
 	project := o.Project
 	if own := v.Member("project"); isName(own) {
@@ -92,13 +93,12 @@ func cachedPath(id string, v pyjson.Value, o Options) Entry {
 	return d.finish()
 }
 
-// keyLabel names the label that keeps the name of an entry whose name is not the path_id of
-// its route.
+// keyLabel is the name of the label that keeps the name of an entry if that name is not the path_id
+// of the entry's route.
 const keyLabel = "cache_key"
 
-// pathID adds the claimed path_id: route_hash or, if there is none, the name of the entry.
-// Later builds of the story derive the names from the text instead; such a name is not a claim
-// about the route.
+// pathID adds the claimed path_id: route_hash or, if it is missing, the name of the entry. In newer
+// caches the names are derived from the text instead; such a name is not a claim about the route.
 func (d *draft) pathID(id string, hash pyjson.Value, route [][]byte) {
 	agrees := rules.IsPathID([]byte(id)) && bytes.HasPrefix(rules.RouteID(route), []byte(id))
 	if isPathID(hash) {
@@ -120,7 +120,7 @@ func isPathID(v pyjson.Value) bool { return v.Kind() == pyjson.String && rules.I
 
 func isVersion(v pyjson.Value) bool { return isID(v) && len(v.Text()) <= fields.MaxShort }
 
-// fingerprintsOf returns the check for fingerprints of a version, which can be absent.
+// fingerprintsOf returns the check for fingerprints of the given hash_version, which can be absent.
 func fingerprintsOf(version pyjson.Value) func(pyjson.Value) bool {
 	name := rules.FingerprintVersion
 	if isVersion(version) {
@@ -129,8 +129,8 @@ func fingerprintsOf(version pyjson.Value) func(pyjson.Value) bool {
 	return func(v pyjson.Value) bool { return rules.IsFingerprintOf(name, v.Text()) }
 }
 
-// routeOf parses a route: passage names joined by arrows, or a list of names. If a name
-// contains an arrow, splitting it does not change the path id.
+// routeOf parses a route: passage names joined by arrows, or a list of names. Splitting a name that
+// contains an arrow does no harm, because it does not change the path id.
 func routeOf(v pyjson.Value) (route [][]byte, ok bool) {
 	if isText(v) {
 		for name := range strings.SplitSeq(string(v.Text()), " → ") {
@@ -147,7 +147,7 @@ func routeOf(v pyjson.Value) (route [][]byte, ok bool) {
 	return route, isArray(v)
 }
 
-// validation adds the validation that follows the record.
+// validation adds the validation that is to follow the record, if the path is validated.
 func (d *draft) validation(v pyjson.Value, route [][]byte) {
 	if v.Member("validated").Kind() != pyjson.True {
 		return
@@ -165,7 +165,7 @@ func (d *draft) validation(v pyjson.Value, route [][]byte) {
 	d.entry.Change = c
 }
 
-// validationMember accounts for one member of the validation.
+// validationMember accounts for one of validationMembers.
 func (d *draft) validationMember(m member) {
 	switch {
 	case m.name == "validated" && m.value.Kind() == pyjson.True:
@@ -178,7 +178,7 @@ func (d *draft) validationMember(m member) {
 		d.note(pointerTo(m.name), "", Taken, "timestamp of the validation")
 	case m.name == "validated_at" && d.entry.Change != nil && isID(m.value):
 		d.note(pointerTo(m.name), "", Taken, "reason of the validation: it is not a time with a zone")
-	default: // not as a label, because a label would change the record when the path is validated
+	default: // not as a label, which would change the record when the path is validated
 		d.note(pointerTo(m.name), "", Left, "the entry has no validation to which it could belong")
 	}
 }

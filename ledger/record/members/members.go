@@ -11,19 +11,19 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Digests holds the digests of a payload's members as an event contains them (spec: Payload
-// members): a canonical JSON object that maps JSON pointers to digests, or null if the payload
-// has too many members or too long names. Digests is nil if the event has no such member.
+// Digests contains the digests of a payload's members as an event contains them (spec: Payload
+// members): a canonical JSON object that maps JSON pointers to digests, or null if the payload has
+// too many members or names that are too long. It is nil if the event has no such member.
 type Digests []byte
 
 // Known reports whether every member of the payload has a digest.
 func (m Digests) Known() bool { return len(m) > 0 && m[0] == '{' }
 
-// Any reports whether there is at least one digest.
+// Any reports whether m contains at least one digest.
 func (m Digests) Any() bool { return m.Known() && len(m) > len("{}") }
 
-// Find returns the digest of a member, or nil if there is none. pointer has the form that All
-// yields.
+// Find returns the digest of the member with the given pointer, or nil if there is none. pointer
+// must have the form that All yields.
 func (m Digests) Find(pointer []byte) []byte {
 	for at, digest := range m.All() {
 		if bytes.Equal(at, pointer) {
@@ -33,15 +33,15 @@ func (m Digests) Find(pointer []byte) []byte {
 	return nil
 }
 
-// Replace returns a copy with another digest for the member at pointer, which m must contain.
+// Replace returns a copy of m with another digest for the member at pointer, which m must contain.
 func (m Digests) Replace(pointer, digest []byte) Digests {
 	m = bytes.Clone(m)
 	copy(m.Find(pointer), digest)
 	return m
 }
 
-// All yields pointers and digests in the order of the event. A pointer is a canonical JSON
-// string with its quotes; a digest is in hexadecimal digits.
+// All yields pointers and their digests in the order of the event. A pointer is a canonical JSON
+// string with its quotes. A digest is in hexadecimal digits.
 func (m Digests) All() iter.Seq2[[]byte, []byte] {
 	return func(yield func(pointer, digest []byte) bool) {
 		const value = len(`:"`) + 2*DigestBytes + len(`"`)
@@ -68,16 +68,17 @@ func (m Digests) All() iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// AppendBytes appends the bytes of all digests. They identify the pointers too, because a digest
-// covers its pointer.
+// AppendBytes appends the bytes of all digests, in the order of the event. They identify the
+// pointers as well, because each digest covers its pointer.
 func (m Digests) AppendBytes(dst []byte) []byte {
 	for _, digest := range m.All() {
-		dst, _ = hex.AppendDecode(dst, digest) // digests of events are well-formed
+		dst, _ = hex.AppendDecode(dst, digest) // the digests in events are well-formed
 	}
 	return dst
 }
 
-// Text returns the text of a pointer that All yields.
+// Text returns the text of a JSON string that All yields as a pointer, or "" if it is not valid
+// JSON.
 func Text(pointer []byte) string {
 	if !bytes.ContainsRune(pointer, '\\') {
 		return string(pointer[1 : len(pointer)-1])
@@ -91,7 +92,7 @@ func Text(pointer []byte) string {
 
 var documents = sync.Pool{New: func() any { return new(pyjson.Document) }}
 
-// IsValid reports whether an event can have these members.
+// IsValid reports whether an event can contain m.
 func (m Digests) IsValid() bool {
 	if string(m) == "null" {
 		return true
@@ -114,18 +115,18 @@ func (m Digests) IsValid() bool {
 	return bytes.Equal(object.AppendCanonical(nil, pyjson.Compact), m)
 }
 
-// Unknown is used in place of a secret that is not known. Digests under Unknown have the right
-// pointers but wrong values.
+// Unknown stands for a secret that is not known. Digests under Unknown have the right pointers but
+// wrong values.
 var Unknown = new(Secret)
 
-// isPointer reports whether a text is the JSON pointer of a payload member for which an event
-// can have a digest.
+// isPointer reports whether text is the JSON pointer of a payload member for which an event can
+// have a digest.
 func isPointer(text []byte) bool {
 	_, ok := Name(text)
 	return ok
 }
 
-// Name returns the name of the payload member with that JSON pointer. ok is false if no event
+// Name returns the name of the payload member with the given JSON pointer. ok is false if no event
 // can have a digest for such a member.
 func Name(pointer []byte) (name []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(pointer, []byte("/"))
@@ -148,14 +149,15 @@ func Name(pointer []byte) (name []byte, ok bool) {
 
 // Builder computes the digests of one payload's members.
 type Builder struct {
-	Secret  *Secret // nil means no digests
-	Text    []byte  // memory for the digests, empty at first
+	Secret  *Secret // nil means that there are no digests
+	Text    []byte  // memory for the digests; empty at first
 	count   int
-	escaped bool // a pointer contains escapes, so the pointers may be out of order
-	bounded bool // the payload exceeds the bounds
+	escaped bool // whether a pointer contains escapes, so that the pointers may be out of order
+	bounded bool // whether the payload exceeds MaxMembers or MaxName
 }
 
-// Visitor returns the function for rules.PayloadHashes to call with each member.
+// Visitor returns the function that rules.PayloadHashes must call for each member. It is nil if
+// there is no secret.
 func (m *Builder) Visitor() func(name, form []byte) {
 	if m.Secret == nil {
 		return nil
@@ -176,7 +178,8 @@ func (m *Builder) add(name, form []byte) {
 	m.Text = append(m.Secret.AppendDigest(m.Text, pointer, form), '"')
 }
 
-// End returns the digests of the members that were passed to the function of Visitor.
+// End returns the digests of the members for which the function of Visitor was called. They use the
+// memory of Text.
 func (m *Builder) End() Digests {
 	switch {
 	case m.Secret == nil:
@@ -189,7 +192,7 @@ func (m *Builder) End() Digests {
 	m.Text = append(m.Text, '}')
 	if m.escaped {
 		var document pyjson.Document
-		if err := document.Parse(m.Text); err == nil { // it is JSON unless a name is not UTF-8, and a record with such a name is refused
+		if err := document.Parse(m.Text); err == nil { // fails only if a name is not UTF-8, and then the record is refused
 			m.Text = document.Root().AppendCanonical(nil, pyjson.Compact)
 		}
 	}

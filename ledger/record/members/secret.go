@@ -14,11 +14,11 @@ import (
 
 // Limits of the payload members that have digests in an event (spec: Payload members).
 const (
-	MaxMembers = 32  // members of a payload, without the run's seed
-	MaxName    = 128 // bytes of a name
+	MaxMembers = 32  // maximum number of members in a payload, not counting the run's seed
+	MaxName    = 128 // maximum length of a member's name in bytes
 )
 
-// Lengths in bytes: of a ledger's secret of payload members, and of a digest under it.
+// Lengths, in bytes, of a ledger's secret for payload members and of a digest under it.
 const (
 	SecretBytes = 32
 	DigestBytes = 16
@@ -28,7 +28,7 @@ const (
 // members). It is safe for concurrent use.
 type Secret struct {
 	secret [SecretBytes]byte
-	macs   sync.Pool // has *mac, so that a digest need not hash the secret again
+	macs   sync.Pool // contains *mac values, so that not every digest has to hash the secret again
 }
 
 type mac struct {
@@ -44,7 +44,8 @@ func NewSecret() *Secret {
 	return s
 }
 
-// ReadSecret returns the secret with these bytes.
+// ReadSecret returns the secret that consists of the given bytes, of which there must be
+// SecretBytes.
 func ReadSecret(secret []byte) (*Secret, error) {
 	if len(secret) != SecretBytes {
 		return nil, fmt.Errorf("the secret of payload members has %d bytes, not %d", len(secret), SecretBytes)
@@ -52,16 +53,16 @@ func ReadSecret(secret []byte) (*Secret, error) {
 	return &Secret{secret: [SecretBytes]byte(secret)}, nil
 }
 
-// Bytes returns the secret.
+// Bytes returns the bytes of the secret, which must not be changed.
 func (s *Secret) Bytes() []byte { return s.secret[:] }
 
-// Commitment returns the hash of the secret that ledger_created contains.
+// Commitment returns the hash of the secret that the event ledger_created contains.
 func (s *Secret) Commitment() rules.Hash {
 	return sha256.Sum256(append([]byte("member_secret\x00"), s.secret[:]...))
 }
 
-// AppendDigest appends the digest of a member in hexadecimal digits. pointer is the member's
-// JSON pointer, and form is its value in spaced canonical JSON.
+// AppendDigest appends the digest of a member to dst, in hexadecimal digits. pointer is the
+// member's JSON pointer, and form is its value in spaced canonical JSON.
 func (s *Secret) AppendDigest(dst, pointer, form []byte) []byte {
 	m, _ := s.macs.Get().(*mac)
 	if m == nil {
@@ -75,5 +76,5 @@ func (s *Secret) AppendDigest(dst, pointer, form []byte) []byte {
 	return hex.AppendEncode(dst, m.Sum(m.sum[:0])[:DigestBytes])
 }
 
-// IsDigest reports whether a text has the form of the digest of a member.
+// IsDigest reports whether text has the form of a member's digest.
 func IsDigest(text []byte) bool { return rules.IsDigits(text, 2*DigestBytes) }

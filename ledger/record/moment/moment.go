@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Layout is the layout, for time.Format, of times in events: RFC 3339 in UTC with microseconds
+// Layout is the layout of times in events, for time.Format: RFC 3339 in UTC with microseconds
 // (spec: Event body).
 const Layout = "2006-01-02T15:04:05.000000Z"
 
-// Parse parses an RFC 3339 time: two-digit fields in their ranges, "T" and "Z" in either case, any
-// number of fractional digits after a dot, and second 60 where a leap second is possible. It drops
-// digits beyond nanoseconds.
+// Parse parses an RFC 3339 time, or returns false. Fields of two digits must be in range, "T" and
+// "Z" may be in either case, there may be any number of digits after the dot, and second 60 is
+// accepted in minute 59. Digits beyond nanoseconds are dropped.
 func Parse(text []byte) (time.Time, bool) {
 	if len(text) < len("2006-01-02T15:04:05Z") || text[10]|0x20 != 't' || text[13] != ':' || text[16] != ':' {
 		return time.Time{}, false
@@ -33,7 +33,7 @@ func Parse(text []byte) (time.Time, bool) {
 			return time.Time{}, false
 		}
 		padded := (string(rest[1:digits]) + "000000000")[:9]
-		nanoseconds, _ = strconv.Atoi(padded) // padded has nine digits
+		nanoseconds, _ = strconv.Atoi(padded) // cannot fail, because padded has nine digits
 		rest = rest[digits:]
 	}
 	offset, ok := parseOffset(rest)
@@ -41,8 +41,8 @@ func Parse(text []byte) (time.Time, bool) {
 	return at.Add(-offset), ok
 }
 
-// IsOfEvent reports whether a text is a time in the format of events: RFC 3339 in UTC with
-// microseconds, without a leap second (spec: Event body).
+// IsOfEvent reports whether text is a time in the format of events: RFC 3339 in UTC with
+// microseconds, and not a leap second (spec: Event body).
 func IsOfEvent(text []byte) bool {
 	if len(text) != len(Layout) || text[10] != 'T' || text[17] == '6' || text[19] != '.' || text[len(text)-1] != 'Z' {
 		return false
@@ -51,7 +51,8 @@ func IsOfEvent(text []byte) bool {
 	return ok
 }
 
-// parseDate parses "2006-01-02". It is faster than time.Parse (BenchmarkExtend in proofs/audit).
+// parseDate parses a date like "2006-01-02". It is faster than time.Parse (BenchmarkExtend in
+// proofs/audit).
 func parseDate(text []byte) (time.Time, bool) {
 	century, year, month, day := twoDigits(text), twoDigits(text[2:]), twoDigits(text[5:]), twoDigits(text[8:])
 	if century > 99 || year > 99 || text[4] != '-' || month < 1 || month > 12 || text[7] != '-' || day < 1 || day > 31 {
@@ -61,7 +62,7 @@ func parseDate(text []byte) (time.Time, bool) {
 	return date, date.Day() == day
 }
 
-// parseOffset parses "Z" or "+hh:mm".
+// parseOffset parses "Z" or an offset like "+01:00".
 func parseOffset(text []byte) (time.Duration, bool) {
 	if len(text) == 1 && text[0]|0x20 == 'z' {
 		return 0, true
@@ -77,8 +78,8 @@ func parseOffset(text []byte) (time.Duration, bool) {
 	return offset, hours <= 23 && minutes <= 59
 }
 
-// twoDigits returns the number in the first two bytes. If they are not digits, it returns 100,
-// which is out of range for every field.
+// twoDigits returns the number in the first two bytes of text. If they are not digits, it returns
+// 100, which is out of range for every field.
 func twoDigits(text []byte) int {
 	if text[0] < '0' || text[0] > '9' || text[1] < '0' || text[1] > '9' {
 		return 100

@@ -27,7 +27,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// parseDate agrees with time.Parse.
+// parseDate accepts the same dates as time.Parse, and returns the same results.
 func TestParseDate(t *testing.T) {
 	for _, year := range []string{"0000", "0004", "1900", "2000", "2023", "2024", "9999", "20x4", "+024"} {
 		for month := range 100 {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// benchmarkBodies are IPC record bodies of about 2 KB.
+// benchmarkBodies returns bodies of IPC records of about 2 KB each, by what is special about them.
 func benchmarkBodies(t testing.TB) map[string][]byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	prompt := strings.Repeat("You are the narrator of a quiet town.\nAnswer in one paragraph, \"in character\".\n", 6)
@@ -30,7 +30,7 @@ func benchmarkBodies(t testing.TB) map[string][]byte {
 	}
 	floatHeavy := body("Short.", "Short.", `{"scores": [`+strings.Join(floats, ", ")+`], "seed": 42}`)
 
-	var escapes strings.Builder // the form that Python's ensure_ascii writes
+	var escapes strings.Builder // escaped as by Python's ensure_ascii
 	for _, c := range strings.Repeat("Привет, тихий город! 静かな町 ", 13) {
 		if c < 0x80 {
 			escapes.WriteRune(c)
@@ -60,10 +60,11 @@ func body(systemPrompt, output, payload string) []byte {
 		`, "model": "gemma2:2b", "temperature": 0.7, "max_tokens": 120, "seed": 42, "labels": {"scene": "dusk"}}`)
 }
 
-var sink byte // keeps the compiler from removing the measured code
+var sink byte // set, so that the compiler cannot remove the measured code
 
-// BenchmarkCanonical parses a body, hashes its canonical form, and hashes it twice more, as a
-// record of this size needs. For comparison, encoding/json unmarshals the same body into maps.
+// BenchmarkCanonical parses a body, writes its canonical form, and hashes that three times, as a
+// record of this size requires. For comparison, it also measures encoding/json, which unmarshals
+// the same body into maps.
 func BenchmarkCanonical(b *testing.B) {
 	bodies := benchmarkBodies(b)
 	for _, name := range []string{"typical", "floats", "escapes", "nested"} {

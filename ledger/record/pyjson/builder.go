@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Builder writes compact canonical JSON objects (spec: Canonical JSON). Members can be added
-// in any order: Close sorts those that are out of order. The zero Builder is ready to use.
+// Builder writes compact canonical JSON objects (spec: Canonical JSON). Members may be added in any
+// order: Close sorts them. The zero Builder is ready to use.
 type Builder struct {
-	B       []byte // what has been written so far; the caller can append values to it
-	members []span // members of all open objects, innermost last
-	opened  []int  // for each open object, the index in members where it begins, or ordered
+	B       []byte // what has been written so far; callers may append values to it after Name
+	members []span // members of all open objects that need sorting, innermost object last
+	opened  []int  // for each open object, the index of its first member in members, or ordered
 	scratch []byte
 }
 
-// span is one member in Builder.B: `"name":value,`.
+// span is the position of one member, `"name":value,`, in Builder.B.
 type span struct {
 	name       string
 	start, end int
@@ -28,18 +28,18 @@ func (w *Builder) Open() {
 	w.opened = append(w.opened, len(w.members))
 }
 
-// ordered in Builder.opened marks an object whose members are added in order.
+// ordered stands in Builder.opened for an object that OpenOrdered began.
 const ordered = -1
 
-// OpenOrdered begins an object whose members the caller adds in order, each once, with names
-// that need no escapes. The Builder does not check that. OpenOrdered saves work in Name and
-// Close (BenchmarkEventBody).
+// OpenOrdered begins an object whose members the caller adds in order, each once, and whose names
+// need no escapes. The Builder does not check this. OpenOrdered makes Name and Close cheaper
+// (BenchmarkEventBody).
 func (w *Builder) OpenOrdered() {
 	w.B = append(w.B, '{')
 	w.opened = append(w.opened, ordered)
 }
 
-// Name begins a member. The caller appends its value to w.B before the next call.
+// Name begins a member. The caller must append the value to w.B before it calls another method.
 func (w *Builder) Name(name string) {
 	if w.opened[len(w.opened)-1] == ordered {
 		if w.B[len(w.B)-1] != '{' {
@@ -54,7 +54,7 @@ func (w *Builder) Name(name string) {
 	w.B = append(w.B, ':')
 }
 
-// endMember adds a comma after the previous member, if there is one.
+// endMember ends the previous member of the innermost object, if there is one, with a comma.
 func (w *Builder) endMember() {
 	if len(w.members) > w.opened[len(w.opened)-1] {
 		w.B = append(w.B, ',')
@@ -62,7 +62,8 @@ func (w *Builder) endMember() {
 	}
 }
 
-// Close ends the innermost open object. It panics if two members have the same name.
+// Close ends the innermost open object. It panics if two members have the same name, unless
+// OpenOrdered began the object.
 func (w *Builder) Close() {
 	first := w.opened[len(w.opened)-1]
 	if first == ordered {
@@ -84,8 +85,7 @@ func (w *Builder) Close() {
 	}
 	for i := 1; i < len(members); i++ {
 		if members[i].name == members[i-1].name {
-			// No reader would accept an event with duplicate members, so it must never be
-			// written.
+			// Readers refuse an event with duplicate member names, so it must never be written.
 			panic("pyjson: two members named " + members[i].name)
 		}
 	}
@@ -96,7 +96,7 @@ func (w *Builder) Close() {
 	w.members, w.opened = w.members[:first], w.opened[:len(w.opened)-1]
 }
 
-// Text adds a string; nil adds nothing.
+// Text adds a string. A nil value adds nothing.
 func (w *Builder) Text(name string, value []byte) {
 	if value != nil {
 		w.Name(name)
@@ -104,7 +104,7 @@ func (w *Builder) Text(name string, value []byte) {
 	}
 }
 
-// Texts adds an array of strings.
+// Texts adds an array of strings; a nil list adds an empty array.
 func (w *Builder) Texts(name string, list [][]byte) {
 	w.Name(name)
 	w.B = append(w.B, '[')
@@ -115,7 +115,7 @@ func (w *Builder) Texts(name string, list [][]byte) {
 	w.B = append(w.B, ']')
 }
 
-// Nullable adds a string, or null for nil.
+// Nullable adds a string. A nil value adds null.
 func (w *Builder) Nullable(name string, value []byte) {
 	if value == nil {
 		w.Raw(name, []byte("null"))
@@ -124,7 +124,7 @@ func (w *Builder) Nullable(name string, value []byte) {
 	w.Text(name, value)
 }
 
-// Plain adds a string that needs no escapes, such as a hash, or null for nil.
+// Plain adds a string that needs no escapes, such as a hash. A nil value adds null.
 func (w *Builder) Plain(name string, value []byte) {
 	w.Name(name)
 	if value == nil {
@@ -134,7 +134,7 @@ func (w *Builder) Plain(name string, value []byte) {
 	w.B = append(append(append(w.B, '"'), value...), '"')
 }
 
-// Raw adds a value that is already canonical JSON; nil adds nothing.
+// Raw adds a value that is already in canonical JSON. A nil value adds nothing.
 func (w *Builder) Raw(name string, value []byte) {
 	if value != nil {
 		w.Name(name)
@@ -142,7 +142,7 @@ func (w *Builder) Raw(name string, value []byte) {
 	}
 }
 
-// Value adds a parsed value. It adds nothing for null or an absent value.
+// Value adds a parsed value. Null and the absent Value add nothing.
 func (w *Builder) Value(name string, v Value) {
 	if v.Given() {
 		w.Name(name)
@@ -150,7 +150,7 @@ func (w *Builder) Value(name string, v Value) {
 	}
 }
 
-// Integer adds an integer.
+// Integer adds an integer that may be negative.
 func (w *Builder) Integer(name string, value int) {
 	w.Name(name)
 	w.B = strconv.AppendInt(w.B, int64(value), 10)
@@ -162,7 +162,7 @@ func (w *Builder) Uint(name string, value uint64) {
 	w.B = strconv.AppendUint(w.B, value, 10)
 }
 
-// Digest adds a hash in lower-case hexadecimal.
+// Digest adds a hash, in lower-case hexadecimal digits.
 func (w *Builder) Digest(name string, h [32]byte) {
 	w.Name(name)
 	w.B = append(w.B, '"')
@@ -170,12 +170,13 @@ func (w *Builder) Digest(name string, h [32]byte) {
 	w.B = append(w.B, '"')
 }
 
-// Comma separates array elements. i is the index of the element that follows.
+// Comma writes a comma before each element of an array except the first. i is the index of the
+// element that follows.
 func (w *Builder) Comma(i int) {
 	if i > 0 {
 		w.B = append(w.B, ',')
 	}
 }
 
-// Scratch returns the size, in bytes, of the builder's memory other than B.
+// Scratch returns the size, in bytes, of the memory that the Builder keeps for sorting.
 func (w *Builder) Scratch() int { return cap(w.scratch) }

@@ -1,7 +1,7 @@
 package pyjson
 
-// AppendCanonical appends the canonical form of v (spec: Canonical JSON) in WTF-8, or nothing
-// if v is absent. Its cost is linear in the size of v.
+// AppendCanonical appends the canonical form of v (spec: Canonical JSON), in WTF-8. It appends
+// nothing if v is absent. The time that it takes is linear in the size of v.
 func (v Value) AppendCanonical(dst []byte, f Form) []byte {
 	if v.doc == nil {
 		return dst
@@ -13,7 +13,7 @@ func (v Value) AppendCanonical(dst []byte, f Form) []byte {
 	return w.append(dst, v.index)
 }
 
-// writer writes the values of a Document with the separators of a form.
+// writer writes the values of a Document with the separators of one form.
 type writer struct {
 	doc          *Document
 	comma, colon string
@@ -36,7 +36,7 @@ func (w *writer) append(dst []byte, i uint32) []byte {
 	case n.kind == String:
 		return AppendString(dst, d.textOf(i))
 	case n.kind == Integer:
-		return append(dst, '0') // "-0" is the only integer that is not copied verbatim
+		return append(dst, '0') // "-0" is the only integer that is not copied as it is
 	}
 	f, _ := parseFloat(d.src[n.start:n.end]) // cannot fail: number has checked the range
 	return AppendFloat(dst, f)
@@ -67,7 +67,7 @@ func (w *writer) appendArray(dst []byte, i uint32) []byte {
 	return append(dst, ']')
 }
 
-// AppendString appends the canonical JSON string of a text in WTF-8.
+// AppendString appends the canonical JSON string for a text in WTF-8.
 func AppendString(dst, text []byte) []byte {
 	dst = append(dst, '"')
 	for {

@@ -11,10 +11,10 @@ import (
 	"colophon/ledger/record/cpython"
 )
 
-// forms holds the compact and the spaced form of a document.
+// forms contains the compact and the spaced canonical form of a document.
 type forms [2][]byte
 
-// canonicalForms returns the forms of source, or nil if the parser refuses source.
+// canonicalForms returns the canonical forms of source, or nil if the parser refuses source.
 func canonicalForms(d *Document, source []byte) *forms {
 	if d.Parse(source) != nil {
 		return nil
@@ -55,8 +55,8 @@ func TestCanonicalAgainstCPython(t *testing.T) {
 	})
 }
 
-// TestNumbersBeyondStrconv compares tokens that strconv.ParseFloat alone would parse wrongly,
-// or that test the limits of exponents.
+// TestNumbersBeyondStrconv compares numbers that strconv.ParseFloat alone would parse wrongly, or
+// whose exponents are at a limit.
 func TestNumbersBeyondStrconv(t *testing.T) {
 	oracle := cpython.Start(t)
 	zeros := func(n int) string { return string(slices.Repeat([]byte{'0'}, n)) }
@@ -79,8 +79,8 @@ func TestNumbersBeyondStrconv(t *testing.T) {
 	})
 }
 
-// TestPowersOfTwo covers numbers whose interval of decimals that parse as the same double is
-// asymmetric. Some powers of two lie between two shortest decimals.
+// TestPowersOfTwo covers numbers that are not in the middle of the interval of decimals that parse
+// as the same double. Some powers of two lie between two shortest decimals.
 func TestPowersOfTwo(t *testing.T) {
 	oracle := cpython.Start(t)
 	var tokens []string

@@ -5,46 +5,47 @@ import (
 	"unicode/utf8"
 )
 
-// Document is a parsed JSON source: a flat tape with one node for each value and each member
-// name, in source order. The zero Document is ready to use. It can be reused: after a few
-// documents, parsing allocates nothing.
+// Document is a parsed JSON source. It stores a flat tape with one node for each value and each
+// member name, in source order. The zero Document is ready to use. A Document can be reused: after
+// a few documents, parsing no longer allocates memory.
 //
-// Only one goroutine can parse into a Document. After parsing, several can read it. Values,
-// and the bytes that they return, are valid until the next Parse or Reset.
+// Only one goroutine may parse into a Document at a time. After that, several may read it. Values
+// and the bytes that they return are valid until the next call of Parse, ParseWithin, or Reset.
 type Document struct {
 	src     []byte   // owned by the caller
 	nodes   []node   // the tape; nodes[0] is the root
 	text    []byte   // decoded text of the strings with escapes
 	members []member // scratch memory of sortMembers
 	most    int      // maximum length of the tape
-	lone    bool     // a string has a lone surrogate
+	lone    bool     // whether any string has a lone surrogate
 }
 
 // node is one value or member name.
 type node struct {
 	start, end uint32 // the node's bytes in Document.src
-	// For a container, link is the index of the node after its last descendant, or 0 while it
-	// is open. For an escaped string, link is where its text begins in Document.text.
+	// For a container, link is the index of the node after its last descendant, or 0 while the
+	// container is open. For a string with escapes, link is the position of its text in
+	// Document.text.
 	link uint32
-	// size is the number of members or elements of a container, or the length of the text of
-	// an escaped string.
+	// size is the number of members or elements of a container, or the length of the text of a
+	// string with escapes.
 	size uint32
-	// order links the members of an object in the order of their names. In the object it is
-	// the index of the first name; in a name, the index of the next one. 0 ends the list,
-	// since no name has index 0.
+	// order links the members of an object in the order of their names. For an object, it is the
+	// index of the first name; for a name, the index of the next name. 0 ends the list, because no
+	// name has index 0.
 	order uint32
 	kind  Kind
 	flags flags
 }
 
-// flags are properties found by the scanner.
+// flags are properties of a node that the scanner finds out.
 type flags uint8
 
 const (
-	verbatim flags = 1 << iota // scalar whose canonical form is its source
+	verbatim flags = 1 << iota // scalar whose canonical form equals its source
 	escaped                    // string whose text is in Document.text
-	plain                      // escaped string whose text needs no escapes
-	lone                       // string with a lone surrogate
+	plain                      // string that has escapes, but whose text needs none
+	lone                       // string that has a lone surrogate
 )
 
 // retained is the size in bytes of the largest arena that Reset keeps.
@@ -54,14 +55,14 @@ const (
 	memberBytes = 16 // size of a member
 )
 
-// Parse parses src, which must not change while d is in use. It returns a *SyntaxError for
-// every source that docs/spec refuses (spec: Refused JSON): anything but one JSON value in
-// valid UTF-8, duplicate member names, floats outside the range of a double, and documents
-// beyond the limits of this package. After an error, d has no value.
+// Parse parses src, which must not change while d is in use. It returns a *SyntaxError for every
+// source that must be refused (spec: Refused JSON): anything but one JSON value in valid UTF-8,
+// repeated member names, floats outside the range of a double, and documents beyond the limits of
+// this package. After an error, d has no value.
 func (d *Document) Parse(src []byte) error { return d.ParseWithin(src, math.MaxInt) }
 
-// ParseWithin is like Parse, with a bound on the number of values and member names. Their
-// nodes can take much more memory than the source.
+// ParseWithin is like Parse, but also refuses a source with more than most values and member names.
+// Their nodes can need much more memory than the source.
 func (d *Document) ParseWithin(src []byte, most int) error {
 	d.clear()
 	d.most = most
@@ -90,8 +91,8 @@ func (d *Document) parse(src []byte) error {
 	return nil
 }
 
-// Reset releases the source, and the buffers that a large document has grown, so that a pool
-// of Documents stays small.
+// Reset releases the source and the memory that a large document has needed, so that a pool of
+// Documents stays small.
 func (d *Document) Reset() {
 	d.clear()
 	if cap(d.nodes)*nodeBytes > retained {
@@ -109,7 +110,7 @@ func (d *Document) clear() {
 	d.src, d.nodes, d.text, d.lone = nil, d.nodes[:0], d.text[:0], false
 }
 
-// Root returns the value of the document, or the zero Value if there is none.
+// Root returns the value of the document, or the absent Value if nothing has been parsed.
 func (d *Document) Root() Value {
 	if len(d.nodes) == 0 {
 		return Value{}
@@ -126,7 +127,7 @@ func (d *Document) textOf(i uint32) []byte {
 	return d.src[n.start+1 : n.end-1 : n.end-1]
 }
 
-// next returns the index of the node after the value at index i and all its descendants.
+// next returns the index of the node after the value at index i and all of its descendants.
 func (d *Document) next(i uint32) uint32 {
 	if n := &d.nodes[i]; n.kind >= Array {
 		return n.link
@@ -134,7 +135,7 @@ func (d *Document) next(i uint32) uint32 {
 	return i + 1
 }
 
-// firstInvalid returns the offset of the first byte that is not UTF-8.
+// firstInvalid returns the offset of the first byte at which src is not UTF-8, or its length.
 func firstInvalid(src []byte) int {
 	pos := 0
 	for pos < len(src) {

@@ -120,7 +120,7 @@ func TestResetDropsLargeArenas(t *testing.T) {
 	require.Zero(t, cap(d.members))
 }
 
-// reversedMembers returns an object of n members in descending order. Their names have escapes
+// reversedMembers returns an object with n members in descending order. Their names contain escapes
 // and share a long prefix.
 func reversedMembers(n int) []byte {
 	b := []byte("{")
@@ -131,8 +131,8 @@ func reversedMembers(n int) []byte {
 	return b
 }
 
-// TestHostileDocuments parses documents that would take forever if the cost were worse than n
-// log n.
+// TestHostileDocuments parses documents that would take very long if the cost were worse than n log
+// n.
 func TestHostileDocuments(t *testing.T) {
 	const n = 200_000
 	var d Document
@@ -148,8 +148,7 @@ func TestHostileDocuments(t *testing.T) {
 	array := "[" + strings.Repeat("1,", 10*n) + "1]"
 	require.Equal(t, array, string(compact([]byte(array))))
 
-	// The members are out of order at every level, with a large value at the innermost
-	// level.
+	// The members are out of order at every level, and the innermost level has a large value.
 	large := `"` + strings.Repeat("x", 10*n) + `"`
 	nested := strings.Repeat(`{"b":0,"a":`, MaxDepth) + large + strings.Repeat("}", MaxDepth)
 	want := strings.Repeat(`{"a":`, MaxDepth) + large + strings.Repeat(`,"b":0}`, MaxDepth)

@@ -11,7 +11,7 @@ import (
 func TestEscapedTextIsReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var text []byte
-		high := false // the previous rune is a high surrogate, with which a low one would form one character
+		high := false // whether the previous code point is a high surrogate, which would combine with a low one
 		for _, r := range rapid.SliceOf(rapid.OneOf(rapid.Int32Range(0, 0x10FFFF), rapid.Int32Range(0xD700, 0xE0FF))).Draw(t, "code points") {
 			if high && r >= 0xDC00 && r <= 0xDFFF {
 				continue

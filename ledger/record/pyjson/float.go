@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// AppendFloat appends repr(f): the shortest digits that parse as f. The notation is positional
-// for zero and for 1e-4 <= |f| < 1e16. All other numbers are written with an exponent.
+// AppendFloat appends Python's repr of f: the shortest digits that parse as f. Zero and numbers
+// with 1e-4 <= |f| < 1e16 are written without an exponent, and all others with one.
 func AppendFloat(dst []byte, f float64) []byte {
 	switch magnitude := math.Abs(f); {
 	case math.IsNaN(f):
@@ -23,8 +23,8 @@ func AppendFloat(dst []byte, f float64) []byte {
 	return strconv.AppendFloat(dst, f, 'f', -1, 64)
 }
 
-// parseFloat returns the double nearest to a JSON number, or false if that double is infinite.
-// Numbers that are too small become zero.
+// parseFloat returns the double that is nearest to a JSON number, or false if the number is outside
+// the range of a double. Numbers that are too small become zero.
 func parseFloat(number []byte) (float64, bool) {
 	const short = 32 // length in bytes; longer numbers are rare
 	if len(number) > short {
@@ -32,19 +32,17 @@ func parseFloat(number []byte) (float64, bool) {
 		number = normalise(buffer[:0], number)
 	}
 	f, err := strconv.ParseFloat(string(number), 64)
-	return f, err == nil // out of range is the only possible error
+	return f, err == nil // "out of range" is the only possible error
 }
 
-// maxDigits is the number of leading digits of a decimal that determine to which double it
-// rounds: 767, and one to spare. Of all later digits, only one fact matters: whether any is
-// not zero.
+// maxDigits is the number of leading digits of a decimal that determine to which double it rounds:
+// 767, and one to spare. For the digits after those, it only matters whether any is not zero.
 const maxDigits = 768
 
-// normalise appends a number that rounds to the same double as number and that
-// strconv.ParseFloat parses correctly. ParseFloat ignores digits of an integer part beyond 800
-// and limits exponents. The result is 0.<digits>e<x> with at most maxDigits+1 digits and a
-// small x. If there are more than maxDigits digits, the last digit of the result represents
-// the rest.
+// normalise appends a number that rounds to the same double as number and that strconv.ParseFloat
+// parses correctly. ParseFloat ignores digits of an integer part beyond 800 and limits exponents.
+// The result is 0.<digits>e<x> with at most maxDigits+1 digits and a small x. If number has more
+// than maxDigits digits, the last digit of the result stands for the rest.
 func normalise(dst, number []byte) []byte {
 	if number[0] == '-' {
 		dst, number = append(dst, '-'), number[1:]
@@ -84,8 +82,8 @@ func normalise(dst, number []byte) []byte {
 	return strconv.AppendInt(append(dst, 'e'), max(-beyond, min(exponent, beyond)), 10)
 }
 
-// parseExponent parses the digits of an exponent, with or without a sign. It clamps the value
-// to one that no length of mantissa can compensate.
+// parseExponent parses the digits of an exponent, with or without a sign. It limits the result to a
+// value that no number of digits before the exponent can compensate.
 func parseExponent(text []byte) int64 {
 	negative := text[0] == '-'
 	if negative || text[0] == '+' {
@@ -101,7 +99,8 @@ func parseExponent(text []byte) int64 {
 	return value
 }
 
-// powersOfTen and powersOfFive are exact, up to the 19 digits of a mantissa.
+// powersOfTen and powersOfFive contain the powers with exponents from 0 to 19, which fit in 64
+// bits.
 var (
 	powersOfTen  = powers(10)
 	powersOfFive = powers(5)
@@ -115,7 +114,7 @@ func powers(base uint64) (table [20]uint64) {
 	return table
 }
 
-// IsCanonicalFloat reports whether a text is a number in the form that AppendFloat writes.
+// IsCanonicalFloat reports whether text is a number as AppendFloat writes it.
 func IsCanonicalFloat(text []byte) bool {
 	if len(text) == 0 || text[0] != '-' && !isDigit(text[0]) {
 		return false

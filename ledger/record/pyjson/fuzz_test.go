@@ -13,7 +13,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// refusals are the reasons to refuse a document that encoding/json accepts.
+// refusals contains the reasons for which this package refuses documents that encoding/json
+// accepts.
 var refusals = []string{"duplicate member name", "nested too deeply", "integer has more than 4300 digits", "number out of range of a double"}
 
 func FuzzParse(f *testing.F) {
@@ -73,7 +74,7 @@ func checkRefusal(t *testing.T, source []byte, err error) {
 	}
 }
 
-// longNumber reports whether source can contain a number that strconv parses wrongly.
+// longNumber reports whether source may contain a number that strconv parses wrongly.
 func longNumber(source []byte) bool {
 	digits := 0
 	for _, c := range source {
@@ -149,7 +150,7 @@ func checkNFC(t *testing.T, text []byte) {
 	}
 }
 
-// appendNFDModel decomposes each code point separately, and does not reorder the result.
+// appendNFDModel decomposes each code point on its own. It does not reorder the result.
 func appendNFDModel(dst, text []byte) []byte {
 	for len(text) > 0 {
 		_, size := utf8.DecodeRune(text)
@@ -159,7 +160,7 @@ func appendNFDModel(dst, text []byte) []byte {
 	return dst
 }
 
-// hasLoneSurrogateModel searches for the encoding of each of the 2,048 surrogates.
+// hasLoneSurrogateModel searches text for the encoding of each of the 2,048 surrogates.
 func hasLoneSurrogateModel(text []byte) bool {
 	for r := rune(0xD800); r <= 0xDFFF; r++ {
 		if bytes.Contains(text, appendRune(nil, r)) {

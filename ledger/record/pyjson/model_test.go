@@ -15,9 +15,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model writes the canonical form naively, using encoding/json and the wording of docs/spec
-// (spec: Canonical JSON). It is correct for documents without lone surrogates whose numbers
-// strconv parses correctly.
+// model is a naive implementation of the canonical form. It uses encoding/json and follows the
+// wording of the specification (spec: Canonical JSON). It is correct for documents without lone
+// surrogates whose numbers strconv parses correctly.
 type model struct {
 	t            require.TestingT
 	comma, colon string
@@ -79,7 +79,8 @@ func modelString(text string) string {
 	return `"` + b.String() + `"`
 }
 
-// modelRepr places the decimal point by the exponent of the shortest digits.
+// modelRepr returns Python's repr of f. It takes the shortest digits and places the decimal point
+// according to the exponent.
 func modelRepr(f float64) string {
 	shortest := strconv.FormatFloat(math.Abs(f), 'e', -1, 64)
 	mantissa, exponentText, _ := strings.Cut(shortest, "e")
@@ -119,8 +120,8 @@ func TestAppendStringAgainstModel(t *testing.T) {
 	})
 }
 
-// TestShortestTokens checks that a token that is recognised as the repr of a double is one,
-// and hardly any repr goes unrecognised.
+// TestShortestTokens checks that token.shortest returns true only for the repr of a double, and
+// that it does so for most of them.
 func TestShortestTokens(t *testing.T) {
 	checked, taken := 0, 0
 	check := func(t *rapid.T, text string) {
@@ -144,8 +145,8 @@ func TestShortestTokens(t *testing.T) {
 		})
 	})
 	t.Run("next to a double", func(t *testing.T) {
-		// Take seventeen digits of a double and change the last one or two. The result reads
-		// as the same double or as a neighbour.
+		// Take seventeen digits of a double and change the last one or two. The result parses as
+		// the same double or as a neighbour.
 		rapid.Check(t, func(t *rapid.T) {
 			f := math.Ldexp(1+rapid.Float64Range(0, 1).Draw(t, "f"), rapid.IntRange(-13, 50).Draw(t, "exponent"))
 			if rapid.Bool().Draw(t, "power") {

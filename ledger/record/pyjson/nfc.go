@@ -8,10 +8,11 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// AppendNFC appends unicodedata.normalize("NFC", text). It copies lone surrogates unchanged.
+// AppendNFC appends what unicodedata.normalize("NFC", text) returns. It copies lone surrogates
+// unchanged.
 //
-// x/text does the work, except for long runs of combining characters: x/text splits those with
-// U+034F (stream-safe text format), but CPython does not.
+// The package x/text does the work, except for long runs of combining characters: x/text splits
+// those with U+034F (stream-safe text format), but CPython does not.
 func AppendNFC(dst, text []byte) []byte {
 	// IsNormal returns wrong results after bytes that are not UTF-8.
 	if utf8.Valid(text) && norm.NFC.IsNormal(text) {
@@ -36,14 +37,14 @@ func AppendNFC(dst, text []byte) []byte {
 	return appendShortNFC(dst, text[done:])
 }
 
-// longSegment is the largest number of code points of a segment that is passed to x/text. A
-// code point decomposes into at most three combining characters, and a code point after the
-// first of a segment into at most two. That is fewer than the 30 that x/text allows.
+// longSegment is the maximum number of code points in a segment that is passed to x/text. A code
+// point decomposes into at most three combining characters, and one after the first of a segment
+// into at most two. A segment therefore has fewer than the 30 that x/text allows.
 const longSegment = 12
 
 // segment returns the end of the segment that begins at pos, and its number of code points. A
-// segment is a piece of text whose ends no composition crosses. For bytes that are not UTF-8,
-// the number is 0.
+// segment is a piece of text that cannot be composed with what is before or after it. For bytes
+// that are not UTF-8, the number of code points is 0.
 func segment(text []byte, pos int) (end, runes int) {
 	for end = pos; end < len(text); runes++ {
 		if text[end] < utf8.RuneSelf {
@@ -68,22 +69,22 @@ func segment(text []byte, pos int) (end, runes int) {
 	return end, runes
 }
 
-// appendShortNFC appends the normal form of a text without long segments.
+// appendShortNFC appends the normal form of a text that has no long segments.
 func appendShortNFC(dst, text []byte) []byte {
 	// Append would compose the text with the end of what dst already contains.
 	normal := norm.NFC.Append(dst[len(dst):len(dst):cap(dst)], text...)
 	return append(dst, normal...)
 }
 
-// combining is a code point of a decomposed text with its canonical combining class. Class 0
-// is a starter.
+// combining is a code point of a decomposed text, with its canonical combining class. A code point
+// of class 0 is a starter.
 type combining struct {
 	r     rune
 	class uint8
 }
 
-// appendLongNFC appends the normal form of valid UTF-8. It follows the definition (UAX 15):
-// decompose, order, compose.
+// appendLongNFC appends the normal form of valid UTF-8. It follows the definition (UAX 15): it
+// decomposes, orders, and composes the text.
 func appendLongNFC(dst, text []byte) []byte {
 	decomposed := decompose(text)
 	for i := 0; i < len(decomposed); {
@@ -101,11 +102,11 @@ func appendLongNFC(dst, text []byte) []byte {
 }
 
 func decompose(text []byte) []combining {
-	decomposed := make([]combining, 0, utf8.RuneCount(text)) // this capacity is usually enough
+	decomposed := make([]combining, 0, utf8.RuneCount(text)) // usually enough
 	var buffer [utf8.UTFMax * 4]byte
 	for len(text) > 0 {
 		_, size := utf8.DecodeRune(text)
-		// A single code point never has a run that x/text would split.
+		// A single code point never has so many combining characters that x/text would split them.
 		full := norm.NFD.Append(buffer[:0], text[:size]...)
 		for len(full) > 0 {
 			r, size := utf8.DecodeRune(full)
@@ -117,9 +118,9 @@ func decompose(text []byte) []combining {
 	return decomposed
 }
 
-// compose composes in place: it combines each code point with the last starter, unless a code
-// point between them blocks it. A starter blocks it, and so does a code point of the same or a
-// higher class.
+// compose composes a decomposed text in place and returns the result. It combines each code point
+// with the last starter, unless a code point between them blocks this: another starter, or one of
+// the same or a higher class.
 func compose(text []combining) []combining {
 	composed := text[:0]
 	starter := -1 // index in composed
@@ -142,8 +143,8 @@ func compose(text []combining) []combining {
 	return composed
 }
 
-// composePair returns the primary composite of two code points, if there is
-// one.
+// composePair returns the code point to which two code points compose, or false if they do not
+// compose.
 func composePair(first, second rune) (rune, bool) {
 	var pair, buffer [2 * utf8.UTFMax]byte
 	text := utf8.AppendRune(utf8.AppendRune(pair[:0], first), second)

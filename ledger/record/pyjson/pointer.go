@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// AppendPointer appends one reference token to a JSON pointer (RFC 6901). Pointers appear in
-// error messages, so bytes that are not valid UTF-8 become U+FFFD: one for each lone
+// AppendPointer appends one reference token to a JSON pointer (RFC 6901). Pointers appear in error
+// messages, so bytes that are not valid UTF-8 are replaced with U+FFFD: one for each lone
 // surrogate, and one for each other byte.
 func AppendPointer(dst []byte, token []byte) []byte {
 	dst = append(dst, '/')
@@ -31,8 +31,8 @@ func AppendPointer(dst []byte, token []byte) []byte {
 	return dst
 }
 
-// LoneSurrogate finds the first string in v that has a lone surrogate, and returns its JSON
-// pointer relative to v. For a member name it returns the pointer of the object.
+// LoneSurrogate finds the first string in v that has a lone surrogate, and returns its JSON pointer
+// relative to v. If the string is a member name, it returns the pointer of the object.
 func (v Value) LoneSurrogate() (pointer string, found bool) {
 	if v.doc == nil || !v.doc.lone {
 		return "", false
@@ -45,8 +45,8 @@ func (v Value) LoneSurrogate() (pointer string, found bool) {
 	return "", false
 }
 
-// appendPath appends the pointer from the value at index from to the node at index to. That
-// node is below from, or is about to be appended there.
+// appendPath appends the JSON pointer that leads from the value at index from to the node at index
+// to. That node is inside the value, or is about to be appended to it.
 func (d *Document) appendPath(dst []byte, from, to uint32) []byte {
 	for from != to && d.nodes[from].kind >= Array {
 		object := d.nodes[from].kind == Object
@@ -54,7 +54,7 @@ func (d *Document) appendPath(dst []byte, from, to uint32) []byte {
 		for ; ; position++ {
 			if object {
 				if child == to {
-					return dst // a name, or no member yet: the object itself
+					return dst // to is a name, or the object has no member yet: the pointer of the object
 				}
 				child++
 			}
@@ -73,18 +73,18 @@ func (d *Document) appendPath(dst []byte, from, to uint32) []byte {
 	return dst
 }
 
-// closed reports whether the container at index i is complete.
+// closed reports whether the value at index i is complete.
 func (d *Document) closed(i uint32) bool {
 	return d.nodes[i].kind < Array || d.nodes[i].link != 0
 }
 
-// fail reports that the source is not JSON.
+// fail returns the error for a source that is not JSON.
 func fail(pos int, msg string) error {
 	return &SyntaxError{Offset: pos, Msg: msg}
 }
 
-// failWithin reports that the value at pos, which is about to be appended to the tape, is
-// valid JSON but refused.
+// failWithin returns the error for a value that is JSON but refused. The value begins at pos and is
+// about to be appended to the tape.
 func (d *Document) failWithin(pos int, msg string) error {
 	if len(d.nodes) == 0 {
 		return fail(pos, msg)
@@ -93,7 +93,8 @@ func (d *Document) failWithin(pos int, msg string) error {
 	return &SyntaxError{Offset: pos, Pointer: string(pointer), Msg: msg}
 }
 
-// duplicate reports the second of two members with the same name.
+// duplicate returns the error for a member name that is repeated. name is the index of the second
+// occurrence.
 func (d *Document) duplicate(name uint32) error {
 	pointer := d.appendPath(nil, 0, name)
 	return &SyntaxError{Offset: int(d.nodes[name].start), Pointer: string(pointer), Msg: "duplicate member name"}

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// The methods of this file scan one construct at pos and return the position after it. depth
-// is the number of open brackets.
+// The methods in this file scan one construct at pos and return the position after it. depth is the
+// number of arrays and objects that are open.
 
 func (d *Document) value(pos, depth int) (int, error) {
 	if pos == len(d.src) {
@@ -42,12 +42,12 @@ func (d *Document) value(pos, depth int) (int, error) {
 	return 0, fail(pos, "expected a value")
 }
 
-// denseNodes is the length of the tape from which it grows by an estimate. With append alone,
-// a long tape would allocate five times its own size in total.
+// denseNodes is the length from which the tape grows by an estimate. If it grew only by append, a
+// long tape would allocate five times its own size in total.
 const denseNodes = 4096
 
-// growTape makes room for the expected number of nodes. It assumes that the rest of the source
-// is like the part before pos, and at most doubles the tape.
+// growTape makes room for the expected number of further nodes. It assumes that the rest of the
+// source is like the part before pos. It at most doubles the tape.
 func (d *Document) growTape(pos int) {
 	n := len(d.nodes)
 	left := int(float64(n) / float64(pos) * float64(len(d.src)-pos) * 1.05)
@@ -96,7 +96,7 @@ func (d *Document) object(pos, depth int) (int, error) {
 		return d.close(self, pos, 0), nil
 	}
 	sorted := true
-	last := self // the node whose order must point to the next member
+	last := self // the node whose order must become the index of the next name
 	for count := uint32(1); ; count++ {
 		name := uint32(len(d.nodes))
 		if pos, err = d.name(pos); err != nil {
@@ -130,7 +130,7 @@ func (d *Document) object(pos, depth int) (int, error) {
 	}
 }
 
-// name scans a member name and the colon after it. It returns the position of the value.
+// name scans a member name and the colon after it, and returns the position of the value.
 func (d *Document) name(pos int) (int, error) {
 	if d.at(pos) != '"' {
 		return 0, fail(pos, "expected a member name")
@@ -154,23 +154,24 @@ func (d *Document) open(kind Kind, pos, depth int) (uint32, error) {
 	return self, nil
 }
 
-// close completes the container self, whose closing bracket is at pos.
+// close completes the container self, whose closing bracket is at pos. count is the number of its
+// members or elements.
 func (d *Document) close(self uint32, pos int, count uint32) int {
 	n := &d.nodes[self]
 	n.end, n.link, n.size = uint32(pos+1), uint32(len(d.nodes)), count
 	return pos + 1
 }
 
-// member is a member name to be sorted. prefix has the first eight bytes of its text and
-// decides most comparisons.
+// member is a member name to be sorted. prefix consists of the first eight bytes of its text, which
+// decide most comparisons.
 type member struct {
 	prefix uint64
 	name   uint32 // index of the name's node
 }
 
-// sortMembers links the members of the object self in the order of their names. Before the
-// call, its count members are linked in source order. The byte order of WTF-8 is the order of
-// code points.
+// sortMembers links the members of the object self in the order of their names. Before the call,
+// its count members must be linked in source order. The byte order of WTF-8 is the order of code
+// points. sortMembers returns an error if a name is repeated.
 func (d *Document) sortMembers(self, count uint32) error {
 	d.members = slices.Grow(d.members[:0], int(count))
 	for name := d.nodes[self].order; name != 0; name = d.nodes[name].order {
@@ -180,7 +181,7 @@ func (d *Document) sortMembers(self, count uint32) error {
 		if a.prefix != b.prefix {
 			return cmp.Compare(a.prefix, b.prefix)
 		}
-		// Equal names stay in source order, so that an error names the later one.
+		// Equal names stay in source order, so that the error names the later one.
 		return cmp.Or(bytes.Compare(d.textOf(a.name), d.textOf(b.name)), cmp.Compare(a.name, b.name))
 	})
 	last := self
@@ -203,8 +204,8 @@ func prefix(text []byte) uint64 {
 	return binary.BigEndian.Uint64(padded[:])
 }
 
-// at returns the byte at pos, or 0 at the end of the source. (A zero byte is not part of any
-// JSON syntax.)
+// at returns the byte at pos, or 0 at the end of the source. (JSON has no zero bytes outside
+// strings, and none unescaped in them.)
 func (d *Document) at(pos int) byte {
 	if pos < len(d.src) {
 		return d.src[pos]

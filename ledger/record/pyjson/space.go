@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// HasLoneSurrogate reports whether text contains a surrogate, which makes it invalid UTF-8.
+// HasLoneSurrogate reports whether text, which is in WTF-8, contains a surrogate and is therefore
+// not valid UTF-8.
 func HasLoneSurrogate(text []byte) bool {
 	for {
 		i := bytes.IndexByte(text, 0xED)
@@ -20,7 +21,7 @@ func HasLoneSurrogate(text []byte) bool {
 	}
 }
 
-// IsSpace reports what str.isspace returns for one code point.
+// IsSpace reports whether Python's str.isspace is true for r.
 func IsSpace(r rune) bool {
 	switch {
 	case r <= ' ':
@@ -31,7 +32,7 @@ func IsSpace(r rune) bool {
 	return r >= 0x2000 && r <= 0x200A || r == 0x1680 || r == 0x2028 || r == 0x2029 || r == 0x202F || r == 0x205F || r == 0x3000
 }
 
-// Strip returns what str.strip returns. The result aliases text.
+// Strip returns what Python's str.strip returns. The result aliases text.
 func Strip(text []byte) []byte {
 	for len(text) > 0 {
 		r, size := utf8.DecodeRune(text)
@@ -50,8 +51,8 @@ func Strip(text []byte) []byte {
 	return text
 }
 
-// Lines yields the elements of str.splitlines: the lines without their line ends, and no empty
-// line after the last end. The lines alias text.
+// Lines yields the elements of Python's str.splitlines: the lines without their line ends, and no
+// empty line after the last line end. The lines alias text.
 func Lines(text []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		start := 0
@@ -73,7 +74,7 @@ func Lines(text []byte) iter.Seq[[]byte] {
 	}
 }
 
-// lineEnd returns the length of the line end at the beginning of text, or 0 if there is none.
+// lineEnd returns the length of the line end at the start of text, or 0 if text starts with none.
 func lineEnd(text []byte) int {
 	switch c := text[0]; {
 	case c == '\r' && len(text) > 1 && text[1] == '\n':
@@ -88,8 +89,8 @@ func lineEnd(text []byte) int {
 	return 0
 }
 
-// Fields yields the elements of str.split: the words between runs of spaces. The words alias
-// text.
+// Fields yields the elements of Python's str.split: the words between runs of spaces. The words
+// alias text.
 func Fields(text []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		start := -1 // start of the current word

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// string scans the string that begins with the quote at start.
+// string scans the string that begins with the quote at start, and returns the position after it.
 func (d *Document) string(start int) (int, error) {
 	pos := special(d.src, start+1)
 	switch d.at(pos) {
@@ -19,8 +19,8 @@ func (d *Document) string(start int) (int, error) {
 	return 0, badString(d.src, pos)
 }
 
-// escapedString scans the string that begins with the quote at start and whose first escape is
-// at pos. It stores the decoded text.
+// escapedString is like string, for a string whose first escape is at pos. It stores the decoded
+// text in d.text.
 func (d *Document) escapedString(start, pos int) (int, error) {
 	n := node{start: uint32(start), link: uint32(len(d.text)), kind: String, flags: escaped | verbatim | plain}
 	d.text = append(d.text, d.src[start+1:pos]...)
@@ -50,8 +50,8 @@ func (d *Document) escapedString(start, pos int) (int, error) {
 	}
 }
 
-// escape decodes the escape whose backslash is at pos into the text of n. It returns the
-// position after the escape, or false if the escape is malformed.
+// escape decodes the escape whose backslash is at pos, and appends the result to d.text. It returns
+// the position after the escape, or false if the escape is malformed. n is the node of the string.
 func (d *Document) escape(pos int, n *node) (int, bool) {
 	switch c := d.at(pos + 1); c {
 	case 'u':
@@ -70,7 +70,7 @@ func (d *Document) escape(pos int, n *node) (int, bool) {
 	return pos + 2, true
 }
 
-// unicodeEscape decodes one \uXXXX, or two that make a surrogate pair.
+// unicodeEscape is like escape, for \uXXXX. If two of these make a surrogate pair, it decodes both.
 func (d *Document) unicodeEscape(pos int, n *node) (int, bool) {
 	r, ok := hex4(d.src, pos+2)
 	if !ok {
@@ -96,7 +96,8 @@ func (d *Document) unicodeEscape(pos int, n *node) (int, bool) {
 	return pos, true
 }
 
-// shortEscapes maps the letter of each canonical two-byte escape to its character.
+// shortEscapes maps the letter of each two-byte escape of the canonical form to its character, and
+// other bytes to 0.
 var shortEscapes = [256]byte{'"': '"', '\\': '\\', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 func badString(src []byte, pos int) error {
@@ -106,7 +107,7 @@ func badString(src []byte, pos int) error {
 	return fail(pos, "unescaped control character")
 }
 
-// hex4 parses four hexadecimal digits at pos.
+// hex4 parses the four hexadecimal digits at pos, or returns false.
 func hex4(src []byte, pos int) (rune, bool) {
 	if pos+4 > len(src) {
 		return 0, false
@@ -116,7 +117,7 @@ func hex4(src []byte, pos int) (rune, bool) {
 	return r, r >= 0
 }
 
-// hexValues maps hex digits to their values and all other bytes to -1.
+// hexValues maps hexadecimal digits to their values, and all other bytes to -1.
 var hexValues = func() (values [256]int8) {
 	for c := range values {
 		values[c] = -1
@@ -130,12 +131,11 @@ var hexValues = func() (values [256]int8) {
 	return values
 }()
 
-// needsEscape reports whether r is escaped in canonical JSON.
+// needsEscape reports whether canonical JSON escapes r.
 func needsEscape(r rune) bool { return r < ' ' || r == '"' || r == '\\' }
 
-// special returns the position, from pos on, of the first byte that ends a run of plain
-// characters in a string: a quote, a backslash, or a control character. It returns len(src) if
-// there is none.
+// special returns the position of the first byte from pos on that needs an escape: a quote, a
+// backslash, or a control character. It returns len(src) if there is none.
 func special(src []byte, pos int) int {
 	for ; pos+8 <= len(src); pos += 8 {
 		if found := specialBytes(binary.LittleEndian.Uint64(src[pos:])); found != 0 {
@@ -148,8 +148,8 @@ func special(src []byte, pos int) int {
 	return pos
 }
 
-// specialBytes sets the top bit of each of the eight bytes that needs an escape. It may mark
-// bytes after the first such byte wrongly.
+// specialBytes returns a word in which the top bit of each byte that needs an escape is set. Bytes
+// after the first of these may be wrong.
 func specialBytes(word uint64) uint64 {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	quote := word ^ ones*'"'

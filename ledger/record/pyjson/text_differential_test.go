@@ -10,7 +10,8 @@ import (
 	"colophon/ledger/record/cpython"
 )
 
-// collect returns a non-nil list, because JSON distinguishes an empty list from null.
+// collect returns the parts as a list. An empty list is not nil, because JSON distinguishes an
+// empty list from null.
 func collect(parts iter.Seq[[]byte]) [][]byte {
 	return slices.AppendSeq([][]byte{}, parts)
 }
@@ -38,8 +39,8 @@ func TestTextAgainstCPython(t *testing.T) {
 	compareText(t, oracle, texts)
 }
 
-// TestCodePointsAgainstCPython puts every code point that both sides know into every position
-// that matters to a rule. A line feed separates the pieces, because it is a starter and
+// TestCodePointsAgainstCPython puts every code point that is assigned for both sides into every
+// position that matters to a rule. A line feed separates the pieces, because it is a starter and
 // neither Cased nor Case_Ignorable.
 func TestCodePointsAgainstCPython(t *testing.T) {
 	oracle := cpython.Start(t)
@@ -74,7 +75,8 @@ func TestCodePointsAgainstCPython(t *testing.T) {
 	compareText(t, oracle, texts[:40])
 }
 
-// TestLongCombiningRuns checks that x/text alone would insert U+034F after 30 non-starters.
+// TestLongCombiningRuns compares texts with long runs of combining characters, into which x/text
+// alone would insert U+034F.
 func TestLongCombiningRuns(t *testing.T) {
 	oracle := cpython.Start(t)
 	g := cpython.NewGenerator(t, oracle)
@@ -84,7 +86,7 @@ func TestLongCombiningRuns(t *testing.T) {
 		if norm.NFC.Properties(text).CCC() != 0 {
 			marks = append(marks, c)
 		} else if len(nfc(append(text, "\u0301\u0323\u0327"...))) != len(text)+6 {
-			starters = append(starters, c) // composes with one of these starters, or decomposes
+			starters = append(starters, c) // composes with one of the starters below, or decomposes
 		}
 	}
 	texts := make([][]byte, 1500)
@@ -108,7 +110,7 @@ func TestLongCombiningRuns(t *testing.T) {
 	cpython.Compare(t, oracle, "nfc", texts, nfc)
 }
 
-// TestNFCNextToLoneSurrogates checks that a surrogate does not combine, and that the text next
+// TestNFCNextToLoneSurrogates checks that a lone surrogate does not combine, and that the text next
 // to it is still normalised.
 func TestNFCNextToLoneSurrogates(t *testing.T) {
 	oracle := cpython.Start(t)

@@ -15,7 +15,7 @@ func TestHasLoneSurrogate(t *testing.T) {
 		"a\xed\xa0\x80":        true,
 		"\xed\xbf\xbfz":        true,
 		"\xed\x9f\xbf":         false,
-		"\xed\xa0":             false, // the text is not WTF-8
+		"\xed\xa0":             false, // incomplete, so not WTF-8
 	} {
 		require.Equal(t, want, HasLoneSurrogate([]byte(text)), "%q", text)
 	}
@@ -82,7 +82,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestEarlyStop checks that the iterators stop when the loop breaks.
+// TestEarlyStop checks that the iterators stop when a loop over them breaks.
 func TestEarlyStop(t *testing.T) {
 	for line := range Lines([]byte("a\nb")) {
 		require.Equal(t, "a", string(line))

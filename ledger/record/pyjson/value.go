@@ -2,13 +2,13 @@ package pyjson
 
 import "iter"
 
-// Value is one value of a Document. The zero Value is absent.
+// Value is one value of a Document. The zero Value is the absent value.
 type Value struct {
 	doc   *Document
 	index uint32 // index of its node
 }
 
-// Kind returns the kind of v.
+// Kind returns the kind of v, which is Absent for the zero Value.
 func (v Value) Kind() Kind {
 	if v.doc == nil {
 		return Absent
@@ -19,7 +19,7 @@ func (v Value) Kind() Kind {
 // Given reports whether v is present and not null.
 func (v Value) Given() bool { return v.Kind() > Null }
 
-// Raw returns the bytes of v as they appear in the source.
+// Raw returns the bytes of v as they appear in the source, or nil if v is absent.
 func (v Value) Raw() []byte {
 	if v.doc == nil {
 		return nil
@@ -28,8 +28,8 @@ func (v Value) Raw() []byte {
 	return v.doc.src[n.start:n.end:n.end]
 }
 
-// Text returns the decoded text of a string in WTF-8, or nil if v is not a string. It aliases
-// the source or the document.
+// Text returns the decoded text of a string, in WTF-8, or nil if v is not a string. The text
+// aliases the source or the document.
 func (v Value) Text() []byte {
 	if v.Kind() != String {
 		return nil
@@ -37,8 +37,8 @@ func (v Value) Text() []byte {
 	return v.doc.textOf(v.index)
 }
 
-// Len returns the number of members of an object or elements of an array. It returns 0 for any
-// other value.
+// Len returns the number of members of an object or of elements of an array, and 0 for any other
+// value.
 func (v Value) Len() int {
 	if v.Kind() < Array {
 		return 0
@@ -46,8 +46,8 @@ func (v Value) Len() int {
 	return int(v.doc.nodes[v.index].size)
 }
 
-// Member returns the member of an object by name, or the zero Value if there is none. Its cost
-// is linear in the number of members.
+// Member returns the member of an object with the given name, or the zero Value if there is none or
+// v is not an object. It searches all members, so its cost is linear in their number.
 func (v Value) Member(name string) Value {
 	if v.Kind() != Object {
 		return Value{}
@@ -56,7 +56,7 @@ func (v Value) Member(name string) Value {
 	for i := v.index + 1; i < end; i = d.next(i + 1) {
 		n := &d.nodes[i]
 		if n.flags&escaped == 0 && int(n.end-n.start) != len(`""`)+len(name) {
-			continue // most names differ in length already
+			continue // rules most names out by their length
 		}
 		if string(d.textOf(i)) == name {
 			return Value{d, i + 1}
@@ -65,8 +65,8 @@ func (v Value) Member(name string) Value {
 	return Value{}
 }
 
-// Members yields the names (each a String) and values of an object in source order. It yields
-// nothing if v is not an object.
+// Members yields the members of an object in source order: the name (a String) and the value. It
+// yields nothing if v is not an object.
 func (v Value) Members() iter.Seq2[Value, Value] {
 	return func(yield func(Value, Value) bool) {
 		if v.Kind() != Object {
@@ -111,9 +111,9 @@ func (v Value) Elements() iter.Seq[Value] {
 	}
 }
 
-// Float returns the double nearest to an Integer or Float, as CPython's float(v) does: the
-// integer -0 is 0.0, and the float -0.0 keeps its sign. It returns false for all other values,
-// and for an Integer beyond the range of a double.
+// Float returns the double that is nearest to an Integer or a Float, as CPython's float(v) does:
+// the integer -0 becomes 0.0, and the float -0.0 keeps its sign. It returns false for all other
+// values, and for an Integer beyond the range of a double.
 func (v Value) Float() (float64, bool) {
 	kind := v.Kind()
 	if kind != Integer && kind != Float {
@@ -126,8 +126,8 @@ func (v Value) Float() (float64, bool) {
 	return f, ok
 }
 
-// AppendInteger appends an Integer in plain decimal, and "-0" as "0". It returns false for any
-// other value.
+// AppendInteger appends an Integer in plain decimal, in which "-0" becomes "0". It returns false
+// for any other value.
 func (v Value) AppendInteger(dst []byte) ([]byte, bool) {
 	if v.Kind() != Integer {
 		return dst, false

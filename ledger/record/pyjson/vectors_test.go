@@ -14,8 +14,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cpython.Main(m)) }
 
-// vectors holds testdata/vectors/canonical-json.json, which stores sources as JSON strings, so
-// that escapes of lone surrogates in a source are plain ASCII.
+// vectors is the content of testdata/vectors/canonical-json.json. That file stores sources as JSON
+// strings, so that escapes of lone surrogates in a source are plain ASCII.
 type vectors struct {
 	Values []struct {
 		JSON          string `json:"json"`
@@ -47,7 +47,7 @@ func readVectors(t testing.TB) vectors {
 
 func TestVectors(t *testing.T) {
 	v := readVectors(t)
-	var d Document // reused, to show that nothing leaks from one document into the next
+	var d Document // reused, to show that nothing remains of an earlier document
 	for _, value := range v.Values {
 		require.NoError(t, d.Parse([]byte(value.JSON)), value.JSON)
 		spaced := d.Root().AppendCanonical(nil, Spaced)

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A retrieval of too many chunks is refused before it uses much memory, however the chunks are
-// distributed over sources.
+// Decode refuses too many chunks before they use much memory, however they are distributed over the
+// sources.
 func TestRetrievalsAreBounded(t *testing.T) {
 	source := func(chunks int) string {
 		return `{"chunks":[{}` + strings.Repeat(`,{}`, chunks-1) + `]}`
@@ -25,7 +25,7 @@ func TestRetrievalsAreBounded(t *testing.T) {
 	}
 }
 
-// A request can have all arguments of the service's own function. top_k defaults to 5.
+// A request may have all arguments of the service's own function. The default of top_k is 5.
 func TestRetrievalsAsTheServiceCallsIt(t *testing.T) {
 	r, err := Decode([]byte(`{"query":"who?","seed":42,"sources":[{"id":"a","title":"t","score":0.5,"chunks":[{"text":"x","hash":"h","rank":1}]}]}`))
 	require.NoError(t, err)

@@ -11,14 +11,14 @@ import (
 // ChunkPrefix is the prefix of every chunk hash (spec: Citation hashes).
 const ChunkPrefix = "sha256:"
 
-// AppendChunkHash appends the hash of a text's words, with its prefix (spec: Citation hashes).
-// It overwrites scratch and returns it for the next call.
+// AppendChunkHash appends the hash of a text's words, with ChunkPrefix (spec: Citation hashes). It
+// overwrites scratch and returns it as words, for the next call.
 func AppendChunkHash(dst, scratch, text []byte) (hash, words []byte) {
 	words = AppendWords(slices.Grow(scratch[:0], len(text)), text)
 	return AppendHex(append(dst, ChunkPrefix...), sha256.Sum256(words)), words
 }
 
-// ChunkHash returns the hash of a citation's text, with its prefix (spec: Citation hashes).
+// ChunkHash returns the hash of a text's words, with ChunkPrefix (spec: Citation hashes).
 func ChunkHash(text []byte) string {
 	hash, _ := AppendChunkHash(nil, nil, text)
 	return string(hash)
@@ -26,16 +26,16 @@ func ChunkHash(text []byte) string {
 
 // Chunk is one row of a pinned retrieval (spec: Pinned retrieval).
 type Chunk struct {
-	Hash     []byte // includes its prefix
-	Text     []byte // text of the chunk, unchanged
+	Hash     []byte // with ChunkPrefix
+	Text     []byte // unchanged
 	SourceID []byte
 }
 
 // Unknown replaces a missing source id and a missing section.
 const Unknown = "unknown"
 
-// PinnedRetrieval returns at most topK chunks: first the chunks whose hash is required, each
-// once and in source order, then the others ordered by hash (spec: Pinned retrieval).
+// PinnedRetrieval selects at most topK chunks: first those whose hash is required, each hash once
+// and in source order, and then the others, ordered by hash (spec: Pinned retrieval).
 func PinnedRetrieval(chunks []Chunk, required [][]byte, topK int) []Chunk {
 	wanted := make(map[string]bool, len(required)) // true until the chunk is selected
 	for _, hash := range required {
@@ -64,8 +64,8 @@ type Citation struct {
 	Section   []byte // nil if null
 }
 
-// AppendCitationsDocument appends the citations document as canonical JSON (spec: Citations
-// document).
+// AppendCitationsDocument appends the citations document for the citations, as canonical JSON
+// (spec: Citations document).
 func AppendCitationsDocument(dst []byte, citations []Citation) []byte {
 	w := &pyjson.Builder{B: dst}
 	w.Open()
@@ -90,7 +90,7 @@ func AppendCitationsDocument(dst []byte, citations []Citation) []byte {
 	return w.B
 }
 
-// bySection groups citations by section. null and "" become "unknown".
+// bySection groups citations by section. A section that is null or empty becomes "unknown".
 func bySection(citations []Citation) map[string][]Citation {
 	groups := make(map[string][]Citation)
 	for _, c := range citations {
@@ -103,7 +103,6 @@ func bySection(citations []Citation) map[string][]Citation {
 	return groups
 }
 
-// sourceIDs returns the distinct source ids, sorted.
 func sourceIDs(citations []Citation) [][]byte {
 	ids := make([][]byte, len(citations))
 	for i, c := range citations {

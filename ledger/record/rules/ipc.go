@@ -7,17 +7,17 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// AxisPayload is the schema of payloads that are normalised before they are hashed (spec: Axis
-// payload).
+// AxisPayload is the name of the schema of payloads that are brought into a normal form before they
+// are hashed (spec: Axis payload).
 const AxisPayload = "axis-payload-1"
 
-// Environment lists the members of environment in the order in which ipc_id_advanced covers
-// them (spec: IPC hashes).
+// Environment contains the names of the members of environment, in the order in which
+// ipc_id_advanced covers them (spec: IPC hashes).
 var Environment = [3]string{"ollama_build_hash", "model_digest", "host_platform"}
 
-// ChainID returns the SHA-256 of the parts, joined by colons. This hash is ipc_id, or
-// ipc_id_advanced if the last parts are the values of the environment (spec: IPC hashes).
-// ChainID overwrites scratch and returns it for the next call.
+// ChainID returns the SHA-256 of the parts joined by colons. This is ipc_id or, if the last parts
+// are the values of the environment, ipc_id_advanced (spec: IPC hashes). ChainID overwrites scratch
+// and returns it for the next call.
 func ChainID(scratch []byte, parts ...[]byte) (Hash, []byte) {
 	scratch = scratch[:0]
 	for i, part := range parts {
@@ -29,14 +29,14 @@ func ChainID(scratch []byte, parts ...[]byte) (Hash, []byte) {
 	return sha256.Sum256(scratch), scratch
 }
 
-// PayloadHashes returns the hash of a payload in spaced canonical JSON (spec: IPC hashes). If
-// apart is true, it also returns the hash of the same form without the payload's top-level
-// member seed (spec: Seedless hash). Unless member is nil, PayloadHashes calls it with the
-// name and the form of each member, in the order of names, but not for seed if apart is true.
-// It overwrites scratch and returns it for the next call.
+// PayloadHashes returns the hash of a payload in spaced canonical JSON (spec: IPC hashes). If apart
+// is true, it also returns the hash of this form without the payload's top-level member seed (spec:
+// Seedless hash). If member is not nil, PayloadHashes calls it with the name and the canonical form
+// of each member, in the order of names; if apart is true, it leaves out seed. PayloadHashes
+// overwrites scratch and returns it for the next call.
 func PayloadHashes(scratch []byte, payload pyjson.Value, apart bool, member func(name, form []byte)) (whole, seedless Hash, _ []byte) {
 	scratch = append(slices.Grow(scratch[:0], len(payload.Raw())), '{')
-	from, to := 0, 0 // the member seed and one separator
+	from, to := 0, 0 // position of the member seed with one separator
 	for name, value := range payload.Sorted() {
 		start := len(scratch)
 		if start > len("{") {
@@ -63,16 +63,15 @@ func PayloadHashes(scratch []byte, payload pyjson.Value, apart bool, member func
 	return whole, sha256.Sum256(scratch), scratch
 }
 
-// Axis is one axis of an axis payload. Score is from 0 to 1.
+// Axis is one axis of an axis payload. Score must be between 0 and 1.
 type Axis struct {
 	Name, Label []byte
 	Score       float64
 }
 
-// AxisPayloadHashes is like PayloadHashes, for an axis payload (spec: Axis payload). It strips
-// labels. The hashes cover only the members that the arguments hold. The names of axes must be
-// distinct. seed is decimal. AxisPayloadHashes fails if the payload exceeds the limits of
-// JSON.
+// AxisPayloadHashes is like PayloadHashes, for an axis payload that consists of the arguments
+// (spec: Axis payload). It strips the labels. The names of the axes must be distinct. seed is in
+// decimal. AxisPayloadHashes returns an error if the payload exceeds the limits of JSON.
 func AxisPayloadHashes(axes []Axis, policyHash, seed, worldID []byte, apart bool, member func(name, form []byte)) (whole, seedless Hash, err error) {
 	w := new(pyjson.Builder)
 	w.Open()

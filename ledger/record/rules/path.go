@@ -9,12 +9,12 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// FingerprintVersion is the version of the fingerprint rules (spec: Path fingerprints). The
-// fingerprints of other versions are claims.
+// FingerprintVersion is the version of the fingerprint rules that this package implements (spec:
+// Path fingerprints). Fingerprints of other versions are only claims.
 const FingerprintVersion = "adr-004"
 
-// Lengths, in hexadecimal digits, of fingerprints, of path ids, and of path ids after a
-// collision (spec: Path ids).
+// Lengths, in hexadecimal digits, of fingerprints, of path ids, and of path ids after a collision
+// (spec: Path ids).
 const (
 	FingerprintDigits = 8
 	PathIDDigits      = 8
@@ -23,12 +23,12 @@ const (
 	maxFingerprintDigits = 64
 )
 
-// IsFingerprint reports whether a text can be a fingerprint under some version of the rules.
+// IsFingerprint reports whether text can be a fingerprint under some version of the rules.
 func IsFingerprint(text []byte) bool {
 	return len(text) >= FingerprintDigits && len(text) <= maxFingerprintDigits && IsDigits(text, len(text))
 }
 
-// IsFingerprintOf reports whether a text can be a fingerprint under one version of the rules.
+// IsFingerprintOf reports whether text can be a fingerprint under the given version of the rules.
 func IsFingerprintOf(version string, text []byte) bool {
 	if version == FingerprintVersion {
 		return IsDigits(text, FingerprintDigits)
@@ -36,43 +36,43 @@ func IsFingerprintOf(version string, text []byte) bool {
 	return IsFingerprint(text)
 }
 
-// IsPathID reports whether a text has the form of a path_id that clients may claim.
+// IsPathID reports whether text has the form of a path_id that clients may claim.
 func IsPathID(text []byte) bool {
 	return IsDigits(text, PathIDDigits) || IsDigits(text, LongPathIDDigits)
 }
 
-// JoinRoute joins the passage names of a route. The result identifies the route.
+// JoinRoute joins the passage names of a route with arrows. The result identifies the route.
 func JoinRoute(passages [][]byte) []byte { return bytes.Join(passages, []byte(" → ")) }
 
-// RouteID returns the MD5 of a route in hexadecimal. The route's path_id is a prefix of it
+// RouteID returns the MD5 of a route in hexadecimal digits. The route's path_id is a prefix of this
 // (spec: Path ids).
 func RouteID(passages [][]byte) []byte {
 	sum := md5.Sum(JoinRoute(passages)) // #nosec G401 -- by definition (spec: Path ids)
 	return hex.AppendEncode(nil, sum[:])
 }
 
-// ContentFingerprint returns the fingerprint of a path's content without its links. It
-// overwrites scratch and returns it for the next call.
+// ContentFingerprint returns the fingerprint of a path's content without its links. It overwrites
+// scratch and returns it as used, for the next call.
 func ContentFingerprint(scratch, content []byte) (fingerprint, used []byte) {
 	return fingerprintOf(AppendWithoutLinks(slices.Grow(scratch[:0], len(content)), content))
 }
 
-// RawFingerprint returns the fingerprint of a path's content with its links. It overwrites
-// scratch and returns it for the next call.
+// RawFingerprint returns the fingerprint of a path's content including its links. It overwrites
+// scratch and returns it as used, for the next call.
 func RawFingerprint(scratch, content []byte) (fingerprint, used []byte) {
 	return fingerprintOf(append(scratch[:0], content...))
 }
 
-// fingerprintOf applies rule W to a text and returns the first eight digits of the MD5 of the
-// result. It overwrites the text and returns its memory.
+// fingerprintOf applies rule W to text and returns the first eight digits of the MD5 of the result.
+// It overwrites text and returns its memory as used.
 func fingerprintOf(text []byte) (fingerprint, used []byte) {
 	sum := md5.Sum(AppendWhitespaceRule(text[:0], text)) // #nosec G401 -- by definition (spec: Path ids)
 	return hex.AppendEncode(nil, sum[:FingerprintDigits/2]), text
 }
 
-// AppendWhitespaceRule applies rule W to a text and appends the result (spec: Content
-// fingerprints): runs of U+0020 become one, runs of two or more line feeds become two, and the
-// whole is stripped. dst can be text[:0].
+// AppendWhitespaceRule applies rule W to text and appends the result (spec: Content fingerprints):
+// each run of U+0020 becomes one, each run of two or more line feeds becomes two, and the whole is
+// stripped. dst may be text[:0].
 func AppendWhitespaceRule(dst, text []byte) []byte {
 	start := len(dst)
 	dst = appendShortened(dst, text, " ")
@@ -80,8 +80,8 @@ func AppendWhitespaceRule(dst, text []byte) []byte {
 	return append(dst[:start], pyjson.Strip(dst[start:])...)
 }
 
-// AppendWithoutLinks applies rule L to a text and appends the result (spec: Content
-// fingerprints): it deletes wiki links, then Markdown links. No link extends over a line feed.
+// AppendWithoutLinks applies rule L to text and appends the result (spec: Content fingerprints): it
+// deletes wiki links and then Markdown links. A link cannot contain a line feed.
 func AppendWithoutLinks(dst, text []byte) []byte {
 	for more := true; more; {
 		var line []byte
@@ -97,9 +97,9 @@ func AppendWithoutLinks(dst, text []byte) []byte {
 }
 
 // appendWithout appends a line without its links. From left to right, it deletes each shortest
-// piece that begins with begin, contains middle, and ends with end (or with middle, if end is
-// ""). Once one of the three is not found, no later piece can match either, so the cost is
-// linear. dst can be line[:0].
+// piece that begins with begin, contains middle, and ends with end (or with middle, if end is "").
+// Once one of the three is not found, no later piece can match either, so the cost is linear. dst
+// may be line[:0].
 func appendWithout(dst, line []byte, begin, middle, end string) []byte {
 	for {
 		start := bytes.Index(line, []byte(begin))

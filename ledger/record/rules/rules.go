@@ -1,7 +1,7 @@
-// Package rules implements the rules for texts, JSON, and hashes (spec: Hashes) as pure
-// functions. Each rule has one implementation. The ledger uses it to hash records before it
-// logs them. Audits, nested proofs, and offline verification use it to recompute what a log
-// claims. CPython and the vectors in testdata are its oracles.
+// Package rules implements the rules for texts, JSON, and hashes (spec: Hashes) as pure functions.
+// Each rule has one implementation. The ledger uses it to hash records before it logs them. Audits,
+// nested proofs, and offline verification use it to recompute what a log claims. Tests compare it
+// with CPython and with the vectors in testdata.
 package rules
 
 import (
@@ -19,17 +19,17 @@ const Version = 1
 // Hash is a SHA-256 value.
 type Hash = [sha256.Size]byte
 
-// AppendHex appends a hash in lower-case hexadecimal.
+// AppendHex appends h in lower-case hexadecimal digits.
 func AppendHex(dst []byte, h Hash) []byte { return hex.AppendEncode(dst, h[:]) }
 
-// JSONHash returns the SHA-256 of the compact canonical JSON of a value, in WTF-8 (spec:
-// Run-DAG hashes). It overwrites scratch and returns it for the next call.
+// JSONHash returns the SHA-256 of v's compact canonical JSON in WTF-8 (spec: Run-DAG hashes). It
+// overwrites scratch and returns it for the next call.
 func JSONHash(scratch []byte, v pyjson.Value) (Hash, []byte) {
 	scratch = v.AppendCanonical(scratch[:0], pyjson.Compact)
 	return sha256.Sum256(scratch), scratch
 }
 
-// objectHash returns the JSON hash of the object whose members are written by members.
+// objectHash returns the JSON hash of the object whose members the function members writes.
 func objectHash(members func(w *pyjson.Builder)) Hash {
 	w := new(pyjson.Builder)
 	w.Open()
@@ -48,7 +48,7 @@ var notHex = func() (table [256]byte) {
 	return table
 }()
 
-// IsDigits reports whether a text consists of exactly n lower-case hexadecimal digits.
+// IsDigits reports whether text consists of exactly n lower-case hexadecimal digits.
 func IsDigits(text []byte, n int) bool {
 	bad := byte(0)
 	for _, c := range text {
@@ -57,18 +57,18 @@ func IsDigits(text []byte, n int) bool {
 	return len(text) == n && bad == 0
 }
 
-// IsDigest reports whether a text is a SHA-256 in 64 lower-case hexadecimal digits (spec:
-// Canonical JSON). It tests eight bytes at a time, because an event has many digests
-// (BenchmarkExtend in proofs/audit).
+// IsDigest reports whether text is a SHA-256 in 64 lower-case hexadecimal digits (spec: Canonical
+// JSON). It tests eight bytes at a time, because an event contains many digests (BenchmarkExtend in
+// proofs/audit).
 func IsDigest(text []byte) bool {
-	const each = 0x0101010101010101 // a factor that copies a byte into all eight
+	const each = 0x0101010101010101 // multiplying by it copies a byte into all eight bytes
 	if len(text) != hex.EncodedLen(sha256.Size) {
 		return false
 	}
 	bad := uint64(0)
 	for ; len(text) > 0; text = text[8:] {
 		x := binary.LittleEndian.Uint64(text)
-		low := x & (0x7f * each) // the top bits are cleared so that no sum carries into the next byte
+		low := x & (0x7f * each) // with the top bits cleared, no sum carries into the next byte
 		digit := (low + (0x80-'0')*each) &^ (low + (0x80-'9'-1)*each)
 		letter := (low + (0x80-'a')*each) &^ (low + (0x80-'f'-1)*each)
 		bad |= x | ^(digit | letter)
@@ -76,14 +76,14 @@ func IsDigest(text []byte) bool {
 	return bad&(0x80*each) == 0
 }
 
-// IsChunkHash reports whether a text is a chunk hash with its prefix (spec: Citation hashes).
+// IsChunkHash reports whether text is a chunk hash with ChunkPrefix (spec: Citation hashes).
 func IsChunkHash(text []byte) bool {
 	digits, ok := bytes.CutPrefix(text, []byte(ChunkPrefix))
 	return ok && IsDigest(digits)
 }
 
-// rawHash decodes 64 hexadecimal digits. It panics on any other text, so callers must check
-// the text with IsDigest first.
+// rawHash decodes a hash from hexadecimal digits. It panics if IsDigest(digits) is false, so
+// callers must check the digits first.
 func rawHash(digits []byte) Hash {
 	var raw Hash
 	if len(digits) != hex.EncodedLen(len(raw)) {

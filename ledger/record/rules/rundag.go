@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Stages of the known shapes, without preflight (spec: Run shapes).
+// Stages of runs of the known shapes, without preflight (spec: Run shapes).
 var (
 	quoteStages   = []string{"question", "retrieval", "context", "prompt", "answer", "verify", "final_label"}
 	pointerStages = []string{"question", "retrieval", "evidence_map", "prompt", "raw_answer",
@@ -17,7 +17,7 @@ var (
 	rejectStages = []string{"question", Preflight, "final_label"}
 )
 
-// Preflight is the stage that a run can have after its question.
+// Preflight is the name of the stage that a run can have after its question.
 const Preflight = "preflight"
 
 // The shapes of a run (spec: Run-DAG hashes).
@@ -28,12 +28,12 @@ const (
 	ShapeUnrecognised = "unrecognised"
 )
 
-// IsKnownStage reports whether a known shape has a stage with that name.
+// IsKnownStage reports whether runs of a known shape can have a stage with the given name.
 func IsKnownStage(stage string) bool {
 	return stage == Preflight || slices.Contains(quoteStages, stage) || slices.Contains(pointerStages, stage)
 }
 
-// Shape returns the shape of a list of stages.
+// Shape returns the shape of a run that has the given stages in this order.
 func Shape(stages []string) string {
 	if slices.Equal(stages, rejectStages) {
 		return ShapeReject
@@ -50,8 +50,8 @@ func Shape(stages []string) string {
 	return ShapeUnrecognised
 }
 
-// PreflightOf returns the value of the event's member preflight for a list of stages (spec:
-// Run shapes).
+// PreflightOf returns the value of the event's member preflight for a run that has the given stages
+// (spec: Run shapes).
 func PreflightOf(stages []string) string {
 	if slices.Contains(stages, Preflight) {
 		return "available"
@@ -59,8 +59,8 @@ func PreflightOf(stages []string) string {
 	return "unavailable_legacy_run"
 }
 
-// FailureStage returns the stage at which a run that was built from inputs failed (spec:
-// Run-DAG hashes), or nil if it did not fail. sources and quotes are decimal numbers.
+// FailureStage returns the stage at which a run that was built from inputs failed, or nil if it did
+// not fail (spec: Run-DAG hashes). sources and quotes are decimal numbers.
 func FailureStage(auditMode, sources, quotes []byte) []byte {
 	switch {
 	case string(auditMode) == "STRICT":
@@ -73,8 +73,8 @@ func FailureStage(auditMode, sources, quotes []byte) []byte {
 	return []byte("answer")
 }
 
-// AnswerStage returns the stage that covers answer_text in a run-DAG without inputs: answer
-// or, if the run lacks it, render. It returns "" if the run has neither.
+// AnswerStage returns the stage that covers answer_text in a run-DAG without inputs: "answer" or,
+// if the run does not have it, "render". It returns "" if the run has neither.
 func AnswerStage(stages []string) string {
 	for _, stage := range [...]string{"answer", "render"} {
 		if slices.Contains(stages, stage) {
@@ -84,21 +84,21 @@ func AnswerStage(stages []string) string {
 	return ""
 }
 
-// AnswerCheck names the check of an answer_text that no stage of its run covers. The result of
-// that check is always claimed.
+// AnswerCheck is the name of the check of an answer_text that no stage of its run covers. The
+// result of this check is always Claimed.
 const AnswerCheck = "answer_text"
 
-// StagePrefix is the prefix of the names of the checks of stages.
+// StagePrefix begins the names of the checks of stages.
 const StagePrefix = "stage:"
 
-// StageChecks returns a distinct name for the check of each stage. A repeated stage gets the
-// first of the suffixes "#2", "#3", … that makes its name unique.
+// StageChecks returns a distinct name for the check of each stage. A repeated stage gets the first
+// of the suffixes "#2", "#3", … with which its name is unique.
 func StageChecks(stages []string) []string {
 	taken := make(map[string]bool, len(stages))
 	for _, stage := range stages {
 		taken[stage] = true
 	}
-	met := make(map[string]int, len(stages)) // the last suffix of each stage
+	met := make(map[string]int, len(stages)) // number of the last suffix tried for each stage
 	checks := make([]string, len(stages))
 	for i, stage := range stages {
 		name := stage
@@ -115,10 +115,9 @@ func StageChecks(stages []string) []string {
 	return checks
 }
 
-// BaseHashes are the hashes from which the stages and the cache key of a run are computed.
-// Content is the member of the record from which the hash is computed. It is empty for the
-// preflight payload, which is part of other members. Stage is the stage that has this hash, or
-// "".
+// BaseHashes describes the hashes from which the stages and the cache key of a run are computed.
+// Content is the member of the record from which the hash is computed; it is empty for the
+// preflight payload, which is part of other members. Stage is the stage that has this hash, or "".
 var BaseHashes = [...]struct{ Name, Content, Stage string }{
 	{"question_hash", "question", "question"},
 	{"preflight_hash", "", Preflight},
@@ -129,40 +128,41 @@ var BaseHashes = [...]struct{ Name, Content, Stage string }{
 	{"verifier_policy_hash", "verifier_policy", ""},
 }
 
-// Dimensions lists the dimensions of the cache key in the order in which they are joined
-// (spec: Cache key). The last is optional.
+// Dimensions contains the dimensions of the cache key in the order in which they are joined (spec:
+// Cache key). The last one is optional.
 var Dimensions = [...]string{
 	"source_root", "question_hash", "model_profile_hash", "conversation_hash", "governance_policy_hash",
 	"schema_version", "canonicalization_version", "chunking_version", "verifier_policy_hash",
 }
 
-// ClaimedDimensions are the dimensions that are hashes but that no content determines.
+// ClaimedDimensions contains those dimensions that are hashes but cannot be computed from content.
 var ClaimedDimensions = [...]string{"source_root", "model_profile_hash"}
 
-// IsVersion reports whether a dimension of the cache key is a version. All others are hashes.
+// IsVersion reports whether a dimension of the cache key is a version. All other dimensions are
+// hashes.
 func IsVersion(dimension string) bool {
 	return dimension == "schema_version" || dimension == "canonicalization_version" || dimension == "chunking_version"
 }
 
-// CacheKey returns the cache key of dimensions, which are in the order of Dimensions (spec:
-// Cache key).
+// CacheKey returns the cache key for the values of dimensions, which must be in the order of
+// Dimensions (spec: Cache key).
 func CacheKey(dimensions [][]byte) Hash {
 	return sha256.Sum256(bytes.Join(dimensions, []byte("|")))
 }
 
-// Clauses are the members of a preflight payload except stage and node_version.
+// Clauses contains the names of the members of a preflight payload except stage and node_version.
 var Clauses = [...]string{"classifier", "answer_contract", "prompt_contract", "evidence_contract", "policy_refs", "question_state"}
 
-// PreflightVersion is the node_version of a preflight payload.
+// PreflightVersion is the node_version of a preflight payload of the current generation.
 const PreflightVersion = "preflight-node-v1"
 
-// LegacyPreflight names the generation of preflight payloads that had no version yet.
+// LegacyPreflight is the name of the generation of preflight payloads that do not have a version.
 const LegacyPreflight = "legacy"
 
-// PreflightGeneration returns the generation of a preflight payload, which is an object (spec:
-// Preflight payload). It returns nil for the generation of PreflightVersion. For any other
-// payload it returns the payload's node_version, or LegacyPreflight if there is none.
-// maxVersion limits a version, in bytes.
+// PreflightGeneration returns the generation of a preflight payload, which must be an object (spec:
+// Preflight payload). It returns nil for the current generation, that of PreflightVersion. For any
+// other payload it returns the payload's node_version, or LegacyPreflight if that is missing or not
+// valid. maxVersion is the maximum length of a version in bytes.
 func PreflightGeneration(payload pyjson.Value, maxVersion int) []byte {
 	version := payload.Member("node_version")
 	if text := version.Text(); version.Kind() == pyjson.String && string(text) != PreflightVersion &&
@@ -185,8 +185,8 @@ func PreflightGeneration(payload pyjson.Value, maxVersion int) []byte {
 }
 
 // PreflightHash returns the JSON hash of a preflight payload (spec: Preflight payload). In a
-// payload of PreflightVersion, absent, null, and empty clauses count as {}. A payload of any
-// other generation is hashed as it is.
+// payload of the current generation, absent, null, and empty clauses are hashed as {}. A payload of
+// any other generation is hashed as it is.
 func PreflightHash(payload pyjson.Value) Hash {
 	if PreflightGeneration(payload, 0) != nil {
 		sum, _ := JSONHash(nil, payload)
@@ -205,8 +205,7 @@ func PreflightHash(payload pyjson.Value) Hash {
 	})
 }
 
-// isEmpty reports whether a container or a string is empty. CPython treats such a value as
-// false.
+// isEmpty reports whether v is an empty object, array, or string, which CPython treats as false.
 func isEmpty(v pyjson.Value) bool {
 	switch v.Kind() {
 	case pyjson.Object, pyjson.Array:
@@ -217,8 +216,8 @@ func isEmpty(v pyjson.Value) bool {
 	return false
 }
 
-// RetrievalHash returns the hash of the stage retrieval. It covers the sources, which are
-// objects, and the hash of the plan unless that hash is nil.
+// RetrievalHash returns the hash of the stage retrieval. It covers the sources, which must be
+// objects, and the hash of the plan, unless that is nil.
 func RetrievalHash(sources pyjson.Value, plan []byte) Hash {
 	w := &pyjson.Builder{B: []byte("[")}
 	i := 0
@@ -249,8 +248,8 @@ func valueOrNull(w *pyjson.Builder, name string, v pyjson.Value) {
 	}
 }
 
-// VerifyHash returns the hash of the stage verify, from the inputs of a run. quotes and
-// verified are decimal numbers.
+// VerifyHash returns the hash of the stage verify, computed from the inputs of a run. quotes and
+// verified are decimal numbers. failureStage may be nil.
 func VerifyHash(inputs pyjson.Value, quotes, verified, failureStage []byte) Hash {
 	return objectHash(func(w *pyjson.Builder) {
 		w.Value("audit_mode", inputs.Member("audit_mode"))
@@ -267,7 +266,7 @@ func VerifyHash(inputs pyjson.Value, quotes, verified, failureStage []byte) Hash
 	})
 }
 
-// LabelHash returns the hash of the stage final_label, from the inputs of a run.
+// LabelHash returns the hash of the stage final_label, computed from the inputs of a run.
 func LabelHash(inputs pyjson.Value) Hash {
 	return objectHash(func(w *pyjson.Builder) {
 		w.Value("audit_mode", inputs.Member("audit_mode"))
@@ -277,14 +276,14 @@ func LabelHash(inputs pyjson.Value) Hash {
 	})
 }
 
-// Default values for the inputs of a run that preflight rejected.
+// Defaults for the inputs of a run that preflight rejected.
 const (
 	RejectAuditMode      = "UNGROUNDED"
 	RejectVerifierMethod = "claim_lattice_pointer"
 )
 
 // RejectLabelHash returns the hash of the stage final_label of a run that preflight rejected.
-// answer is empty if the run has none.
+// answer is empty if the run has no answer.
 func RejectLabelHash(inputs pyjson.Value, auditMode, verifierMethod, answer []byte) Hash {
 	return objectHash(func(w *pyjson.Builder) {
 		w.Text("audit_mode", auditMode)
@@ -296,7 +295,7 @@ func RejectLabelHash(inputs pyjson.Value, auditMode, verifierMethod, answer []by
 	})
 }
 
-// LatticeHash returns the hash of the stage parsed_claim_lattice. An absent lattice counts as
+// LatticeHash returns the hash of the stage parsed_claim_lattice. An absent lattice is hashed as
 // [].
 func LatticeHash(lattice pyjson.Value) Hash {
 	if !lattice.Given() {
@@ -306,7 +305,8 @@ func LatticeHash(lattice pyjson.Value) Hash {
 	return sum
 }
 
-// QuestionHash returns the hash of a question in its canonical form (spec: Run-DAG hashes).
+// QuestionHash returns the hash of a question in its canonical form (spec: Run-DAG hashes). strict
+// selects ModeStrict.
 func QuestionHash(question []byte, strict bool) Hash {
 	return sha256.Sum256(AppendQuestion(nil, question, strict))
 }
@@ -317,12 +317,11 @@ const (
 	ModeEquivalence = "equivalence_class"
 )
 
-// PreflightCheck names the check of the hash of a preflight payload that is sent next to a
-// DAG.
+// PreflightCheck is the name of the check of a preflight payload that was sent together with a
+// run-DAG.
 const PreflightCheck = "dag.preflight_payload"
 
-// IsEvidenceID reports whether a text has the form of an evidence id (spec: Hashes of other
-// content).
+// IsEvidenceID reports whether text has the form of an evidence id (spec: Hashes of other content).
 func IsEvidenceID(text []byte) bool {
 	digits, is := bytes.CutPrefix(text, []byte("E"))
 	return is && IsDigits(digits, 8)

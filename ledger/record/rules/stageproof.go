@@ -6,27 +6,27 @@ import (
 	"slices"
 )
 
-// Stage is one node of a run-DAG: its name, and its hash in hexadecimal.
+// Stage is one stage of a run-DAG: its name, and its hash in hexadecimal digits.
 type Stage struct{ Name, Hash string }
 
 // StageProof proves that a stage is in the tree of a run.
 type StageProof struct {
-	Index int // index of the stage, among the stages of the run
+	Index int // index of the stage among the stages of the run
 	Hash  Hash
 	Root  Hash
-	Path  []PathStep // steps from the leaf to the root; empty if the run has one stage
+	Path  []PathStep // steps from the leaf to the root; empty if the run has only one stage
 }
 
-// ProveStage returns the proof of a stage, or false if there is no such stage. If several
-// stages have the same name, the second is called "name#2" and so on, as in StageChecks.
-// ProveStage fails if a hash is not a SHA-256.
+// ProveStage returns the proof of the stage with the given name, or false if there is no such
+// stage. If several stages have the same name, the second is called "name#2" and so on, as in
+// StageChecks. ProveStage returns an error if a stage's hash is not a SHA-256.
 func ProveStage(stages []Stage, name string) (StageProof, bool, error) {
 	names := make([]string, len(stages))
 	leaves := make([]Hash, len(stages))
 	for i, s := range stages {
 		raw, err := hex.DecodeString(s.Hash)
 		if err != nil || len(raw) != len(leaves[i]) {
-			return StageProof{}, false, fmt.Errorf("stage %q has the hash %q, which is not a SHA-256 in hexadecimal", s.Name, s.Hash)
+			return StageProof{}, false, fmt.Errorf("stage %q has the hash %q, which is not a SHA-256 in hexadecimal digits", s.Name, s.Hash)
 		}
 		names[i], leaves[i] = s.Name, Hash(raw)
 	}

@@ -7,8 +7,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// AppendSystemPrompt appends the normal form of a system prompt (spec: IPC hashes): each line
-// is stripped, the lines are joined by "\n", and the whole is stripped.
+// AppendSystemPrompt appends the normal form of a system prompt (spec: IPC hashes): each line is
+// stripped, the lines are joined with "\n", and the whole is stripped.
 func AppendSystemPrompt(dst, text []byte) []byte {
 	start := len(dst)
 	first := true
@@ -22,15 +22,14 @@ func AppendSystemPrompt(dst, text []byte) []byte {
 	return append(dst[:start], pyjson.Strip(dst[start:])...)
 }
 
-// AppendOutput appends the normal form of an output (spec: IPC hashes): it is stripped, and
-// each run of spaces (U+0020) becomes one.
+// AppendOutput appends the normal form of an output (spec: IPC hashes): it is stripped, and each
+// run of spaces (U+0020) becomes one space.
 func AppendOutput(dst, text []byte) []byte {
 	return appendShortened(dst, pyjson.Strip(text), " ")
 }
 
-// appendShortened appends a text in which each run of one character is cut to the length of
-// limit if it is longer. limit consists of one or more copies of that character. dst can be
-// text[:0].
+// appendShortened appends text with every run of one character shortened to limit if it is longer.
+// limit consists of one or more copies of that character. dst may be text[:0].
 func appendShortened(dst, text []byte, limit string) []byte {
 	for {
 		i := indexRun(text, limit[0], len(limit)+1)
@@ -45,9 +44,9 @@ func appendShortened(dst, text []byte, limit string) []byte {
 	}
 }
 
-// indexRun returns the index of the first run of at least n bytes c, or -1 if there is none.
-// It tests only every n-th byte, because no such run fits between two tested bytes.
-// bytes.Index would stop at every single c, and texts are full of spaces.
+// indexRun returns the index of the first run of at least n bytes c, or -1 if there is none. It
+// tests only every n-th byte, because such a run always contains one of these. bytes.Index would
+// stop at every single c, and texts are full of spaces.
 func indexRun(text []byte, c byte, n int) int {
 	for i := n - 1; i < len(text); i += n {
 		if text[i] != c {
@@ -63,13 +62,13 @@ func indexRun(text []byte, c byte, n int) int {
 		if end-start >= n {
 			return start
 		}
-		i = end // no run of c begins before the next byte
+		i = end // no further run of c begins before the next tested byte
 	}
 	return -1
 }
 
-// AppendWords appends the words of a text, joined by single spaces (spec: Citation hashes).
-// dst can be text[:0].
+// AppendWords appends the words of text, joined by single spaces (spec: Citation hashes). dst may
+// be text[:0].
 func AppendWords(dst, text []byte) []byte {
 	start := len(dst)
 	for word := range pyjson.Fields(text) {
@@ -81,15 +80,15 @@ func AppendWords(dst, text []byte) []byte {
 	return dst
 }
 
-// questionEnd lists the characters that are removed from the end of a question that is not
-// strict.
+// questionEnd contains the characters that are removed from the end of a question, unless the mode
+// is strict.
 const questionEnd = ".?!,;:？！。、…"
 
-// AppendQuestion appends the canonical form of a question (spec: Canonical question). If
-// strict is true, it normalises only NFC and spaces.
+// AppendQuestion appends the canonical form of a question (spec: Canonical question). If strict is
+// true, that form differs from text only by NFC and by its spaces.
 func AppendQuestion(dst, text []byte, strict bool) []byte {
 	composed := pyjson.AppendNFC(make([]byte, 0, len(text)), text)
-	normal := AppendWords(composed[:0], composed) // overwrites only bytes that were already read
+	normal := AppendWords(composed[:0], composed) // overwrites only bytes that have already been read
 	if strict {
 		return append(dst, normal...)
 	}

@@ -7,21 +7,22 @@ import (
 	"slices"
 )
 
-// Prefixes of the nodes in a run's tree (spec: Run tree), which is not the tree of RFC 6962.
+// Prefixes of the hashed nodes in a run's tree (spec: Run tree), which is not a tree of RFC 6962.
 const (
 	leafPrefix = 0x00
 	nodePrefix = 0x03
 )
 
-// PathStep is one step from a leaf of a run's tree to its root (spec: Run tree). It pairs the
-// current node with Sibling, which is on its left or on its right.
+// PathStep is one step on the path from a leaf of a run's tree to its root (spec: Run tree). It
+// pairs the current node with Sibling, which is on the left if IsLeft is true, and on the right
+// otherwise.
 type PathStep struct {
 	Sibling Hash
 	IsLeft  bool
 }
 
-// MerkleRoot returns the root of a run's tree (spec: Run tree). An odd last node is paired
-// with itself. There must be at least one leaf.
+// MerkleRoot returns the root of the run's tree over the leaves (spec: Run tree). A last node
+// without a sibling is paired with itself. There must be at least one leaf.
 func MerkleRoot(leaves [][]byte) Hash {
 	level := make([]Hash, len(leaves))
 	for i, leaf := range leaves {
@@ -33,7 +34,8 @@ func MerkleRoot(leaves [][]byte) Hash {
 	return level[0]
 }
 
-// MerklePath returns the path of a leaf to the root that MerkleRoot computes, and that root.
+// MerklePath returns the path from the leaf at index to the root, and the root that MerkleRoot
+// computes.
 func MerklePath(leaves []Hash, index int) ([]PathStep, Hash) {
 	level := make([]Hash, len(leaves))
 	for i, leaf := range leaves {
@@ -41,15 +43,15 @@ func MerklePath(leaves []Hash, index int) ([]PathStep, Hash) {
 	}
 	var path []PathStep
 	for ; len(level) > 1; index /= 2 {
-		sibling := min(index^1, len(level)-1) // an odd last node is its own sibling
+		sibling := min(index^1, len(level)-1) // a last node without a sibling is its own sibling
 		path = append(path, PathStep{level[sibling], sibling < index})
 		level = parents(level)
 	}
 	return path, level[0]
 }
 
-// VerifyMerklePath checks that a path leads from a leaf to a root. index is the position of
-// the leaf, and leaves is the number of leaves.
+// VerifyMerklePath returns an error unless the path leads from the leaf to the root. index is the
+// position of the leaf, and leaves is the number of leaves.
 func VerifyMerklePath(leaf Hash, index, leaves int, path []PathStep, root Hash) error {
 	node, rest := leafHash(leaf[:]), path
 	for at := index; leaves > 1; at, leaves = at/2, (leaves+1)/2 {
@@ -89,8 +91,8 @@ func pair(left, right Hash) Hash {
 	return sha256.Sum256(b[:])
 }
 
-// parents computes the next level of a tree from a level of at least two nodes. It overwrites
-// that level.
+// parents computes the next level of a tree from a level that has at least two nodes, which it
+// overwrites.
 func parents(level []Hash) []Hash {
 	for i := 0; i < len(level); i += 2 {
 		level[i/2] = pair(level[i], level[min(i+1, len(level)-1)])
@@ -98,8 +100,8 @@ func parents(level []Hash) []Hash {
 	return level[:(len(level)+1)/2]
 }
 
-// RunRoot returns the root over the hashes of a run's stages, in the order of the stages. Each
-// hash is 64 hexadecimal digits. There must be at least one.
+// RunRoot returns the root over the hashes of a run's stages, in the order of the stages. Each hash
+// has 64 hexadecimal digits. There must be at least one.
 func RunRoot(hashes [][]byte) Hash { return MerkleRoot(rawHashes(hashes)) }
 
 func rawHashes(hashes [][]byte) [][]byte {
@@ -111,23 +113,23 @@ func rawHashes(hashes [][]byte) [][]byte {
 	return raw
 }
 
-// ContextRoot returns the root over the distinct document roots, sorted. Each document root is
-// 64 hexadecimal digits. There must be at least one.
+// ContextRoot returns the root over the document roots, sorted and each once. Each document root
+// has 64 hexadecimal digits. There must be at least one.
 func ContextRoot(roots [][]byte) Hash {
 	leaves := rawHashes(roots)
 	slices.SortFunc(leaves, bytes.Compare)
 	return MerkleRoot(slices.CompactFunc(leaves, bytes.Equal))
 }
 
-// EvidenceMapRoot returns the root over the sorted evidence ids, as texts. There must be at
-// least one.
+// EvidenceMapRoot returns the root over the evidence ids, which it sorts and hashes as texts. There
+// must be at least one.
 func EvidenceMapRoot(ids [][]byte) Hash {
 	ids = slices.Clone(ids)
 	slices.SortFunc(ids, bytes.Compare)
 	return MerkleRoot(ids)
 }
 
-// EvidenceID returns "E" and the first eight digits of the SHA-256 of "root:start:end".
+// EvidenceID returns "E" and the first eight digits of the SHA-256 of "chunkRoot:start:end".
 func EvidenceID(chunkRoot, start, end []byte) []byte {
 	sum := sha256.Sum256(bytes.Join([][]byte{chunkRoot, start, end}, []byte(":")))
 	return AppendHex([]byte("E"), sum)[:1+8]
