@@ -12,24 +12,24 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// runDAG is a run-DAG during decoding.
+// runDAG is a run-DAG that is being decoded.
 type runDAG struct {
 	fields.Run
 	r *Record
-	// base has the effective hashes from which the stages and the cache key are computed.
-	// fromContent is true for those that were recomputed from content.
+	// base contains, by name, the effective hashes from which the stages and the cache key are
+	// computed. fromContent is true for those that were computed from content.
 	base        map[string][]byte
 	fromContent map[string]bool
 
 	nodes      []node
-	dimensions []dimension // dimensions of the cache key, in the order in which the key joins them
-	evidence   [][]byte    // evidence ids: the computed ones, and claimed ones that differ from them
-	roots      [][]byte    // roots of the documents in its sources
+	dimensions []dimension // dimensions of the cache key, in the order in which they are joined
+	evidence   [][]byte    // computed evidence ids, and claimed ones that differ from them
+	roots      [][]byte    // document roots of its sources
 	cited      [][]byte    // evidence ids that its lattice cites
 }
 
-// RunShape returns the shape and the failure stage of a run-DAG (spec: Failure stage) in
-// canonical JSON, as in its event. It returns nil for other kinds.
+// RunShape returns the shape and the failure stage of a run-DAG (spec: Failure stage) as JSON, as
+// in its event. It returns nil for records of other kinds.
 func (r *Record) RunShape() (shape, failureStage []byte) {
 	f, ok := r.fields.(*fields.Run)
 	if !ok {
@@ -42,8 +42,8 @@ func (r *Record) RunShape() (shape, failureStage []byte) {
 	return shape, pyjson.AppendString(nil, f.FailureStage)
 }
 
-// decodeRunDAG decodes a run-DAG, recomputes everything that its content determines (spec:
-// Run-DAG), and checks it stage by stage.
+// decodeRunDAG decodes a run-DAG, computes everything that its content determines (spec: Run-DAG),
+// and checks the claims stage by stage. Problems are added to d.
 func (r *Record) decodeRunDAG(d *strict.Decoder, v pyjson.Value, pointer string) {
 	o := d.Object(v, pointer, "run_id", "dag", "inputs", "reject_inputs", "question", "question_mode",
 		"answer_text", "messages", "policy", "verifier_policy", "source_roots", "evidence", "cache_dimensions",
@@ -79,7 +79,7 @@ func (r *Record) decodeRunDAG(d *strict.Decoder, v pyjson.Value, pointer string)
 	g.finish(claimed, claimedRoot, dimensions, cacheKey)
 }
 
-// decodeDAG decodes the DAG that the service built.
+// decodeDAG decodes the DAG that the service built. It returns nil if the record has none.
 func (g *runDAG) decodeDAG(o strict.Object) (nodes []node, root []byte) {
 	v := o.Member("dag")
 	if !v.Given() {
@@ -111,7 +111,7 @@ func (g *runDAG) decodeDAG(o strict.Object) (nodes []node, root []byte) {
 	return nodes, root
 }
 
-// arguments returns inputs or reject_inputs, or an empty object if neither is given.
+// arguments returns inputs or reject_inputs as an object, or an absent object if neither is given.
 func (g *runDAG) arguments(o strict.Object) strict.Object {
 	inputs, reject := o.Member("inputs"), o.Member("reject_inputs")
 	switch {
@@ -131,7 +131,8 @@ func (g *runDAG) arguments(o strict.Object) strict.Object {
 	return strict.Object{D: o.D}
 }
 
-// decodeBase recomputes the base hashes from content and checks the claims that claimOf finds.
+// decodeBase computes the base hashes from content, checks their claims, and sets g.base and
+// g.fromContent.
 func (g *runDAG) decodeBase(o, arguments, dimensions strict.Object, claimed []node) {
 	computed := map[string][]byte{
 		"question_hash":          g.questionHash(o),
@@ -162,16 +163,17 @@ func (g *runDAG) decodeBase(o, arguments, dimensions strict.Object, claimed []no
 	}
 }
 
-// baseClaim is the claim of a base hash in a record.
+// baseClaim is a claim of a base hash.
 type baseClaim struct {
 	hash     []byte // nil if there is no claim
-	pointer  string // JSON pointer to hash in the request
-	checked  bool   // hash is the hash of a stage, and the check of that stage covers it
-	repeated []byte // the dimension of the same name, unless hash comes from there
+	pointer  string // JSON pointer to hash in the request body
+	checked  bool   // whether hash is the hash of a stage, so that the check of that stage covers it
+	repeated []byte // the dimension of the same name, unless hash comes from that dimension
 }
 
-// claimOf returns the claim of a base hash. It looks first in inputs or reject_inputs, then at
-// the hash of the claimed stage, and then at the cache dimension.
+// claimOf returns the claim of a base hash. It uses the first of these: the member of inputs or
+// reject_inputs, the hash of the claimed stage, and the dimension of the cache key. stage is nil if
+// the stage was not claimed.
 func claimOf(name string, stage []byte, arguments, dimensions strict.Object) baseClaim {
 	dimension := dimensions.Hash(name)
 	if claim := arguments.Hash(name); claim != nil {
@@ -183,7 +185,7 @@ func claimOf(name string, stage []byte, arguments, dimensions strict.Object) bas
 	return baseClaim{hash: dimension, pointer: dimensions.At(name)}
 }
 
-// checkRepeated checks a dimension against the hash of the same name.
+// checkRepeated checks a dimension against the effective hash of the same name.
 func (g *runDAG) checkRepeated(name string, claimed, effective []byte, fromContent bool) {
 	if !fromContent && bytes.Equal(claimed, effective) {
 		effective = nil // one claim does not prove another
@@ -191,8 +193,8 @@ func (g *runDAG) checkRepeated(name string, claimed, effective []byte, fromConte
 	g.r.check("cache_dimensions."+name, claimed, effective)
 }
 
-// preflightHash returns the hash of the payload in inputs or reject_inputs or, if they have
-// none, in the DAG. If both have a payload, a check compares them.
+// preflightHash returns the hash of the preflight payload in inputs or reject_inputs or, if they
+// have none, in dag. If both have a payload, it adds a check that compares the two hashes.
 func (g *runDAG) preflightHash(o, arguments strict.Object) []byte {
 	computed := g.r.preflightHash(arguments)
 	dag := o.Inner("dag", o.Member("dag"))
@@ -233,7 +235,8 @@ func (g *runDAG) questionHash(o strict.Object) []byte {
 	return g.r.hex(rules.QuestionHash(question, string(mode) == rules.ModeStrict))
 }
 
-// contentHash returns the JSON hash of a member, and stores the member as content.
+// contentHash returns the JSON hash of a member and adds the member to the content. It returns nil
+// if the member is not given.
 func (g *runDAG) contentHash(o strict.Object, name string, kind pyjson.Kind) []byte {
 	want := "an object"
 	if kind == pyjson.Array {
@@ -289,12 +292,12 @@ func (g *runDAG) evidenceMapRoot(o strict.Object) []byte {
 	return g.r.hex(rules.EvidenceMapRoot(ids))
 }
 
-// evidencePrefix is the prefix of the names of the checks of evidence.
+// evidencePrefix begins the names of the checks of evidence.
 const evidencePrefix = "evidence/"
 
-// evidenceID returns the id of element i of the evidence. It checks the claims of the element:
-// evidence_id, and text_hash, which is the text hash of span. Other members are allowed, and
-// no hash covers them.
+// evidenceID returns the id of element i of the evidence, which is v. It checks the claims in v:
+// evidence_id, and text_hash, which is the text hash of span. v may have other members, which no
+// hash covers.
 func (g *runDAG) evidenceID(o strict.Object, v pyjson.Value, i int) []byte {
 	item := strict.Object{D: o.D, V: v, Pointer: o.Element("evidence", i)}
 	if v.Kind() != pyjson.Object {
@@ -323,8 +326,8 @@ func (g *runDAG) evidenceID(o strict.Object, v pyjson.Value, i int) []byte {
 	return id
 }
 
-// found returns the distinct texts of the lists for which is returns true, sorted. It returns
-// nil if there are more than fields.MaxFound.
+// found returns the distinct texts in lists for which is returns true, sorted. It returns nil if
+// there are none or more than fields.MaxFound.
 func found(is func([]byte) bool, lists ...[][]byte) [][]byte {
 	all := slices.DeleteFunc(slices.Concat(lists...), func(text []byte) bool { return !is(text) })
 	slices.SortFunc(all, bytes.Compare)
@@ -334,15 +337,15 @@ func found(is func([]byte) bool, lists ...[][]byte) [][]byte {
 	return all
 }
 
-// checkVerdict adds a check for each rule that the verdict breaks.
+// checkVerdict adds a check with the result Inconsistent for each of the broken rules.
 func (g *runDAG) checkVerdict(broken []string) {
 	for _, rule := range broken {
 		g.r.Checks = append(g.r.Checks, Check{Field: rules.VerdictPrefix + rule, Result: Inconsistent})
 	}
 }
 
-// checkLattice reports a broken rule if the lattice cites evidence that the record lacks. It
-// checks nothing if the record has no evidence.
+// checkLattice adds a check if the lattice cites evidence that the record does not contain. It does
+// not compare anything if the record contains no evidence.
 func (g *runDAG) checkLattice(lattice pyjson.Value) {
 	g.cited = rules.CitedEvidence(lattice)
 	if g.evidence == nil {

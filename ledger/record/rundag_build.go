@@ -11,7 +11,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// build computes the stages of a quote or pointer run from its inputs (spec: Stage hashes).
+// build computes the stages of a quote or pointer run from its inputs, which are in (spec: Stage
+// hashes).
 func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
 	answer, hasAnswer = answerText(in, o, answer, hasAnswer)
 	if !hasAnswer {
@@ -64,8 +65,8 @@ func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
 	g.checkLattice(in.Member("parsed_lattice"))
 }
 
-// answerText returns the answer_text of inputs or reject_inputs or, if they have none, of the
-// record. If both are given, they must be equal.
+// answerText returns the answer_text of o, which is inputs or reject_inputs, or else the
+// answer_text of the record. If both are given, they must be equal.
 func answerText(o strict.Object, record strict.Object, text []byte, given bool) ([]byte, bool) {
 	own, hasOwn := o.WTF("answer_text")
 	if hasOwn && given && string(own) != string(text) {
@@ -77,7 +78,7 @@ func answerText(o strict.Object, record strict.Object, text []byte, given bool) 
 	return text, given
 }
 
-// decodeLabels decodes the texts that label a run. The hashes cover them in WTF-8. The event
+// decodeLabels decodes the texts that label a run. The hashes cover them in WTF-8, and the event
 // contains those that are short and valid UTF-8.
 func (g *runDAG) decodeLabels(in strict.Object) {
 	g.AuditMode = eventText(in.RequiredWTF("audit_mode"))
@@ -91,7 +92,7 @@ func (g *runDAG) stage(name string, hash []byte) {
 	g.nodes = append(g.nodes, node{stage: name, hash: hash})
 }
 
-// baseStage adds a stage whose hash is a base hash.
+// baseStage adds the stage with the given name, whose hash is a base hash.
 func (g *runDAG) baseStage(stage string) {
 	for _, b := range rules.BaseHashes {
 		if b.Stage == stage {
@@ -121,14 +122,15 @@ func differs(in strict.Object, name string, text []byte) bool {
 	return given && !bytes.Equal(own, text)
 }
 
-// claimAnswer adds the check of an answer_text, unless a stage covers it.
+// claimAnswer adds a check with the result Claimed for answer_text, unless a stage covers it.
 func (g *runDAG) claimAnswer(covered bool) {
 	if !covered {
 		g.r.Checks = append(g.r.Checks, Check{Field: rules.AnswerCheck, Result: Claimed})
 	}
 }
 
-// retrievalHash returns the hash of the sources and, if there is one, of the plan.
+// retrievalHash returns the hash of the stage retrieval, which covers the sources and, if it is
+// given, the hash of the plan.
 func (g *runDAG) retrievalHash(in strict.Object, list pyjson.Value) []byte {
 	i := 0
 	for e := range list.Elements() {
@@ -171,8 +173,8 @@ func (g *runDAG) buildReject(o, in strict.Object, answer []byte, hasAnswer bool)
 	g.checkVerdict(rules.BrokenRejectionRules(g.AuditMode))
 }
 
-// adopt uses the claimed nodes of a run without inputs. It recomputes each node whose content
-// is in the record.
+// adopt makes the claimed nodes of a run without inputs its stages. It computes the hash of each
+// stage whose content is in the record.
 func (g *runDAG) adopt(claimed []node, answer []byte, hasAnswer bool) {
 	seen := make(map[string]bool, len(claimed))
 	answerStage := ""
@@ -190,8 +192,8 @@ func (g *runDAG) adopt(claimed []node, answer []byte, hasAnswer bool) {
 	}
 }
 
-// contentStage returns the hash of a stage that content alone determines, or nil. answerStage
-// is the stage that covers the answer, or "".
+// contentStage returns the hash of a stage if content alone determines it, or nil. answerStage is
+// the stage that covers the answer, or "".
 func (g *runDAG) contentStage(stage, answerStage string, answer []byte) []byte {
 	if stage == answerStage && stage != "" {
 		return g.r.hex(sha256.Sum256(answer))
@@ -204,14 +206,14 @@ func (g *runDAG) contentStage(stage, answerStage string, answer []byte) []byte {
 	return nil
 }
 
-// node is one stage of a run-DAG. hash has 64 hexadecimal digits.
+// node is one stage of a run-DAG. Its hash has 64 hexadecimal digits.
 type node struct {
 	stage   string
 	hash    []byte
-	adopted bool // hash is a claim and could not be recomputed
+	adopted bool // whether hash is a claim that could not be computed
 }
 
-// stageNames returns the names of the stages of a run.
+// stageNames returns the names of the nodes' stages, in the same order.
 func stageNames(nodes []node) []string {
 	stages := make([]string, len(nodes))
 	for i, n := range nodes {
@@ -220,7 +222,6 @@ func stageNames(nodes []node) []string {
 	return stages
 }
 
-// runRoot returns the root over the hashes of a run's stages.
 func runRoot(nodes []node) Hash {
 	hashes := make([][]byte, len(nodes))
 	for i, n := range nodes {
@@ -229,7 +230,7 @@ func runRoot(nodes []node) Hash {
 	return rules.RunRoot(hashes)
 }
 
-// preflightHash returns the hash of a preflight payload, or nil if there is none.
+// preflightHash returns the hash of the member preflight_payload, or nil if it is not given.
 func (r *Record) preflightHash(o strict.Object) []byte {
 	v := o.Typed("preflight_payload", pyjson.Object, "an object")
 	if !v.Given() {
@@ -238,7 +239,8 @@ func (r *Record) preflightHash(o strict.Object) []byte {
 	return r.hex(rules.PreflightHash(v))
 }
 
-// decodeDimensions decodes cache_dimensions. It returns an empty object if they are not given.
+// decodeDimensions decodes cache_dimensions and returns it as an object, which is absent if
+// cache_dimensions is not given.
 func (g *runDAG) decodeDimensions(o strict.Object) strict.Object {
 	v := o.Member("cache_dimensions")
 	if !v.Given() {
@@ -249,8 +251,9 @@ func (g *runDAG) decodeDimensions(o strict.Object) strict.Object {
 	return dims
 }
 
-// readDimensions decodes the dimensions. All are required except the last one and the one
-// named optional. An optional dimension that is missing keeps its position.
+// readDimensions decodes the dimensions into g.dimensions. All are required except the last one and
+// the one that optional names. If the one that optional names is missing, it still gets its
+// position.
 func (g *runDAG) readDimensions(dims strict.Object, optional string) {
 	for i, name := range rules.Dimensions {
 		if !dims.Member(name).Given() {
@@ -274,7 +277,7 @@ func (g *runDAG) readDimensions(dims strict.Object, optional string) {
 	}
 }
 
-// version decodes a version in the cache key. An integer counts as its decimal text.
+// version decodes a dimension that is a version. It returns the decimal text of an integer.
 func (g *runDAG) version(dims strict.Object, name string) []byte {
 	if dims.Member(name).Kind() == pyjson.Integer {
 		return g.r.readInteger(dims, name, false)
@@ -283,8 +286,8 @@ func (g *runDAG) version(dims strict.Object, name string) []byte {
 	return value
 }
 
-// cacheKey recomputes the cache key and checks its claim. For a dimension whose hash was
-// recomputed from content, it uses the recomputed hash.
+// cacheKey computes the cache key and checks its claim. For a dimension whose hash was computed
+// from content, it uses that hash instead of the claimed one.
 func (g *runDAG) cacheKey(dimensions strict.Object, claimed []byte) []byte {
 	if len(g.dimensions) == 0 {
 		return g.r.check("cache_key", claimed, nil)
@@ -309,8 +312,8 @@ type dimension struct {
 	value []byte
 }
 
-// finish checks the claimed DAG and the cache key against the effective nodes, and sets the
-// effective hashes.
+// finish checks the claimed DAG and the claimed cache key against the effective nodes, and sets the
+// fields of the event.
 func (g *runDAG) finish(claimed []node, claimedRoot []byte, dimensions strict.Object, cacheKey []byte) {
 	stages := stageNames(g.nodes)
 	g.DocumentRoots = found(rules.IsDigest, g.roots)
@@ -329,7 +332,7 @@ func (g *runDAG) finish(claimed []node, claimedRoot []byte, dimensions strict.Ob
 	}
 }
 
-// hashOf returns the hash of the first stage with that name, or nil if there is none.
+// hashOf returns the hash of the first stage with the given name, or nil if there is none.
 func hashOf(nodes []node, stage string) []byte {
 	for _, n := range nodes {
 		if n.stage == stage && stage != "" {
@@ -339,7 +342,8 @@ func hashOf(nodes []node, stage string) []byte {
 	return nil
 }
 
-// checkStages compares the claimed nodes with the effective ones, by name.
+// checkStages adds the checks that compare the claimed nodes with the effective nodes of the same
+// name.
 func (g *runDAG) checkStages(claimed []node) {
 	effective := make(map[string]node, len(g.nodes))
 	names := rules.StageChecks(stageNames(g.nodes))

@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// A record has a seedless hash if its payload contains the run's seed (spec: Seedless hash).
+// An IPC record has a seedless hash if its payload contains the run's seed (spec: Seedless hash).
 func TestSeedlessInputHash(t *testing.T) {
 	const axes = `"axes":{"mood":{"label":" calm","score":1}},"policy_hash":"p","world_id":"w","note":"dropped"`
 	const axesForm = `{"axes": {"mood": {"label": "calm", "score": 1.0}}, "policy_hash": "p", "world_id": "w"}`

@@ -6,9 +6,10 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// ParseRegistration decodes `{"chunk_hashes"?, "title"?, "reason"?}` for a source. sourceID is valid
-// UTF-8 of at most fields.MaxSourceID bytes. Without chunk_hashes, the chunks of the source are
-// unknown; an empty list means that it has none. The error is a *strict.Error.
+// ParseRegistration decodes the body `{"chunk_hashes"?, "title"?, "reason"?}` of a registration of
+// a source. sourceID must be valid UTF-8 of at most fields.MaxSourceID bytes. If chunk_hashes is
+// missing, the chunks of the source are unknown; an empty list means that the source has none. If
+// the body is not valid, the error is a *strict.Error.
 func ParseRegistration(sourceID string, body []byte) (*Verb, error) {
 	f := &fields.Source{ID: []byte(sourceID)}
 	return parseVerb(SourceRegistered, f, body, func(o strict.Object) {
@@ -17,8 +18,8 @@ func ParseRegistration(sourceID string, body []byte) (*Verb, error) {
 	}, "chunk_hashes", "title", "reason")
 }
 
-// ParseRevocation decodes `{"reason"?}`, or an empty body, for a source. sourceID is as for
-// ParseRegistration. The error is a *strict.Error.
+// ParseRevocation decodes the body `{"reason"?}` of a revocation of a source. The body may also be
+// empty. For sourceID and the error, see ParseRegistration.
 func ParseRevocation(sourceID string, body []byte) (*Verb, error) {
 	if len(body) == 0 {
 		body = []byte("{}")
@@ -27,8 +28,8 @@ func ParseRevocation(sourceID string, body []byte) (*Verb, error) {
 	return parseVerb(SourceRevoked, f, body, func(o strict.Object) { f.Reason = o.Text("reason", maxReason) }, "reason")
 }
 
-// readChunkHashes decodes a list of distinct chunk hashes (spec: Citation hashes). The result does
-// not alias the request.
+// readChunkHashes decodes a list of distinct chunk hashes (spec: Citation hashes). given is true
+// even if the list is empty. The result does not alias the request body.
 func readChunkHashes(o strict.Object, name string) (hashes [][]byte, given bool) {
 	list := o.Array(name)
 	if !list.Given() {

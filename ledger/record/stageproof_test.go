@@ -11,7 +11,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// rootOf recomputes a root from a path, following docs/spec alone (spec: Run tree).
+// rootOf computes a root from the hash of a stage and a path, written from the specification alone
+// (spec: Run tree).
 func rootOf(hash Hash, path []rules.PathStep) string {
 	node := sha256.Sum256(append([]byte{0}, hash[:]...))
 	for _, step := range path {
@@ -75,7 +76,7 @@ func TestStageProofs(t *testing.T) {
 		require.Equal(t, index, p.Index, name)
 		require.Len(t, p.Path, 2)
 	}
-	// The last of three is its own sibling.
+	// The last of three leaves is its own sibling.
 	p, _, err := rules.ProveStage(stages, "a#3")
 	require.NoError(t, err)
 	require.False(t, p.Path[0].IsLeft)

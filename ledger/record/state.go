@@ -7,8 +7,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// State is the state of an IPC record or a run-DAG (spec: States). A record is live until a
-// verb changes its state. Lookups by cache_key find only live records.
+// State is the state of an IPC record or of a run-DAG (spec: States). A record is live until a verb
+// changes its state. Lookups by cache_key find only live records.
 type State string
 
 // The states of a record.
@@ -19,11 +19,11 @@ const (
 	Quarantined State = "quarantined"
 )
 
-// States lists all states.
+// States contains all states.
 var States = [...]State{Live, Failed, Stale, Quarantined}
 
-// ParseStateChange decodes `{"state", "reason", "original_actor"?, "timestamp"?}` for the record
-// that is event seq. The error is a *strict.Error.
+// ParseStateChange decodes the body `{"state", "reason", "original_actor"?, "timestamp"?}` of a
+// state change of the record at seq. If the body is not valid, the error is a *strict.Error.
 func ParseStateChange(seq uint64, body []byte) (*Verb, error) {
 	f := &fields.StateChange{RecordSeq: seq}
 	return parseVerb(RecordStateChanged, f, body, func(o strict.Object) { readStateChange(o, f) }, stateNames...)
@@ -44,8 +44,9 @@ type StateRequest struct {
 	fields fields.StateChange
 }
 
-// ParseStateRequest decodes `{"state", "reason", "original_actor"?, "timestamp"?, "filter" | "seqs",
-// "dry_run"?, "as_of"?}`. The request owns its memory. The error is a *strict.Error.
+// ParseStateRequest decodes `{"state", "reason", "original_actor"?, "timestamp"?, "filter" |
+// "seqs", "dry_run"?, "as_of"?}`. The result does not alias body. If the body is not valid, the
+// error is a *strict.Error.
 func ParseStateRequest(body []byte) (*StateRequest, error) {
 	r := new(StateRequest)
 	err := parseRequest(body, "", func(o strict.Object) {
@@ -55,7 +56,7 @@ func ParseStateRequest(body []byte) (*StateRequest, error) {
 	return r, err
 }
 
-// Change returns the verb that changes the state of the record that is event seq.
+// Change returns the verb that makes the requested change of state for the record at seq.
 func (r *StateRequest) Change(seq uint64) *Verb {
 	f := r.fields
 	f.RecordSeq = seq

@@ -14,18 +14,18 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// withUsage parses a good IPC record with that usage, and returns the record and `{"usage":…}`
-// from its event.
+// withUsage parses a valid IPC record with the given usage. It returns the record, and the object
+// record of its event.
 func withUsage(t *testing.T, usage string) (*Record, pyjson.Value) {
 	t.Helper()
 	r := parse(t, IPCRecord, []byte(strings.Replace(goodIPC, `"o"`, `"o","usage":`+usage, 1)))
 	var d pyjson.Document
-	// The event is parsed as it appears in a receipt, one bracket deeper.
+	// Parse the event as it appears in a receipt, one level deeper.
 	require.NoError(t, d.Parse([]byte(`{"event":`+string(AppendSuffix(r.AppendBody(nil, Event{}), 1, time.Unix(0, 0)))+`}`)))
 	return r, d.Root().Member("event").Member("record")
 }
 
-// Usage that consists only of figures is in the event, up to each bound.
+// Usage that consists only of figures is in the event, up to each limit.
 func TestFiguresOfUsageAreInTheEvent(t *testing.T) {
 	for _, usage := range []string{
 		`{}`,
@@ -44,7 +44,7 @@ func TestFiguresOfUsageAreInTheEvent(t *testing.T) {
 	}
 }
 
-// All other usage is content, byte for byte, and none of it is in the event.
+// All other usage becomes content, byte for byte, and none of it is in the event.
 func TestOtherUsageIsContent(t *testing.T) {
 	for _, usage := range []string{
 		`{"note": "a secret"}`,
@@ -83,14 +83,14 @@ func TestUsageIsInNoHash(t *testing.T) {
 	}
 }
 
-// usageOf returns usage of that many bytes in canonical form.
+// usageOf returns usage whose canonical form has size bytes.
 func usageOf(size int) string {
 	const empty = `{"a":[]}`
 	digits := size - len(empty)
 	return `{"a":[` + strings.Repeat("1,", (digits-1)/2) + strings.Repeat("1", digits-(digits-1)/2*2) + `]}`
 }
 
-// nested returns usage with that many nested brackets.
+// nested returns usage with the given number of nested brackets.
 func nested(brackets int) string {
 	return `{"a":` + strings.Repeat("[", brackets-1) + strings.Repeat("]", brackets-1) + `}`
 }

@@ -5,24 +5,24 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// CurrentPath is a path with the fingerprint of its latest record, or of its latest record in
-// a build (spec: Path validation).
+// CurrentPath is a path with the fingerprint of its latest record, or of its latest record in one
+// build (spec: Path validation).
 type CurrentPath struct {
 	Project, PathID    string  // valid UTF-8
 	Build              *string // nil if the record has none
-	ContentFingerprint string  // "" means null
+	ContentFingerprint string  // "" stands for null
 	RecordSeq          uint64
 }
 
-// ValidationRequest is the request for the validation of one path or of many.
+// ValidationRequest is a request to validate one path or many.
 type ValidationRequest struct {
 	Validated                         bool
 	Reason, Build, ContentFingerprint []byte // nil if they are not given
 	fields.Origin
 }
 
-// ParseValidation decodes `{"validated", "reason"?, "build"?, "content_fingerprint"?,
-// "original_actor"?, "timestamp"?}`. The error is a *strict.Error.
+// ParseValidation decodes the body `{"validated", "reason"?, "build"?, "content_fingerprint"?,
+// "original_actor"?, "timestamp"?}`. If the body is not valid, the error is a *strict.Error.
 func ParseValidation(body []byte) (*ValidationRequest, error) {
 	r := new(ValidationRequest)
 	return r, parseRequest(body, "", r.read, validationNames...)
@@ -49,8 +49,8 @@ func parseValidationLine(line []byte) (*PathValidation, error) {
 	}, append([]string{"project", "path_id"}, validationNames...)...)
 }
 
-// Of returns the verb that validates one path. Unless the request names the fingerprint and
-// the build, they come from path.
+// Of returns the verb that validates the given path. If the request does not contain the
+// fingerprint or the build, the verb contains that of path.
 func (r *ValidationRequest) Of(path CurrentPath) *Verb {
 	f := &fields.Validation{Project: []byte(path.Project), PathID: []byte(path.PathID), RecordSeq: path.RecordSeq,
 		Validated: r.Validated, Reason: r.Reason, Origin: r.Origin,

@@ -15,7 +15,7 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// A complete record of each kind. The cases below change one part of it.
+// A complete record of each kind. The test cases change one part of it.
 const (
 	goodIPC = `{"run_id":"r","payload":{"seed":1},"system_prompt":"s","output":"o","model":"m","temperature":0.5,"max_tokens":10}`
 	goodDAG = `{"inputs":{"question_hash":"` + zeros + `","context_root":"` + zeros + `","conversation_hash":"` + zeros +
@@ -29,7 +29,7 @@ func TestBadInputIsReported(t *testing.T) {
 	for _, c := range []struct {
 		kind      Kind
 		good      string
-		from, to  string // the part that changes, and its replacement
+		from, to  string // the part of good to change, and its replacement
 		malformed bool
 		pointer   string
 	}{
@@ -147,7 +147,6 @@ func TestProblemsAreBounded(t *testing.T) {
 	require.Len(t, problem.Problems, strict.MaxProblems)
 }
 
-// Every event body is canonical JSON.
 func TestEventBodyIsCanonical(t *testing.T) {
 	full := `{"labels":{"z":"1","a":"2"},"timestamp":"2025-10-31T15:45:34-04:00","usage":{"b":1.50,"a":[]},` +
 		`"environment":{"model_digest":"d","ollama_build_hash":"b","host_platform":"p"},"ipc_id":"` + zeros + `",` + goodIPC[1:]
@@ -187,8 +186,8 @@ func TestLargeSetIsRefused(t *testing.T) {
 	require.NoError(t, CheckSize(r.AppendRefusal(nil, Event{Actor: "a", Ledger: "l"}, RefusedMismatch, 0)))
 }
 
-// A list that is too long for one event is refused before its elements are decoded. A list
-// that fits is accepted.
+// A list that is too long for the event to fit in an entry is refused before its elements are
+// decoded. The longest list that fits is accepted.
 func TestListsThatFitNoEvent(t *testing.T) {
 	zero := strings.Repeat("0", 64)
 	list := func(element string, n int) string {
@@ -211,7 +210,7 @@ func TestListsThatFitNoEvent(t *testing.T) {
 	}
 }
 
-// Even the largest refusal fits an entry.
+// The event of even the largest refusal fits in an entry.
 func TestRefusalsFit(t *testing.T) {
 	var nodes []string
 	for i := range 200 {
@@ -237,8 +236,8 @@ func TestIncompleteChainIsNoRun(t *testing.T) {
 	}
 }
 
-// If the seed or the environment is missing, the effective hash that needs it is the claimed
-// one.
+// If the seed or the environment is missing, the claim of the hash that needs it becomes the
+// effective hash.
 func TestClaimsOfACompleteChainStand(t *testing.T) {
 	body := strings.Replace(goodIPC, `{"seed":1}`, `{}`, 1)
 	r := parse(t, IPCRecord, []byte(`{"ipc_id":"`+zeros+`","ipc_id_advanced":"`+zeros+`",`+body[1:]))
@@ -247,7 +246,7 @@ func TestClaimsOfACompleteChainStand(t *testing.T) {
 	require.Contains(t, string(r.ChecksJSON()), `"ipc_id":{"result":"claimed"}`)
 }
 
-// Names of checks are unique, whatever the names of stages are.
+// The names of the checks of stages are unique, whatever the names of the stages are.
 func TestRepeatedStages(t *testing.T) {
 	stages := []string{"answer", "answer", "answer#2", "answer", "answer#3", "answer#2"}
 	var nodes []string
@@ -267,7 +266,7 @@ func TestRepeatedStages(t *testing.T) {
 	require.NoError(t, d.Parse(AppendSuffix(r.AppendBody(nil, Event{}), 1, time.Unix(0, 0))))
 }
 
-// The answer of a rejected run can be given outside reject_inputs.
+// The answer of a rejected run may also be given outside reject_inputs.
 func TestAnswerOfARejectedRun(t *testing.T) {
 	const arguments = `"question_hash":"` + zeros + `","preflight_hash":"` + zeros + `","rejection_reason":"r"`
 	within := parse(t, RunDAG, []byte(`{"reject_inputs":{`+arguments+`,"answer_text":"Sorry."}}`))

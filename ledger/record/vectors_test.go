@@ -17,7 +17,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// vectors reads a file of testdata/vectors, which CPython generated.
+// vectors reads a file in testdata/vectors, which was generated with CPython.
 func vectors[T any](t *testing.T, name string) T {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "..", "testdata", "vectors", name))
@@ -27,7 +27,8 @@ func vectors[T any](t *testing.T, name string) T {
 	return v
 }
 
-// wtf8 decodes a JSON string and keeps lone surrogates, which encoding/json would replace.
+// wtf8 decodes a JSON string into WTF-8. It keeps lone surrogates, which encoding/json would
+// replace.
 func wtf8(t *testing.T, raw json.RawMessage) []byte {
 	t.Helper()
 	d := new(pyjson.Document)
@@ -266,7 +267,7 @@ func TestVectorsRunDAGParts(t *testing.T) {
 	}
 }
 
-// rows returns pinned chunks as JSON, in the format of the vectors.
+// rows returns chunks as JSON in the format of the vectors.
 func rows(chunks []rules.Chunk) []byte {
 	w := &pyjson.Builder{B: []byte("[")}
 	for i, c := range chunks {

@@ -8,15 +8,15 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// Verb is a decoded request to change the state of something, or to record a statement about a
-// record (spec: States; Path validation; Sources; Redactions; Notes). It owns its memory.
+// Verb is a decoded request to change a state, or to record a statement about a record (spec:
+// States; Path validation; Sources; Redactions; Notes). It does not alias the request body.
 type Verb struct {
 	Kind Kind
-	// Digest is the SHA-256 of the request and its target in compact canonical JSON. Two
-	// requests are the same if their kind and digest are equal (spec: Record digest;
+	// Digest is the SHA-256 of the request and its target in compact canonical JSON. Two requests
+	// are regarded as the same if their kinds and digests are equal (spec: Record digest;
 	// Idempotency). The event contains everything that Digest covers.
 	Digest Hash
-	// RecordSeq is the record that a verb in a batch changes or describes.
+	// RecordSeq is the seq of the record that a verb in a batch changes or describes.
 	RecordSeq uint64
 
 	fields fields.Verb
@@ -26,8 +26,8 @@ func newVerb(kind Kind, f fields.Verb) *Verb {
 	return &Verb{Kind: kind, Digest: fields.VerbDigest(f), fields: f}
 }
 
-// parseVerb decodes a request into fields that own their memory. The request is an object with
-// known members only. The error is a *strict.Error.
+// parseVerb decodes a request body and returns the verb. read must set f from the object, which may
+// have only the known members. The error is a *strict.Error.
 func parseVerb(kind Kind, f fields.Verb, body []byte, read func(o strict.Object), known ...string) (*Verb, error) {
 	if err := parseRequest(body, "", read, known...); err != nil {
 		return nil, err
@@ -35,9 +35,9 @@ func parseVerb(kind Kind, f fields.Verb, body []byte, read func(o strict.Object)
 	return newVerb(kind, f), nil
 }
 
-// parseRequest decodes a request, which is the whole text or one member of it. The request is
-// an object with known members only. Values that read obtains from the request stay valid. The
-// error is a *strict.Error.
+// parseRequest decodes the object in text, or in the given member of text, and calls read with it.
+// The object may have only the known members. Values that read obtains stay valid, because they are
+// in a copy of text. The error is a *strict.Error.
 func parseRequest(text []byte, member string, read func(o strict.Object), known ...string) error {
 	var document pyjson.Document
 	if err := document.ParseWithin(bytes.Clone(text), DefaultLimits().Values); err != nil {
@@ -55,10 +55,10 @@ func parseRequest(text []byte, member string, read func(o strict.Object), known 
 	return nil
 }
 
-// lineVerbs lists the kinds of verbs that can be lines of a batch.
+// lineVerbs contains the kinds of verbs that can be lines of a batch.
 var lineVerbs = [...]Kind{RecordStateChanged, PathValidated, Note}
 
-// parseVerbLine decodes a line of a batch that is a state change or a note.
+// parseVerbLine decodes a line of a batch whose kind is that of a state change or a note.
 func parseVerbLine(kind Kind, line []byte) (*Verb, error) {
 	var said fields.Verb
 	var about *uint64
@@ -89,22 +89,22 @@ func parseVerbLine(kind Kind, line []byte) (*Verb, error) {
 	return v, nil
 }
 
-// AppendBody appends the event body up to the members that the sequencer adds, like
-// Record.AppendBody.
+// AppendBody appends the event body to dst, up to the members that the sequencer adds, as
+// Record.AppendBody does.
 func (v *Verb) AppendBody(dst []byte, e Event) []byte {
 	return appendEvent(&pyjson.Builder{B: dst}, v.Kind, e, noChecks, func(w *pyjson.Builder) {
 		v.fields.Append(w, &fields.Common{Digest: v.Digest, Key: e.Key})
 	})
 }
 
-// CheckSize returns a *strict.Error if a body is too large for an entry. That is possible only
-// for the registration of a source with its chunks.
+// CheckSize returns a *strict.Error if body is too large for an entry. This is possible only for
+// the registration of a source with a list of chunks.
 func (v *Verb) CheckSize(body []byte) error {
 	return checkSize(body, "/chunk_hashes", "register the source in parts, each with an id of its own, or leave chunk_hashes out")
 }
 
-// AppendRefusal appends the body of the event that logs a conflict. The event first holds the
-// idempotency key, which is e.Key.
+// AppendRefusal appends the body of the event that logs the refusal because of an idempotency key
+// conflict. first is the seq of the event that claims the key, which is e.Key.
 func (v *Verb) AppendRefusal(dst []byte, e Event, first uint64) []byte {
 	refused := RefusalFields{Kind: v.Kind, Reason: RefusedKey, FirstSeq: first}
 	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, noChecks, func(w *pyjson.Builder) {
@@ -114,7 +114,7 @@ func (v *Verb) AppendRefusal(dst []byte, e Event, first uint64) []byte {
 
 var originNames = []string{"original_actor", "timestamp"}
 
-// ReadOrigin decodes the members original_actor and timestamp.
+// ReadOrigin decodes the members original_actor and timestamp, both of which may be missing.
 func ReadOrigin(o strict.Object) fields.Origin {
 	return fields.Origin{OriginalActor: o.Identifier("original_actor", maxName), Timestamp: readTimestamp(o, "timestamp")}
 }

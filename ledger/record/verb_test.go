@@ -18,7 +18,8 @@ import (
 // pathBuild is the build of the path that verbOn validates.
 var pathBuild = "b2"
 
-// verbOn parses a request of a kind for a target.
+// verbOn parses the body of a verb of the given kind. The target is the source, the project of the
+// path, or a text whose length is the seq of the record.
 func verbOn(kind Kind, target, body string) (*Verb, error) {
 	switch kind {
 	case RecordStateChanged:
@@ -47,7 +48,7 @@ func verb(t *testing.T, kind Kind, target, body string) *Verb {
 
 var verbKinds = [...]Kind{RecordStateChanged, PathValidated, Note, SourceRegistered, SourceRevoked}
 
-// A request of each kind. The cases below change one part of it.
+// A valid request body for each kind of verb. The test cases change one part of it.
 var goodVerbs = map[Kind]string{
 	RecordStateChanged: `{"state":"stale","reason":"r"}`,
 	PathValidated:      `{"validated":true}`,
@@ -61,7 +62,7 @@ func TestVerbEvents(t *testing.T) {
 	for _, c := range []struct {
 		kind           Kind
 		target, body   string
-		asked, present string // asked is what the digest covers, present what the event's record contains
+		asked, present string // asked is what the digest covers; present is the event's record
 	}{
 		{RecordStateChanged, "1234", `{"state":"stale","reason":"the model was\n withdrawn"}`,
 			`{"reason":"the model was\n withdrawn","record_seq":4,"state":"stale"}`,
@@ -121,8 +122,8 @@ func TestPathWithoutFingerprint(t *testing.T) {
 	require.Contains(t, string(v.AppendBody(nil, Event{})), `"content_fingerprint":null,`)
 }
 
-// Two requests are the same if they request the same change of the same target, however they
-// are written and whatever the ledger's state is.
+// Two requests have the same digest if they request the same change of the same target, no matter
+// how they are written or what the state of the ledger is.
 func TestDigestsOfVerbs(t *testing.T) {
 	v := verb(t, RecordStateChanged, "1", goodVerbs[RecordStateChanged])
 	require.Equal(t, v.Digest, verb(t, RecordStateChanged, "1", "{ \"reason\" : \"\\u0072\",\n\"state\":\"stale\"}").Digest)
@@ -217,7 +218,7 @@ func TestBadVerbsAreReported(t *testing.T) {
 	require.Len(t, problem.Problems, strict.MaxProblems)
 }
 
-// Only a list of chunks makes a verb too large for an entry.
+// Only a list of chunks can make a verb too large for an entry.
 func TestSizesOfVerbs(t *testing.T) {
 	worst := func(bytes int) string { return strings.Repeat(`\u0001`, bytes) }
 	target := strings.Repeat("\x01", fields.MaxSourceID)
@@ -256,7 +257,6 @@ func TestSizesOfVerbs(t *testing.T) {
 	require.NoError(t, v.CheckSize(v.AppendRefusal(nil, Event{Key: &key}, 1)))
 }
 
-// Only IPC records and run-DAGs have a state.
 func TestKindsWithAState(t *testing.T) {
 	var with []Kind
 	for _, k := range append(append([]Kind{LedgerCreated, RecordRefused}, Kinds[:]...), verbKinds[:]...) {
@@ -267,7 +267,7 @@ func TestKindsWithAState(t *testing.T) {
 	require.ElementsMatch(t, []Kind{IPCRecord, RunDAG}, with)
 }
 
-// The event contains everything that the request contains. The request's digest can be
+// The event contains everything that the request contains, and the digest of the request can be
 // computed from the event.
 func TestVerbDigestFollowsFromTheEvent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -295,7 +295,7 @@ func TestVerbDigestFollowsFromTheEvent(t *testing.T) {
 	})
 }
 
-// names reports whether the request of a validation named a member.
+// names reports whether the event of a validation says that the request contained the member.
 func names(validation pyjson.Value, member string) bool {
 	for name := range validation.Member("names").Elements() {
 		if string(name.Text()) == member {
@@ -310,7 +310,7 @@ func digestOf(canonical string) Hash {
 	return r.addContent("", []byte(canonical))
 }
 
-// randomRequest returns an acceptable request of a kind.
+// randomRequest returns a random valid request body for a verb of the given kind.
 func randomRequest(t *rapid.T, kind Kind) string {
 	var b pyjson.Builder
 	b.Open()
@@ -361,7 +361,7 @@ func randomRequest(t *rapid.T, kind Kind) string {
 	return string(b.B)
 }
 
-// A line of a batch has the same effect as a separate request.
+// A verb in a line of a batch results in the same event as a separate request.
 func TestVerbsAreLines(t *testing.T) {
 	for kind, body := range map[Kind]string{
 		RecordStateChanged: `"state":"stale","reason":"so","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"`,
@@ -370,7 +370,7 @@ func TestVerbsAreLines(t *testing.T) {
 		text := []byte(`{"idempotency_key":"k","kind":"` + string(kind) + `","record":{"record_seq":4,` + body + `}}`)
 		l, err := ParseLine(text)
 		require.NoError(t, err)
-		clear(text) // the verb owns its memory
+		clear(text) // must not affect the verb
 		require.Nil(t, l.Record)
 		require.Equal(t, "k", l.Key)
 		require.Equal(t, uint64(4), l.Verb.RecordSeq)
@@ -418,7 +418,7 @@ func TestStateRequests(t *testing.T) {
 	body := []byte(`{"state":"stale","reason":"so","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z","filter":{"model":"m"},"dry_run":false,"as_of":9}`)
 	r, err := ParseStateRequest(body)
 	require.NoError(t, err)
-	clear(body) // the request owns its memory
+	clear(body) // must not affect the request
 	require.Equal(t, Stale, r.State)
 	require.Equal(t, Selection{Filter: map[string]string{"model": "m"}, AsOf: new(uint64(9))}, r.Selection)
 	const alone = `{"state":"stale","reason":"so","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"}`
@@ -435,7 +435,7 @@ func TestStateRequests(t *testing.T) {
 	}
 }
 
-// FuzzVerb checks that every input is either refused or makes a canonical event body.
+// FuzzVerb checks that every input is either refused or results in a canonical event body.
 func FuzzVerb(f *testing.F) {
 	for i, kind := range verbKinds {
 		f.Add(uint8(i), "s#4/é", []byte(goodVerbs[kind]))

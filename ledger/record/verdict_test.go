@@ -12,7 +12,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// verdictOf returns the rules that a record breaks.
+// verdictOf returns the rules that the verdict of a record breaks, each with the result of its
+// check.
 func verdictOf(r *Record) (broken []string) {
 	for _, c := range r.Checks {
 		if rule, is := strings.CutPrefix(c.Field, rules.VerdictPrefix); is {
@@ -43,7 +44,7 @@ func TestImpossibleVerdictsAreInconsistent(t *testing.T) {
 		run("UNGROUNDED", 1, 10, 9, "") + "}":                                           nil,
 		strings.TrimSuffix(run("STRICT", 1, 3, 3, lattice(`"`+id+`"`)), "}") + evidence: nil,
 		strings.TrimSuffix(run("STRICT", 1, 3, 3, lattice(`"`+id+`","Edeadbeef"`)), "}") + evidence:                               {"lattice_without_evidence inconsistent"},
-		run("STRICT", 1, 3, 3, lattice(`"Edeadbeef"`)) + "}":                                                                      nil, // there is no evidence to compare the lattice with
+		run("STRICT", 1, 3, 3, lattice(`"Edeadbeef"`)) + "}":                                                                      nil, // there is no evidence to compare with the lattice
 		`{"reject_inputs":{"question_hash":"` + zeros + `","preflight_payload":{},"rejection_reason":"r","audit_mode":"STRICT"}}`: {"strict_rejected inconsistent"},
 		`{"reject_inputs":{"question_hash":"` + zeros + `","preflight_payload":{},"rejection_reason":"r"}}`:                       nil,
 	} {
@@ -53,7 +54,7 @@ func TestImpossibleVerdictsAreInconsistent(t *testing.T) {
 	}
 }
 
-// Evidence can have all of its members. Its claims are checked.
+// Evidence may have more members than are required, and its claims are checked.
 func TestEvidenceIsChecked(t *testing.T) {
 	id := string(rules.EvidenceID([]byte(zeros), []byte("3"), []byte("12")))
 	evidence := func(claims string) *Record {
@@ -79,7 +80,7 @@ func TestEvidenceIsChecked(t *testing.T) {
 	require.ErrorContains(t, err, "/evidence/0")
 }
 
-// The event lists the documents and the evidence of a run, so that the run can be found by
+// The event contains the document roots and evidence ids of a run, so that the run can be found by
 // them.
 func TestRunsListTheirDocumentsAndEvidence(t *testing.T) {
 	one, two := strings.Repeat("1", 64), strings.Repeat("2", 64)

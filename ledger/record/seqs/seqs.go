@@ -14,25 +14,26 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// Limits of a List. An event with such a list fits an entry even with the longest reason.
+// Limits of a List. They are such that an event with the longest list and the longest reason still
+// fits in an entry.
 const (
 	Max      = 4096
-	MaxBytes = 32 << 10 // largest length of its JSON, in bytes
+	MaxBytes = 32 << 10 // maximum length of the JSON in bytes
 )
 
-// List is an ascending list of event numbers. A content_redacted event contains it as an
-// array, in which `7` is one event and `[9,12]` is a range of two or more, both ends included.
-// The zero List is empty; the list in an event never is.
+// List is an ascending list of event numbers. A content_redacted event contains it as an array, in
+// which `7` is one event and `[9,12]` is a range of two or more events, including both ends. The
+// zero List is empty; an event never contains an empty list.
 type List struct {
 	ranges []seqRange
 	count  int
-	bytes  int // length in bytes of the JSON without the outer brackets and with a comma after each element
+	bytes  int // length of the JSON in bytes, without the outer brackets and with a comma after each element
 }
 
-// seqRange is the range of events from first to last, both included.
+// seqRange is the range of events from first to last, including both.
 type seqRange struct{ first, last uint64 }
 
-// bytes returns the length of the range in JSON, with a comma.
+// bytes returns the length of the range in JSON, in bytes, with a comma after it.
 func (r seqRange) bytes() int {
 	if r.first == r.last {
 		return len(strconv.FormatUint(r.first, 10)) + len(",")
@@ -40,8 +41,8 @@ func (r seqRange) bytes() int {
 	return len(strconv.FormatUint(r.first, 10)) + len(strconv.FormatUint(r.last, 10)) + len("[,],")
 }
 
-// Add appends a number, which must be greater than all others. If the list is full, it adds
-// nothing and returns false.
+// Add appends a number, which must be greater than all numbers in the list. If the list is full,
+// Add returns false and does not change it.
 func (l *List) Add(seq uint64) bool {
 	next, added := seqRange{seq, seq}, 0
 	extends := len(l.ranges) > 0 && l.ranges[len(l.ranges)-1].last+1 == seq
@@ -66,7 +67,7 @@ func (l *List) Add(seq uint64) bool {
 // Len returns the number of event numbers in the list.
 func (l *List) Len() int { return l.count }
 
-// Last returns the greatest number, or 0 if the list is empty.
+// Last returns the greatest number in the list, or 0 if the list is empty.
 func (l *List) Last() uint64 {
 	if len(l.ranges) == 0 {
 		return 0
@@ -74,7 +75,7 @@ func (l *List) Last() uint64 {
 	return l.ranges[len(l.ranges)-1].last
 }
 
-// Has reports whether the number is in the list.
+// Has reports whether seq is in the list.
 func (l *List) Has(seq uint64) bool {
 	i := sort.Search(len(l.ranges), func(i int) bool { return l.ranges[i].last >= seq })
 	return i < len(l.ranges) && l.ranges[i].first <= seq
@@ -93,7 +94,7 @@ func (l *List) All() iter.Seq[uint64] {
 	}
 }
 
-// AppendJSON appends the list in compact canonical JSON.
+// AppendJSON appends the list as compact canonical JSON.
 func (l *List) AppendJSON(dst []byte) []byte {
 	dst = append(dst, '[')
 	for i, r := range l.ranges {
@@ -110,8 +111,8 @@ func (l *List) AppendJSON(dst []byte) []byte {
 	return append(dst, ']')
 }
 
-// Parse parses what AppendJSON writes for a list that is not empty. It refuses everything
-// else.
+// Parse parses a list from the JSON that AppendJSON writes for it. It refuses an empty list and all
+// other encodings.
 func Parse(v pyjson.Value) (*List, error) {
 	if v.Kind() != pyjson.Array {
 		return nil, errors.New("not an array")

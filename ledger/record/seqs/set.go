@@ -7,17 +7,17 @@ import (
 	"slices"
 )
 
-// Set is a set of event numbers. The zero value is empty. It uses 8 KiB for every aligned
-// block of 65,536 numbers that has a member.
+// Set is a set of event numbers. The zero value is empty. It uses 8 KiB of memory for each aligned
+// block of 65,536 numbers that contains a member.
 type Set struct {
-	blocks map[uint64]*seqBlock // maps number / blockSeqs to the block
+	blocks map[uint64]*seqBlock // number / blockSeqs → block
 	count  uint64
 }
 
-// blockSeqs is the number of event numbers that a block covers.
+// blockSeqs is the number of event numbers in a block.
 const blockSeqs = 1 << 16
 
-// seqBlock has one bit per number.
+// seqBlock has one bit for each number in the block.
 type seqBlock [blockSeqs / 64]uint64
 
 // Add adds a number to the set.
@@ -37,7 +37,7 @@ func (s *Set) Add(seq uint64) {
 	}
 }
 
-// Has reports whether a number is in the set.
+// Has reports whether seq is in the set.
 func (s *Set) Has(seq uint64) bool {
 	block := s.blocks[seq/blockSeqs]
 	return block != nil && block[seq%blockSeqs/64]&(1<<(seq%64)) != 0

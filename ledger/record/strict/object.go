@@ -1,6 +1,6 @@
-// Package strict decodes the JSON of requests strictly: objects may have only known members,
-// values must have the right types and formats, and every problem is reported with its
-// position in the request.
+// Package strict decodes the JSON in request bodies strictly: objects may have only known members,
+// values must have the right types and formats, and every problem is reported together with its
+// position in the body.
 package strict
 
 import (
@@ -12,16 +12,16 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Object is an object in a request. Its getters treat null as absent (spec: Given values and
-// claimed hashes). If a member is wrong, they report that to D and return the zero value.
+// Object is an object in a request body. Its getters treat null as absent (spec: Given values and
+// claimed hashes). If a member is wrong, they report a problem to D and return the zero value.
 type Object struct {
 	D       *Decoder
-	V       pyjson.Value // Absent for an object that was not given
-	Pointer string       // JSON pointer (RFC 6901) to the object in the request
+	V       pyjson.Value // absent if the object was not given
+	Pointer string       // JSON pointer (RFC 6901) to the object in the request body
 }
 
-// Object returns v as an object. It reports a problem if v is not an object, and for each
-// unknown member.
+// Object returns v as an object with the known members. It reports a problem if v is not an object,
+// and one for each unknown member.
 func (d *Decoder) Object(v pyjson.Value, pointer string, known ...string) Object {
 	o := Object{d, v, pointer}
 	if v.Kind() != pyjson.Object {
@@ -46,18 +46,19 @@ func contains(names []string, name []byte) bool {
 	return false
 }
 
-// Inner returns the value of a member as an object that can have any members.
+// Inner returns v, the value of the member with the given name, as an object that may have any
+// members.
 func (o Object) Inner(name string, v pyjson.Value) Object { return Object{o.D, v, o.At(name)} }
 
-// At returns the JSON pointer to a member.
+// At returns the JSON pointer to a member, whose name must not need escapes.
 func (o Object) At(name string) string { return o.Pointer + "/" + name }
 
-// Invalid reports what is wrong with the value of a member.
+// Invalid reports a problem with the value of a member. format and args say what is wrong.
 func (o Object) Invalid(name, format string, args ...any) {
 	o.D.Invalid(o.At(name), format, args...)
 }
 
-// Member returns the value of a member, or Absent if the member is null or missing.
+// Member returns the value of a member, or the absent Value if the member is null or missing.
 func (o Object) Member(name string) pyjson.Value {
 	if v := o.V.Member(name); v.Given() {
 		return v
@@ -65,14 +66,14 @@ func (o Object) Member(name string) pyjson.Value {
 	return pyjson.Value{}
 }
 
-// Missing reports that a required member is missing, unless the object itself is missing.
+// Missing reports that a required member is missing, unless the object itself was not given.
 func (o Object) Missing(name string) {
 	if o.V.Kind() == pyjson.Object {
 		o.Invalid(name, "is required")
 	}
 }
 
-// WTF returns a text in WTF-8. The text can contain lone surrogates.
+// WTF returns a text in WTF-8, which may contain lone surrogates.
 func (o Object) WTF(name string) (text []byte, given bool) {
 	v := o.Member(name)
 	switch v.Kind() {
@@ -89,7 +90,7 @@ func (o Object) WTF(name string) (text []byte, given bool) {
 	}
 }
 
-// UTF8 returns a text without lone surrogates, and reports a problem if there is one.
+// UTF8 returns a text. It reports a problem if the text contains a lone surrogate.
 func (o Object) UTF8(name string) (text []byte, given bool) {
 	text, given = o.WTF(name)
 	if given && pyjson.HasLoneSurrogate(text) {
@@ -99,10 +100,10 @@ func (o Object) UTF8(name string) (text []byte, given bool) {
 	return text, given
 }
 
-// LoneSurrogate is the problem text for a text that contains a lone surrogate.
+// LoneSurrogate is the detail of the problem that a text contains a lone surrogate.
 const LoneSurrogate = "has a lone surrogate (U+D800..U+DFFF); this field must be valid UTF-8"
 
-// Text returns a text of at most limit bytes without lone surrogates, or nil if it is not
+// Text returns a text of at most limit bytes that contains no lone surrogate, or nil if it is not
 // given.
 func (o Object) Text(name string, limit int) []byte {
 	text, given := o.UTF8(name)
@@ -113,8 +114,8 @@ func (o Object) Text(name string, limit int) []byte {
 	return text
 }
 
-// Identifier is like Text, for a text that must not be empty, since all clients that sent an
-// empty key would share it.
+// Identifier is like Text, for a text that must not be empty: all clients that send an empty key
+// would share it.
 func (o Object) Identifier(name string, limit int) []byte {
 	text := o.Text(name, limit)
 	if text != nil && len(text) == 0 {
@@ -141,8 +142,8 @@ func (o Object) RequiredWTF(name string) []byte {
 	return text
 }
 
-// Typed returns a value of that kind. If the value has another kind, Typed reports that it
-// must be want, such as "an object".
+// Typed returns a value of the given kind, or the absent Value. If the value has another kind,
+// Typed reports that it must be want, a phrase such as "an object".
 func (o Object) Typed(name string, kind pyjson.Kind, want string) pyjson.Value {
 	v := o.Member(name)
 	if v.Given() && v.Kind() != kind {
@@ -152,12 +153,12 @@ func (o Object) Typed(name string, kind pyjson.Kind, want string) pyjson.Value {
 	return v
 }
 
-// Array returns an array.
+// Array returns an array, or the absent Value if it is not given.
 func (o Object) Array(name string) pyjson.Value {
 	return o.Typed(name, pyjson.Array, "an array")
 }
 
-// RequiredObject returns a required object. It does not check the members.
+// RequiredObject returns an object, which must be given. It does not check the object's members.
 func (o Object) RequiredObject(name string) pyjson.Value {
 	if !o.Member(name).Given() {
 		o.Missing(name)
@@ -165,12 +166,11 @@ func (o Object) RequiredObject(name string) pyjson.Value {
 	return o.Typed(name, pyjson.Object, "an object")
 }
 
-// Hash returns a SHA-256 in exactly 64 lower-case hexadecimal digits, or nil if it is not
-// given.
+// Hash returns a SHA-256 in exactly 64 lower-case hexadecimal digits, or nil if it is not given.
 func (o Object) Hash(name string) []byte { return o.Digits(name, "", 64) }
 
-// Digits returns a text that consists of prefix and exactly n lower-case hexadecimal digits,
-// or nil if it is not given.
+// Digits returns a text that consists of prefix and exactly n lower-case hexadecimal digits, or nil
+// if it is not given.
 func (o Object) Digits(name, prefix string, n int) []byte {
 	text, given := o.WTF(name)
 	if !given {
@@ -183,7 +183,7 @@ func (o Object) Digits(name, prefix string, n int) []byte {
 	return text
 }
 
-// Fingerprint returns a path's fingerprint under any version of the rules, or nil if it is not
+// Fingerprint returns a fingerprint of a path under any version of the rules, or nil if it is not
 // given.
 func (o Object) Fingerprint(name string) []byte {
 	text, given := o.WTF(name)
@@ -194,8 +194,8 @@ func (o Object) Fingerprint(name string) []byte {
 	return text
 }
 
-// FollowedBy returns the beginning of a description of a text that starts with prefix. It
-// returns "" if prefix is empty.
+// FollowedBy returns the words for a message that say that a text starts with prefix, or "" if
+// prefix is empty.
 func FollowedBy(prefix string) string {
 	if prefix == "" {
 		return ""
@@ -203,14 +203,13 @@ func FollowedBy(prefix string) string {
 	return strconv.Quote(prefix) + " followed by "
 }
 
-// IsDigits reports whether a text consists of prefix and exactly n lower-case hexadecimal
-// digits.
+// IsDigits reports whether text consists of prefix and exactly n lower-case hexadecimal digits.
 func IsDigits(text []byte, prefix string, n int) bool {
 	digits, ok := bytes.CutPrefix(text, []byte(prefix))
 	return ok && rules.IsDigits(digits, n)
 }
 
-// Double returns a number as the nearest IEEE 754 double.
+// Double returns the double that is nearest to a number.
 func (o Object) Double(name string) (value float64, given bool) {
 	v := o.Member(name)
 	if !v.Given() {
@@ -223,8 +222,8 @@ func (o Object) Double(name string) (value float64, given bool) {
 	return value, ok
 }
 
-// Labels returns an object of strings with at most most members. Each name and each string has
-// at most mostBytes bytes.
+// Labels returns an object of at most most strings. Each name and each string may have up to
+// mostBytes bytes.
 func (o Object) Labels(name string, most, mostBytes int) pyjson.Value {
 	v := o.Typed(name, pyjson.Object, "an object of strings")
 	if !v.Given() {
@@ -256,27 +255,27 @@ func (o Object) label(name string, label []byte, value pyjson.Value, most int) {
 	}
 }
 
-// CheckUTF8 reports the first lone surrogate anywhere in a member.
+// CheckUTF8 reports a problem if v, the value of the member with the given name, contains a lone
+// surrogate at any depth.
 func (o Object) CheckUTF8(name string, v pyjson.Value) {
 	if pointer, found := v.LoneSurrogate(); found {
 		o.D.Invalid(o.At(name)+pointer, LoneSurrogate)
 	}
 }
 
-// Element returns the pointer to the i-th element of a member.
+// Element returns the JSON pointer to element i of the array in a member.
 func (o Object) Element(name string, i int) string {
 	return o.At(name) + "/" + strconv.Itoa(i)
 }
 
-// Constant reports a problem if a member is given but does not have the required value.
+// Constant reports a problem if a member is given but is not the text value.
 func (o Object) Constant(name, value string) {
 	if text, given := o.UTF8(name); given && string(text) != value {
 		o.Invalid(name, "must be %q", value)
 	}
 }
 
-// Seq returns the number of an event, or a number of events. It returns nil if the member is
-// not given.
+// Seq returns an event number, or a number of events. It returns nil if the member is not given.
 func (o Object) Seq(name string) *uint64 {
 	v := o.Member(name)
 	if !v.Given() {
@@ -290,7 +289,7 @@ func (o Object) Seq(name string) *uint64 {
 	return &seq
 }
 
-// Flag returns a Boolean, or absent if it is not given.
+// Flag returns a Boolean, or the value of absent if the member is not given.
 func (o Object) Flag(name string, absent bool) bool {
 	if !o.Member(name).Given() {
 		return absent
@@ -298,7 +297,7 @@ func (o Object) Flag(name string, absent bool) bool {
 	return o.RequiredFlag(name)
 }
 
-// RequiredFlag returns a required Boolean.
+// RequiredFlag returns a Boolean, which must be given.
 func (o Object) RequiredFlag(name string) bool {
 	v := o.Member(name)
 	switch v.Kind() {
@@ -311,7 +310,7 @@ func (o Object) RequiredFlag(name string) bool {
 	return v.Kind() == pyjson.True
 }
 
-// ParseSeq parses the number of an event in plain decimal.
+// ParseSeq parses an event number in plain decimal.
 func ParseSeq(v pyjson.Value) (uint64, error) {
 	seq, err := strconv.ParseUint(string(v.Raw()), 10, 64)
 	if v.Kind() != pyjson.Integer || err != nil || strconv.FormatUint(seq, 10) != string(v.Raw()) {

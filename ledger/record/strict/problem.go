@@ -8,24 +8,24 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Problem is one error in a request.
+// Problem is one error in a request body.
 type Problem struct {
-	Pointer string // JSON pointer (RFC 6901) to the wrong value; "" means the whole request
+	Pointer string // JSON pointer (RFC 6901) to the wrong value; "" means the whole body
 	Detail  string // what is wrong and what to do
 }
 
-// Error lists the reasons why a request was refused.
+// Error contains the reasons why a request was refused.
 type Error struct {
-	// Malformed is true if the request is not JSON, or has duplicate or unknown members. It is
-	// false if only values are wrong.
+	// Malformed is true if the body is not JSON or has repeated or unknown members. It is false if
+	// only values are wrong.
 	Malformed bool
 	Problems  []Problem // at least one, and at most MaxProblems
 }
 
-// MaxProblems is the largest number of problems that are reported for one request.
+// MaxProblems is the maximum number of problems that are reported for one request.
 const MaxProblems = 32
 
-// Error joins the problems.
+// Error returns the pointers and details of the problems, joined by semicolons.
 func (e *Error) Error() string {
 	parts := make([]string, len(e.Problems))
 	for i, p := range e.Problems {
@@ -37,7 +37,7 @@ func (e *Error) Error() string {
 	return strings.Join(parts, "; ")
 }
 
-// SyntaxError returns the error for a request that pyjson refused with err.
+// SyntaxError returns the error for a request body that pyjson refused with err.
 func SyntaxError(err error) *Error {
 	p := Problem{Detail: err.Error()}
 	if syntax := (*pyjson.SyntaxError)(nil); errors.As(err, &syntax) {
@@ -50,23 +50,23 @@ func SyntaxError(err error) *Error {
 	return &Error{Malformed: true, Problems: []Problem{p}}
 }
 
-// Decoder collects the problems of one request. The zero value has none.
+// Decoder collects the problems of one request. The zero Decoder has none.
 type Decoder struct {
 	problems  []Problem
 	malformed bool
-	// Hints suggests what to write instead of an unknown member, by the member's name. It applies
-	// to the objects that are decoded next.
+	// Hints maps the names of unknown members to what to write instead. It applies to the objects
+	// that are decoded while it is set.
 	Hints map[string]string
 }
 
-// Failed reports whether there is a problem.
+// Failed reports whether any problem was reported.
 func (d *Decoder) Failed() bool { return len(d.problems) > 0 }
 
-// Full reports whether further problems would be dropped, so that decoding can stop.
+// Full reports whether further problems would be dropped, so that decoding may stop.
 func (d *Decoder) Full() bool { return len(d.problems) >= MaxProblems }
 
-// Err returns an *Error, or nil if there is no problem. A request with an unknown member is
-// malformed even if its values are wrong too.
+// Err returns an *Error with all problems, or nil if there are none. A request with an unknown
+// member is malformed even if its values are wrong, too.
 func (d *Decoder) Err() error {
 	if !d.Failed() {
 		return nil
@@ -80,11 +80,12 @@ func (d *Decoder) add(pointer, detail string) {
 	}
 }
 
-// maxPointer limits a pointer in bytes, since clients choose names and depth.
+// maxPointer is the maximum length in bytes of the pointer in a Problem. Clients choose names and
+// depth, so pointers could have any length.
 const maxPointer = 1024
 
-// boundedPointer returns the pointer. If it is too long, boundedPointer returns the pointer to
-// the innermost enclosing value whose pointer is short enough.
+// boundedPointer returns the pointer, or, if it is longer than maxPointer, the longest shorter
+// pointer to a value that encloses it.
 func boundedPointer(pointer string) string {
 	if len(pointer) <= maxPointer {
 		return pointer
@@ -92,7 +93,7 @@ func boundedPointer(pointer string) string {
 	return pointer[:max(0, strings.LastIndexByte(pointer[:maxPointer+1], '/'))]
 }
 
-// Invalid reports a problem with the value at a pointer.
+// Invalid reports a problem with the value at a pointer. format and args say what is wrong.
 func (d *Decoder) Invalid(pointer, format string, args ...any) {
 	d.add(pointer, fmt.Sprintf(format, args...))
 }
@@ -106,7 +107,7 @@ func (d *Decoder) unknown(pointer, name string) {
 	d.add(pointer, "unknown member; remove it or correct its name")
 }
 
-// Malformed reports that a request does not have the structure of its kind at all.
+// Malformed reports a problem with the structure of the request body, which makes it malformed.
 func (d *Decoder) Malformed(pointer, detail string) {
 	d.malformed = true
 	d.add(pointer, detail)
