@@ -57,7 +57,7 @@ export class Verification {
     return this;
   }
 
-  // form checks that the pack has all members that the other checks need.
+  // form checks that all is there that the rest is about.
   form() {
     const pack = this.pack, text = (value) => need(typeof value === "string", "the pack lacks something that it should have");
     need(pack.format === "colophon-audit-pack@1", "the pack has a format that this page does not know");
@@ -92,7 +92,7 @@ export class Verification {
     return this.used.size > 0 ? "Records name every piece of content that is in the file." : "There is no content in the file.";
   }
 
-  // piece returns the bytes that the pack has for a digest. It throws if they do not have that digest.
+  // piece gives kept bytes, which must have the digest that they are kept under.
   async piece(digest) {
     this.used.add(digest);
     if (!this.contents.has(digest)) {
@@ -103,8 +103,7 @@ export class Verification {
     return this.contents.get(digest);
   }
 
-  // verdict returns "failed" or "unchecked" if any step is; otherwise "verified" with the reader's key, and "consistent"
-  // with the keys in the pack.
+  // verdict is "verified" with the reader's key, "consistent" with the file's own.
   verdict() {
     const all = worst(this.steps.concat(this.records.flatMap((record) => record.steps)));
     if (all === fails) return "failed";
@@ -124,7 +123,7 @@ class RecordVerification {
     this.refuted = []; // claims of the writer that do not match
   }
 
-  // log checks the record as an entry of the log: its place in the tree, its event, and its link in the chain.
+  // log checks the record as an entry of the log: place, event, chain.
   async log() {
     const { record, whole } = this, { size, root } = whole.checkpoint;
     await step(this.steps, "Place in the log", async () => {
@@ -164,7 +163,7 @@ class RecordVerification {
     return "It follows event " + (seq - 1) + ", which is in this file too.";
   }
 
-  // content checks the content that the event names, and the hashes that cover it.
+  // content checks the content that the event names, and the hashes made of it.
   async content() {
     if (!this.event) return;
     const members = this.event.get("record");
@@ -187,7 +186,7 @@ class RecordVerification {
     }));
   }
 
-  // erased checks that an event in the pack has erased the record's content.
+  // erased checks that an event of the log says so.
   erased() {
     const by = this.record.redacted_by, event = this.whole.bySeq.get(by)?.event;
     need(event, "event " + by + ", which is said to have erased the content, is not in this file");
