@@ -31,6 +31,8 @@ type Options struct {
 	Keep     int
 }
 
+// Run makes a backup, through the server if one is running, and removes old backups. Its errors have
+// an exit code.
 func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	switch {
 	case o.To == "":

@@ -29,6 +29,8 @@ type RestoreOptions struct {
 	Tokens             bool
 }
 
+// Restore restores a backup into a data folder that has no database. It first authenticates the backup,
+// and moves the files to their places only after verifying all of them.
 func Restore(ctx context.Context, c *cli.Console, o RestoreOptions) (err error) {
 	if o.From == "" {
 		return cli.Exitf(cli.ExitUsage, "--from is missing: name the folder of the backups")

@@ -86,6 +86,8 @@ func (o RestoreOptions) restoreFiles(ctx context.Context, c *cli.Console, store 
 	return nil
 }
 
+// RestoreFile copies a file of a backup into the folder dir, durably. It fails if the name is not that of a
+// file in a data folder, or if the bytes do not match the manifest.
 func RestoreFile(store Store, f StoredFile, dir string) error {
 	folder, base := path.Split(f.Name)
 	switch folder {

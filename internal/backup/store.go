@@ -41,15 +41,17 @@ type Manifest struct {
 // BackupName is the layout of a backup's name, for time.Format.
 const BackupName = "backup-20060102T150405.000000Z"
 
+// Name returns the name of the backup, which is its time in the layout BackupName.
 func (m *Manifest) Name() string { return m.Made.Format(BackupName) }
 
-// same reports whether two descriptions of a ledger describe the same state.
+// same reports whether two descriptions of a ledger are equal, apart from the fields that a
+// manifest does not store.
 func (l Ledger) same(other Ledger) bool {
 	return l.Name == other.Name && l.Origin == other.Origin && l.VerifierKey == other.VerifierKey &&
 		l.Size == other.Size && l.Time.Equal(other.Time) && l.Checkpoint == other.Checkpoint
 }
 
-// String formats the state for people.
+// String returns a line for the output of backup and restore.
 func (l Ledger) String() string {
 	return fmt.Sprintf("%s: %s, the last at %s", l.Name, cli.Counted(l.Size, "event"), l.Time.Format(time.RFC3339))
 }
@@ -62,6 +64,7 @@ type StoredFile struct {
 	Modified int64  `json:"modified"` // nanoseconds since 1970 UTC
 }
 
+// Source is a file to back up. Name is its name in the manifest, and Path where it is now.
 type Source struct {
 	Name, Path string
 	Info       fs.FileInfo
@@ -101,7 +104,7 @@ func backupSources(o Options, snapshot, tokens string) ([]Source, error) {
 // only through the os.Root that open returns, which follows no link out of the folder.
 type Store struct{ Dir string }
 
-// open opens the folder. If "files" exists, it must be a folder.
+// open opens the folder of the backups. It fails if "files" exists and is not a folder.
 func (b Store) open() (*os.Root, error) {
 	root, err := os.OpenRoot(b.Dir)
 	if err != nil {
@@ -122,11 +125,13 @@ func (b Store) open() (*os.Root, error) {
 
 func (b Store) Files() string { return filepath.Join(b.Dir, "files") }
 
+// File returns the path of a stored file. digest is its SHA-256 in hexadecimal.
 func (b Store) File(digest string) string { return filepath.Join(b.Files(), digest) }
 
 // FileIn returns the path of a stored file in the folder that open returns.
 func FileIn(digest string) string { return path.Join("files", digest) }
 
+// Make creates the folder of the backups and its folder "files" unless they exist.
 func (b Store) Make() error {
 	if err := os.MkdirAll(b.Dir, 0o700); err != nil {
 		return err
@@ -191,7 +196,7 @@ func (b Store) Counted(now time.Time, authentic func(*Manifest) bool) (counted, 
 	return counted, ignored, nil
 }
 
-// warnIgnored prints a warning that names the backups that Counted ignores.
+// warnIgnored prints a warning about the backups that Counted ignores.
 func (b Store) warnIgnored(c *cli.Console, ignored []string) {
 	if len(ignored) > 0 {
 		c.Say("these backups in %s are ignored: their times are more than 24 hours ahead of this machine's clock or invalid, and no available signing key "+
@@ -217,6 +222,7 @@ func nextTime(now time.Time, counted []string) (time.Time, error) {
 	return next, nil
 }
 
+// Read reads and checks the manifest of the backup with this name. It does not authenticate the manifest.
 func (b Store) Read(name string) (*Manifest, error) {
 	root, err := b.open()
 	if err != nil {

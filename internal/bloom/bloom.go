@@ -54,7 +54,8 @@ const (
 // New returns an empty filter that reserves its memory with the given function.
 func New(memory ReserveFunc) *Filter { return &Filter{memory: memory} }
 
-// Add adds a key.
+// Add adds a key. If the filter must grow but cannot reserve the memory, it releases all its memory, as
+// Release does.
 func (f *Filter) Add(k Key) {
 	if f.blind {
 		return

@@ -30,7 +30,7 @@ func PrintJSONLine(out io.Writer, value []byte) error {
 	return err
 }
 
-// WriteJSON prints a value as indented JSON.
+// WriteJSON prints a value as indented JSON to the standard output.
 func WriteJSON(c *Console, value any) error {
 	encoder := json.NewEncoder(c.Out)
 	encoder.SetEscapeHTML(false)

@@ -91,7 +91,7 @@ type place struct {
 	changes        uint64    // number of epoch changes that this server has seen
 }
 
-// Start begins to share the ledgers of a database. When Start returns, this server has taken every lease that
+// Start starts to share the ledgers of a database. When Start returns, this server has taken every lease that
 // it could take, including those from its earlier run.
 func Start(ctx context.Context, database *postgres.Database, host *ledger.Host, log *slog.Logger) (*Cluster, error) {
 	return start(ctx, database, host, log, roundPause)
@@ -127,7 +127,7 @@ func (c *Cluster) Wake() {
 	c.signal()
 }
 
-// signal makes the next round begin at once.
+// signal makes the next round begin at once. It never blocks.
 func (c *Cluster) signal() {
 	select {
 	case c.wake <- struct{}{}:
@@ -458,7 +458,6 @@ func (c *Cluster) pass(ctx context.Context, name string, p *place) {
 	}
 }
 
-// serverOf returns the server with that ID, or nil.
 func serverOf(servers []postgres.RunningServer, id string) *postgres.Server {
 	for _, s := range servers {
 		if s.ID == id {

@@ -71,7 +71,7 @@ func lines(yield func(client.Line) bool) {
 	}
 }
 
-// Questions prints the questions with their answers.
+// Questions prints each question with its answer, and the command that answers it.
 func (t *Tour) Questions(ctx context.Context) error {
 	for i, q := range []struct {
 		text, command string

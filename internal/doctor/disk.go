@@ -70,7 +70,7 @@ func findMount(mounts []disk.PartitionStat, path string) (kind string, readOnly 
 	return kind, readOnly
 }
 
-// syncsTimed is the number of syncs that are timed.
+// syncsTimed is the number of syncs whose median is computed.
 const syncsTimed = 48
 
 // timeSyncs returns the median time to write and sync 4 KiB. It creates a file in the folder
@@ -98,7 +98,8 @@ func timeSyncs(dir string) (median time.Duration, err error) {
 	return times[len(times)/2], nil
 }
 
-// Prefixes of the names of file systems.
+// Prefixes of the names of file systems, by their effect on the data: it is lost at a restart;
+// locks and syncs are not reliable; syncs may not reach the disk.
 var (
 	temporaryFileSystems = []string{"tmpfs", "ramfs", "overlay", "aufs", "unionfs"}
 	networkFileSystems   = []string{"nfs", "cifs", "smb", "ceph", "glusterfs", "fuse.glusterfs", "fuse.sshfs", "fuse.s3fs", "fuse.rclone", "afs", "lustre", "beegfs", "fuse.ceph"}

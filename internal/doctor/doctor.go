@@ -58,10 +58,9 @@ type deployment struct {
 	issuers  map[string]error // why an issuer in the access file does not answer, by URL; nil if it does
 }
 
-// data returns the path of the data folder.
 func (d *deployment) data() string { return d.settings.config.Data }
 
-// check examines one aspect. It returns at least one finding.
+// check is one check of a deployment. run returns at least one finding.
 type check struct {
 	name string
 	run  func(*deployment) []Finding

@@ -31,7 +31,7 @@ func newDeployment(t testing.TB, changes ...func(*deployment)) *deployment {
 	return d
 }
 
-// withConfig returns a change to the settings.
+// withConfig returns a change for newDeployment that changes the settings.
 func withConfig(change func(*server.Config)) func(*deployment) {
 	return func(d *deployment) { change(&d.settings.config) }
 }

@@ -13,7 +13,7 @@ import (
 	"colophon/internal/safefile"
 )
 
-// asOwner is the advice if only the owner can read a file.
+// asOwner is the advice for files that this user must not read.
 const asOwner = "run the doctor as the owner of the data folder, or as root"
 
 // checkFolder checks that the data folder exists and that only its owner can open it.

@@ -165,7 +165,8 @@ func clockDifference(date, began, ended time.Time) time.Duration {
 	return 0
 }
 
-// askLedgers describes all ledgers. now is the server's time.
+// askLedgers queries the server about each ledger that the token has a grant on. now is the
+// server's time.
 func askLedgers(ctx context.Context, s *remote.Server, now time.Time) ([]ledgerAnswers, error) {
 	answer, err := get(ctx, s, "/v1/ledgers")
 	if err != nil {
@@ -191,7 +192,7 @@ func askLedgers(ctx context.Context, s *remote.Server, now time.Time) ([]ledgerA
 	return ledgers, nil
 }
 
-// lastEvents is the number of events of each ledger that are verified.
+// lastEvents is the number of events at the end of each ledger that are verified.
 const lastEvents = 16
 
 // askLog fetches the last few events and the receipt of the last one.
@@ -258,7 +259,7 @@ func (l *ledgerAnswers) growth(ctx context.Context, s *remote.Server, now time.T
 	return float64(l.TreeSize-uint64(first)) / (now.Sub(since).Hours() / 24), err
 }
 
-// timeOf returns when an event was recorded.
+// timeOf fetches an event, and returns the time at which it was recorded.
 func (l *ledgerAnswers) timeOf(ctx context.Context, s *remote.Server, seq uint64) (time.Time, error) {
 	list, err := l.events(ctx, s, seq, 1)
 	if err != nil {

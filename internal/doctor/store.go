@@ -49,7 +49,8 @@ func readShared(ctx context.Context, url string) ([]access.Listed, error) {
 	return tokens, errors.Join(err, database.Close())
 }
 
-// listTokens returns the tokens of the server.
+// listTokens returns the server's tokens, from the database of the log if there is one, and
+// otherwise from the data folder.
 func (d *deployment) listTokens() ([]access.Listed, error) {
 	if d.settings.config.Store != "" {
 		return d.shared.tokens, errors.Join(d.store, d.shared.err)

@@ -220,7 +220,8 @@ func (x *exporter) prove(seqs []uint64) (*pack.Pack, error) {
 	return p, nil
 }
 
-// receipt fetches the receipt of an event for a tree size.
+// receipt fetches the receipt of an event for a tree size, and checks that it is about that
+// event.
 func (x *exporter) receipt(seq, size uint64) (*proofs.Receipt, error) {
 	path := fmt.Sprintf("%s/records/%d/receipt?tree_size=%d", x.ledger.Path(), seq, size)
 	answer, err := x.server.Do(x.ctx, client.Request{Path: path})

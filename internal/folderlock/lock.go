@@ -63,7 +63,7 @@ func TakeIn(files vfs.FS, dir string) (*Lock, error) {
 	return nil, err
 }
 
-// Close releases both parts.
+// Close releases both parts of the lock.
 func (l *Lock) Close() error {
 	err := l.File.Close()
 	if l.folder != nil {

@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/drift/evidence"
 )
 
-// The checks.
+// The names of the checks.
 const (
 	Changed    = "changed"    // outputs differ more often than by chance
 	Similarity = "similarity" // outputs are less similar than by chance
@@ -49,7 +49,7 @@ const seed = 1
 // Verdict is the outcome of a gate.
 type Verdict string
 
-// The verdicts.
+// The verdicts of a gate.
 const (
 	Pass      Verdict = "pass"      // there is no evidence of a change beyond the tolerance
 	Fail      Verdict = "fail"      // there is evidence of a change beyond the tolerance
@@ -59,7 +59,7 @@ const (
 // Outcome is the outcome of a check.
 type Outcome string
 
-// The outcomes.
+// The outcomes of a check.
 const (
 	Passed    Outcome = "passed"
 	Failed    Outcome = "failed"
@@ -149,7 +149,7 @@ func Judge(d *Data, o Options) *Report {
 	return r
 }
 
-// judge runs the checks of a gate.
+// judge combines what a gate compares with its options.
 type judge struct {
 	*Data
 	Options
@@ -164,7 +164,7 @@ func inputs(cases []*Case) []evidence.Input {
 	return list
 }
 
-// values returns the result of of for each run, case by case.
+// values calls of for each run, and returns the results case by case.
 func values(cases []*Case, of func(*Run) float64) [][]float64 {
 	list := make([][]float64, len(cases))
 	for i, c := range cases {

@@ -34,7 +34,7 @@ func texts(inputs int, baseline, candidate func(input int) []string) *Data {
 	return d
 }
 
-// find returns a check of a report.
+// find returns the check with this name. The test fails if the report does not have it.
 func find(t *testing.T, r *Report, name string) *Check {
 	for i := range r.Checks {
 		if r.Checks[i].Name == name {

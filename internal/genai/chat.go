@@ -15,7 +15,7 @@ type message struct {
 	calls      []toolCall
 }
 
-// part is a part of a message.
+// part is a part of a message: a text or, if text is nil, anything else.
 type part struct {
 	text     []byte       // of a part that is text; nil for other parts
 	thinking bool         // the text is the reasoning of the model
@@ -103,7 +103,7 @@ func hasContent(body pyjson.Value) bool {
 	return false
 }
 
-// content appends the parts of a message.
+// content appends the parts in the first content member of a message that is present.
 func (r *Reader) content(parts []part, all *[]message, m *message, body pyjson.Value) []part {
 	for _, name := range contentMembers {
 		switch v := body.Member(name); v.Kind() {
@@ -193,7 +193,7 @@ func (r *Reader) part(parts []part, all *[]message, m *message, v pyjson.Value) 
 	return append(parts, part{other: v})
 }
 
-// call appends a tool call.
+// call appends the tool call that v describes.
 func (r *Reader) call(calls []toolCall, v pyjson.Value) []toolCall {
 	if inner := v.Member("tool_call"); inner.Kind() == pyjson.Object {
 		v = inner

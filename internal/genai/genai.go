@@ -97,6 +97,7 @@ type Reader struct {
 	calls    map[string]string // the names that replace the ids of tool calls
 }
 
+// NewReader returns a Reader whose records have labels within the limits.
 func NewReader(l Limits) *Reader {
 	return &Reader{limits: l, resource: make(attributes), source: source{attributes: make(attributes)}, calls: make(map[string]string)}
 }

@@ -559,7 +559,7 @@ func digestOf(parts ...[]byte) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// record returns the record as JSON.
+// record returns the IPC record as JSON. A lone surrogate becomes U+FFFD.
 func (g *generation) record(r *Reader) []byte {
 	s := &r.source
 	w := pyjson.Builder{B: make([]byte, 0, len(g.payload)+len(g.system)+len(g.output)+1024)}

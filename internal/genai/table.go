@@ -5,7 +5,7 @@ import "strings"
 // detailsEvent is the event, in a log or on a span, that has the whole generation.
 const detailsEvent = "gen_ai.client.inference.operation.details"
 
-// choiceEvent is the event of an answer.
+// choiceEvent is the event that contains an answer of the model.
 const choiceEvent = "gen_ai.choice"
 
 // messageEvents maps each event that carries one message to the role of that message, if the

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// read returns all lines of an input and the number of errors.
+// read returns the lines of an input that can be read, and the number of errors.
 func read(t testing.TB, text []byte, maxLine int) (lines []string, failures int) {
 	total := 0
 	in := &input{name: "-", stdin: bytes.NewReader(text), maxLine: maxLine, read: func(n int) { total += n }}

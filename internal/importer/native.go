@@ -159,7 +159,7 @@ func reportOf(l *line, left error) reportLine {
 	return r
 }
 
-// natives yields the native values of a file or folder.
+// natives yields the native values of a file or folder, as the format determines.
 func (o Options) natives(name string) iter.Seq2[native, error] {
 	return func(yield func(native, error) bool) {
 		switch o.Native.Format {
@@ -323,7 +323,8 @@ func (o Options) readSave(n *native) error {
 	return nil
 }
 
-// isSQLite reports whether a file is an SQLite database.
+// isSQLite reports whether a file begins like an SQLite database. It returns false for the
+// standard input.
 func isSQLite(name string) bool {
 	if name == "-" {
 		return false

@@ -97,7 +97,8 @@ func (in *input) eachParquetRow(visit func([]byte, error) bool) (err error) {
 // maxParquetDepth limits how deep the values of a Parquet file nest.
 const maxParquetDepth = 64
 
-// appendParquet appends a value as JSON.
+// appendParquet appends a value as JSON. Values that nest deeper than maxParquetDepth become
+// null.
 func appendParquet(w *pyjson.Builder, v reflect.Value, depth int) {
 	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -164,10 +165,12 @@ func appendParquet(w *pyjson.Builder, v reflect.Value, depth int) {
 	}
 }
 
-// listOf returns the list in the group that represents a list: {"list": […]}.
+// listOf returns the list in a group of the form {"list": […]}, with which Parquet represents a
+// list.
 func listOf(v reflect.Value) (reflect.Value, bool) { return onlyMember(v, "list", "bag") }
 
-// elementOf returns the element in the group that represents an element: {"element": …}.
+// elementOf returns the element in a group of the form {"element": …}, with which Parquet
+// represents an element.
 func elementOf(v reflect.Value) (reflect.Value, bool) {
 	return onlyMember(v, "element", "item", "array_element")
 }

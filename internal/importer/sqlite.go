@@ -98,7 +98,7 @@ func (o Options) eachRow(name string, visit func(native) bool) (err error) {
 	return rows.Err()
 }
 
-// names returns the texts in the result of a query.
+// names returns the first column of a query's result.
 func names(ctx context.Context, db *sql.DB, query string) (names []string, err error) {
 	rows, err := db.QueryContext(ctx, query)
 	if err != nil {

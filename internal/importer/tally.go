@@ -116,7 +116,7 @@ type counter struct {
 	mu       sync.Mutex // guards the fields below
 	kinds    map[string]*Counts
 	lacking  map[string]int
-	failures []string // in the order of the answers
+	failures []string // in the order of the server's responses
 	notes    []string
 	warnings []string
 	left     []string
@@ -176,7 +176,7 @@ func (t *counter) members(l *line, members []formats.Member) {
 	}
 }
 
-// warn keeps a message about a file.
+// warn keeps a message about a file, unless there are already maxDescribed.
 func (t *counter) warn(message string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -80,7 +80,7 @@ func (f *Fetcher) now() time.Time {
 	return f.Now()
 }
 
-// session is one fetch of a snapshot.
+// session is the state of one fetch of a snapshot.
 type session struct {
 	*Fetcher
 	ledger string
@@ -232,7 +232,7 @@ func (s *session) agree(ctx context.Context) ([]*wire.IndexPart, error) {
 	}
 }
 
-// longest returns the size of the longest log.
+// longest returns the size of the longest log among all servers.
 func (s *session) longest(ctx context.Context) (size uint64, err error) {
 	for _, server := range s.Servers {
 		l, err := server.Client.Ledger(s.ledger).Describe(ctx)

@@ -28,9 +28,10 @@ var root = proofs.Hash{1, 2, 3}
 
 // peer is another server. Its snapshot has three parts of ten bytes.
 type peer struct {
-	// change changes an answer before it is sent.
+	// change changes a response before it is sent.
 	change func(part int, p *wire.IndexPart)
-	// before is called before an answer is sent. If it returns true, it has answered.
+	// before is called before a response is sent. If it returns true, it has sent the response
+	// itself.
 	before func(w http.ResponseWriter, r *http.Request) bool
 	size   atomic.Uint64 // size of the log
 	grows  uint64        // number of events by which the log grows whenever its size is requested

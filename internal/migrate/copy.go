@@ -312,7 +312,7 @@ func (c *copier) flush(checkpoint []byte) error {
 	return nil
 }
 
-// reset begins another commit.
+// reset empties the next commit.
 func (c *copier) reset() {
 	c.next = storage.Batch{}
 	c.keys, c.seqs, c.bytes = c.keys[:0], c.seqs[:0], 0

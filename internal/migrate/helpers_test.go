@@ -112,7 +112,7 @@ type stored struct {
 	Settings   map[string]string
 }
 
-// read reads all ledgers of a database.
+// read reads all ledgers of a database, by name.
 func read(t *testing.T, database storage.Database) map[string]stored {
 	t.Helper()
 	ctx := t.Context()

@@ -48,7 +48,7 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	return explain(ctx, err)
 }
 
-// explain adds advice to an error of a move.
+// explain adds advice and an exit code to an error of a move.
 func explain(ctx context.Context, err error) error {
 	var explained *cli.ExitError
 	switch {
@@ -157,7 +157,7 @@ func ledgerNames(ctx context.Context, database storage.Database) (names []string
 	return names, err
 }
 
-// copy copies all ledgers and verifies the copies.
+// copy copies all ledgers, and verifies that the target equals the source.
 func (m *move) copy(ctx context.Context) error {
 	infos, err := m.source.Ledgers(ctx)
 	if err != nil {

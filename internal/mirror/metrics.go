@@ -16,7 +16,7 @@ const (
 	fork               // the copy does not extend what was verified before
 )
 
-// reasons are the names of the reasons.
+// reasons are the values of the label reason in the metrics.
 var reasons = [...]string{unavailable: "unavailable", damaged: "damaged", signature: "signature", rollback: "rollback", fork: "fork"}
 
 // reasonOf returns the reason of a refusal. Any other error means that the copy cannot be read now.

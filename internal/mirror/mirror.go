@@ -206,7 +206,7 @@ func (m *Mirror) follow(ctx context.Context) error {
 	return m.publish(ctx)
 }
 
-// shows reports whether the host serves this checkpoint, and all stored events.
+// shows reports whether the host serves this checkpoint at this size.
 func (m *Mirror) shows(note []byte, size uint64) bool {
 	l, err := m.host.Ledger(m.options.Ledger)
 	return err == nil && l.Head().Size == size && bytes.Equal(l.Head().Checkpoint, note)

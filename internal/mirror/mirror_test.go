@@ -74,7 +74,7 @@ func (w *writer) read(object string) []byte {
 	return text
 }
 
-// grow adds records until the log has a size, and publishes them.
+// grow adds records until the log has the given size, and publishes the log.
 func (w *writer) grow(size uint64) {
 	w.Helper()
 	for w.ledger.Head().Size < size {
@@ -104,7 +104,7 @@ func (w *writer) write() error {
 	return err
 }
 
-// fault is what the endpoint of a copy does with a request.
+// fault is the way in which an endpoint handles a request. The empty fault means that it serves the file.
 type fault string
 
 const (
@@ -224,7 +224,7 @@ func (r *reader) shows(w *writer) {
 	}, time.Minute, time.Millisecond, "%v", r.mirror.state.Load().err)
 }
 
-// fails waits until the reader reports a reason, and requires that it serves a size.
+// fails waits until the reader reports a reason, and requires that it still serves the log at the given size.
 func (r *reader) fails(reason int, size uint64) {
 	r.Helper()
 	assert.Eventually(r, func() bool {
@@ -426,7 +426,7 @@ func TestRefusals(t *testing.T) {
 	from.set(same.copy, none)
 	r.fails(fork, 1000)
 
-	// An entry was changed.
+	// An entry in the copy has been changed.
 	w.grow(1200)
 	bundle := filepath.Join(w.copy, logDir, "tile/entries/004.p/176")
 	text, err := os.ReadFile(bundle)
@@ -440,7 +440,7 @@ func TestRefusals(t *testing.T) {
 	r.shows(w)
 	r.stop()
 
-	// Another key is trusted.
+	// The reader trusts a key that the log does not have.
 	wrong, err := proofs.ParseVerifier(other.ledger.VerifierKey())
 	require.NoError(t, err)
 	_, err = New(t.Context(), NewDatabase(stored), nil, Options{From: fetch.Server{URL: from.server.URL}, Ledger: ledger.Default, Keys: []*proofs.Verifier{wrong}})

@@ -182,7 +182,7 @@ const (
 	unreadable         // the database does not answer, or does not have what was signed
 )
 
-// reasons are the labels of these kinds in the metrics.
+// reasons are the values of the label reason in the metrics.
 var reasons = [...]string{unavailable: "unavailable", different: "different", foreign: "foreign", unreadable: "unreadable"}
 
 var (

@@ -81,7 +81,6 @@ func (n *node) grow(size uint64) {
 	require.Equal(n.t, size, n.ledger.Head().Size)
 }
 
-// write adds a record.
 func (n *node) write() error {
 	r, err := record.DefaultLimits().Parse(record.IPCRecord, []byte(`{"payload":{"seed":1},"output":"x","model":"m","temperature":0.5,"max_tokens":10}`))
 	if err != nil {
@@ -195,7 +194,7 @@ func checkCovered(objects map[string][]byte) error {
 // sizes are tree sizes around the completion of tiles.
 var sizes = []uint64{1, 2, 3, 255, 256, 257, 511, 512, 513, 600}
 
-// values returns the values of a metric by labels.
+// values returns the values of a metric by its name and label values, separated by spaces.
 func values(t testing.TB, p *publish.Publisher, name string) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -220,7 +219,7 @@ func values(t testing.TB, p *publish.Publisher, name string) map[string]float64 
 
 func valueOf(m *dto.Metric) float64 { return m.GetGauge().GetValue() + m.GetCounter().GetValue() }
 
-// restart returns a bucket with the objects of another.
+// restart returns a new bucket with the same objects, but without faults and earlier calls.
 func restart(b *buckettest.Memory) *buckettest.Memory {
 	again := new(buckettest.Memory)
 	for name, body := range b.Objects() {

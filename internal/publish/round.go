@@ -54,7 +54,7 @@ type round struct {
 	conditions conditions
 }
 
-// name returns the name of an object of the log.
+// name returns the name in the bucket of an object of the log.
 func (r *round) name(path string) string { return bucket.LogName(r.ledger.Name(), path) }
 
 func (r *round) run(ctx context.Context) error {

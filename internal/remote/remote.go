@@ -31,6 +31,7 @@ type Options struct {
 	CAFile    string // PEM; empty: the system's authorities
 }
 
+// Bind adds the flags to a command. The environment variables that they name are their defaults.
 func (o *Options) Bind(c *cli.Console, flags *pflag.FlagSet) {
 	flags.StringVar(&o.URL, "server", c.Environment("COLOPHON_SERVER", DefaultURL), "`URL` of the server, or COLOPHON_SERVER")
 	o.BindCredentials(c, flags)

@@ -79,7 +79,7 @@ func NewEndpoint(at string, api API) (*Endpoint, error) {
 	}}, nil
 }
 
-// String returns the URL.
+// String returns the URL without the path of a call.
 func (e *Endpoint) String() string { return e.base }
 
 // Exposed reports whether the key would be sent unencrypted over a network.

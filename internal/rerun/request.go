@@ -103,7 +103,8 @@ func readPrompt(r *Record, payload map[string]json.RawMessage, member string) (p
 	return p, []string{member}, nil
 }
 
-// promptOf reads a text or a list of messages.
+// promptOf reads a text or a list of messages that each have a role. ok is false for any other
+// value.
 func promptOf(value json.RawMessage) (p prompt, ok bool) {
 	if text := (*string)(nil); json.Unmarshal(value, &text) == nil && text != nil {
 		return prompt{text: *text}, true

@@ -150,7 +150,7 @@ func CheckDataFolder(dir string) error {
 	return CheckOwner(dir, info)
 }
 
-// CheckNoLink refuses a link in place of a folder.
+// CheckNoLink returns an error if a path is a link instead of a folder.
 func CheckNoLink(dir string) error {
 	info, err := os.Lstat(dir)
 	if err == nil && info.Mode().Type() == fs.ModeSymlink {

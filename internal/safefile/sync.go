@@ -6,8 +6,8 @@ import (
 	"runtime"
 )
 
-// syncsFolders reports whether folders can be synced. Windows keeps names in the journal of
-// its file system.
+// syncsFolders reports whether folders can be synced. Windows cannot sync folders, but its file
+// system journals changes of names.
 const syncsFolders = runtime.GOOS != "windows"
 
 // SyncDir makes creations, renames, and removals in a folder durable.

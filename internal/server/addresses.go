@@ -34,7 +34,6 @@ func openAddresses(config Config) (at addresses, err error) {
 	return at, nil
 }
 
-// close closes the open listeners.
 func (at addresses) close() {
 	for _, listener := range [...]net.Listener{at.server, at.metrics, at.grpc} {
 		if listener != nil {

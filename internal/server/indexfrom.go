@@ -14,7 +14,7 @@ import (
 	"colophon/proofs"
 )
 
-// indexServers returns the URLs of Config.IndexFrom.
+// indexServers splits Config.IndexFrom into URLs. It returns nil if the setting is empty.
 func (c Config) indexServers() []string {
 	if c.IndexFrom == "" {
 		return nil

@@ -49,7 +49,8 @@ func openMirror(ctx context.Context, config Config, keys ledger.Keys, log *slog.
 	return n, nil
 }
 
-// explainMirror adds advice to an error from opening a folder that can be loaded again.
+// explainMirror adds advice to an error from opening the stored copy. A damaged copy can be
+// loaded again.
 func explainMirror(err error, data string) error {
 	if errors.Is(err, ledger.ErrDamaged) {
 		return cli.Exitf(cli.ExitDamaged, "%w\nRemove %s, and start the server: it loads the copy again", err, datadir.Copy(data))

@@ -101,7 +101,8 @@ func makeSpool(data string) error {
 	return errors.Join(os.RemoveAll(datadir.Spool(data)), os.MkdirAll(datadir.Spool(data), 0o700))
 }
 
-// open opens the ledgers and the index on top of the database.
+// open opens the ledgers and the index on top of the database, and creates the ledger "default"
+// if necessary.
 func (n *Node) open(ctx context.Context, config Config, keys ledger.Keys) (err error) {
 	ledgerConfig := func(name string) ledger.Config {
 		return ledger.Config{Clock: clock, Log: n.log.With("ledger", name), Marks: datadir.Marks(config.Data), MarkShown: config.ReadOnly && n.remote != nil, Fatal: n.fatal(name)}

@@ -26,6 +26,8 @@ import (
 	"colophon/storage"
 )
 
+// Run runs a server until ctx is done, and prints a banner when it is ready. If the server had to start
+// read-only because the disk was full, Run opens the data folder for writing once there is space.
 func Run(ctx context.Context, c *cli.Console, config Config, version string) (err error) {
 	if err := datadir.CheckForeign(config.Data); err != nil {
 		return err

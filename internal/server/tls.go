@@ -80,7 +80,8 @@ func (f *tlsFiles) refresh() {
 	f.log.Info("loaded the certificate again", "holds_until", f.config.Certificates[0].Leaf.NotAfter)
 }
 
-// look returns the states of the files.
+// look returns the results of os.Stat for the certificate, the key, and the authorities. An
+// element is nil if os.Stat failed.
 func (f *tlsFiles) look() (infos [3]fs.FileInfo) {
 	for i, path := range []string{f.cert, f.key, f.clientCA} {
 		if info, err := os.Stat(path); err == nil {

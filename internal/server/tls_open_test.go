@@ -19,7 +19,7 @@ import (
 	"colophon/internal/testing/authority"
 )
 
-// openConnection is a client with one open connection.
+// openConnection is a client that keeps one connection open.
 type openConnection struct {
 	t      *testing.T
 	url    string

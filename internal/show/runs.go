@@ -129,5 +129,5 @@ func sourceChanges(c *cli.Console, x *wire.RunsComparison, full bool) error {
 	return section(c, rows, cli.TextColumn("source"), cli.TextColumn("what changed"))
 }
 
-// chunk returns a chunk hash as a table cell.
+// chunk returns a chunk hash as a table cell, without its prefix.
 func chunk(hash string, full bool) string { return Hash(strings.TrimPrefix(hash, "sha256:"), full) }

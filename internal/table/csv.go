@@ -47,7 +47,8 @@ func writeCSV(w io.Writer, columns []column, rows Rows) error {
 	return out.Error()
 }
 
-// csvCell returns the text of a cell.
+// csvCell returns a value as a cell: nothing if it is null or absent, the text of a string, or
+// else the JSON.
 func csvCell(v pyjson.Value) string {
 	switch {
 	case !v.Given():

@@ -94,6 +94,8 @@ func verifyText(n *proofs.Nested, text []byte) error {
 	return fmt.Errorf("%w: the hash of stage %.100q is %x, but the %d bytes of text have a different hash", ErrText, n.Stage.Name, n.Stage.Hash, len(text))
 }
 
+// HasHash reports whether a text has the hash of the stage or of the citation that a nested proof proves
+// (spec: Nested proofs).
 func HasHash(n *proofs.Nested, text []byte) bool {
 	if n.Citation != nil {
 		return rules.ChunkHash(text) == n.Citation.ChunkHash

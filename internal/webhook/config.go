@@ -27,7 +27,7 @@ import (
 // Type is the type of a message.
 type Type string
 
-// The types.
+// The types of messages.
 const (
 	Mismatch      Type = "mismatch"       // a record claims a hash that its content does not have
 	Inconsistent  Type = "inconsistent"   // the verdict of a run-DAG breaks a rule
@@ -38,7 +38,7 @@ const (
 	Trouble       Type = "trouble"        // the index of a ledger stopped or fell behind
 )
 
-// Types lists the types.
+// Types lists all types of messages.
 var Types = []Type{Mismatch, Inconsistent, Drift, Divergence, StaleCitation, Gap, Trouble}
 
 // Hook is one receiver of messages.
@@ -158,7 +158,7 @@ func (h *Hook) wants(t Type, cause string) bool {
 		(cause == "" || len(h.Causes) == 0 || slices.Contains(h.Causes, cause))
 }
 
-// covers reports whether the hook follows a ledger.
+// covers reports whether the hook follows the ledger with this name.
 func (h *Hook) covers(ledger string) bool {
 	return len(h.Ledgers) == 0 || slices.Contains(h.Ledgers, ledger)
 }

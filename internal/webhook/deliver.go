@@ -15,7 +15,6 @@ import (
 	"time"
 )
 
-// Limits and pauses of delivery.
 const (
 	attemptTime = 30 * time.Second // limit for one attempt
 	firstPause  = time.Second      // after the first failure; each further failure doubles it

@@ -18,7 +18,7 @@ import (
 	"colophon/storage"
 )
 
-// Message is the body of a message.
+// Message is the JSON body of a webhook message.
 type Message struct {
 	Type      string `json:"type"`      // colophon. followed by a Type
 	Timestamp string `json:"timestamp"` // time of the event, RFC 3339
@@ -52,7 +52,6 @@ type Data struct {
 // maxStale is the maximum number of stale sets in a message.
 const maxStale = 100
 
-// newMessage returns a message about an event.
 func newMessage(e *event.Event, kind Type, text string) *Message {
 	m := &Message{
 		Type: "colophon." + string(kind), Timestamp: string(e.TimeText), kind: kind,
@@ -101,7 +100,8 @@ func messagesOf(ctx context.Context, view *index.View, e *event.Event) (list []*
 	return list, nil
 }
 
-// checkMessages returns the messages about failed checks.
+// checkMessages returns a message about hashes that do not match their claims, and one about inconsistent
+// verdicts, if the event has any.
 func checkMessages(e *event.Event) (list []*Message) {
 	var mismatches, broken []string
 	for name, check := range e.Checks.Members() {

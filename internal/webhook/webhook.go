@@ -125,7 +125,6 @@ func (w *worker) wake() {
 	}
 }
 
-// Times that a worker uses.
 const (
 	// checkPause is the time between two checks of the index of an idle ledger.
 	checkPause = 10 * time.Second
@@ -133,7 +132,8 @@ const (
 	behindTime = time.Minute
 )
 
-// run sends messages until ctx is done.
+// run sends messages whenever the log grows, until ctx is done. It sends none while another
+// server writes the ledger.
 func (w *worker) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if w.options.Writes == nil || w.options.Writes(w.ledger.Name()) {

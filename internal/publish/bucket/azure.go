@@ -105,7 +105,6 @@ func parseConnection(text string) azureAccess {
 	return access
 }
 
-// object returns the URL of an object.
 func (b *azure) object(name string) string {
 	return b.address.JoinPath((&url.URL{Path: path.Join(b.prefix, name)}).EscapedPath()).String()
 }

@@ -34,7 +34,7 @@ type gs struct {
 	prefix   string
 }
 
-// googleEndpoint is the default endpoint.
+// googleEndpoint is the endpoint if the URL of the bucket names none.
 const googleEndpoint = "https://storage.googleapis.com"
 
 // readWrite is the OAuth scope that the requests need.

@@ -31,8 +31,8 @@ func newREST(place string, explain func(*http.Response) error) rest {
 const (
 	maxAnswer = 1 << 16 // bytes of a description or an error that are read
 	maxReason = 300     // bytes of a response body that a message shows
-	// Google allows about one write per object and second, and responds with 429 to further writes, which have
-	// no effect.
+	// Google allows about one write per second for each object. It responds with 429 to further writes, which
+	// have no effect.
 	firstWait, longestWait = time.Second, 4 * time.Second
 )
 
@@ -47,7 +47,7 @@ func (r *rest) read(ctx context.Context, name, address string, most int64) (http
 	return response.Header, body, err
 }
 
-// write sends an object.
+// write sends an object, and discards the body of the response.
 func (r *rest) write(ctx context.Context, name, method, address string, body []byte, header http.Header) error {
 	response, err := r.do(ctx, name, method, address, body, header)
 	if err != nil {

@@ -20,7 +20,7 @@ type s3 struct {
 	prefix string
 }
 
-// amazon is the default endpoint.
+// amazon is the endpoint if the URL of the bucket names none.
 const amazon = "https://s3.amazonaws.com"
 
 func openS3(p place) (Bucket, error) {

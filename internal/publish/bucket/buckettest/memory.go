@@ -31,10 +31,10 @@ const (
 // ErrFault is the error of a call that fails.
 var ErrFault = errors.New("the bucket fails because the test requests it")
 
-// Call is a call of a method of a Bucket.
+// Call is a call to a bucket: the name of the method, and the name of the object.
 type Call struct{ Method, Name string }
 
-// Memory is a bucket in memory.
+// Memory is a bucket in memory that can fail. The zero Memory is empty and does not fail.
 type Memory struct {
 	// Fault chooses the fault of each call; nil means that no call fails. It must be set
 	// before the bucket is used.
