@@ -167,5 +167,5 @@ func noRuns(v *View, q groups.RunQuery) error {
 		return missing("no runs have that value; a record without a system prompt, an output, a temperature, max_tokens or a seed " +
 			"has no ipc_id unless it claims one (/records?incomplete=seed lists such records)")
 	}
-	return missing("no runs have that value; a run is an IPC record with an input and an output; /records also lists other records")
+	return missing("no runs have that value; a run is an IPC record with an input and an output (/records also lists IPC records that are not runs)")
 }
