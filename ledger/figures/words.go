@@ -15,7 +15,7 @@ const maxWords = 100
 // firstWords returns the first words of a text on one line, and whether the text continues. Control
 // characters, and characters that change the direction of text, separate words.
 func firstWords(text []byte) (words string, cut bool) {
-	const read = 8 * maxWords // bytes; a character that does not separate words takes at most four
+	const read = 8 * maxWords // bytes; a character that does not separate words has at most four
 	cut = len(text) > read
 	var line strings.Builder
 	length := 0

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The memory limits of the parts of an index add up to at most its whole limit.
+// The memory limits of the parts of an index add up to at most the limit of the whole index.
 func TestMemoryIsDivided(t *testing.T) {
 	for _, memory := range []int64{0, MinMemory, 1 << 30, 64 << 30} {
 		for _, rebuild := range []bool{false, true} {

@@ -12,8 +12,8 @@ type Family struct {
 	// Rows maps each dimension of the family that has versions to the length of its rows in
 	// bytes.
 	Rows map[rowstore.Dimension]int
-	// Counters lists the counters that begin with 0, so that a rate shows their first
-	// increment. Other counters begin with their first increment.
+	// Counters lists the counters that begin with 0, so that the rate function of Prometheus
+	// shows their first increment. Other counters begin with their first increment.
 	Counters []counters.Series
 	// New returns the deriver of one ledger for a new fold. It can use DeriverOf to find the
 	// derivers of earlier families.

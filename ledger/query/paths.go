@@ -194,7 +194,7 @@ func collisionRow(v *View, c *paths.Collision) wire.Collision {
 		Holder: wire.CollisionHolder{Seq: c.HolderSeq, PathID: c.Held, Route: c.HolderRoute}}
 }
 
-// noPaths turns paths.ErrNotFound into an Error with that detail. It returns other errors
+// noPaths turns paths.ErrNotFound into an Error with the given detail. It returns other errors
 // unchanged.
 func noPaths(err error, detail string) error {
 	if errors.Is(err, paths.ErrNotFound) {

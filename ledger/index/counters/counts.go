@@ -97,8 +97,8 @@ type Series struct {
 type Counts map[Series]uint64
 
 // NewCounts returns the counters of an empty log. Counters whose labels are known in advance
-// begin with 0, so that a rate shows their first increment. These are the counters of records,
-// of refusals, of metrics without labels, and those in begin.
+// begin with 0, so that the rate function of Prometheus shows their first increment. These are
+// the counters of records, of refusals, of metrics without labels, and those in begin.
 func NewCounts(begin []Series) Counts {
 	c := make(Counts)
 	for _, kind := range record.Kinds {
@@ -163,8 +163,8 @@ func (c *Counters) CountEvent(e *event.Event) {
 			continue
 		}
 		field := FieldLabel(name.Text())
-		// When a field first occurs, all of its results begin with 0, so that a rate shows the
-		// first mismatch.
+		// When a field first occurs, all of its results begin with 0, so that the rate function
+		// of Prometheus shows the first mismatch.
 		for _, r := range Results {
 			c.place(SeriesOf(ChecksTotal, kind, field, string(r)))
 		}

@@ -55,7 +55,7 @@ func (f *Deriver) joinOutput(g *Version, p records.Posting, r *run) outputCount 
 	}
 	row := outputRowOf(p.ID, r.output)
 	var same outputCount
-	found := g.All.Runs > 0 && (g.All.outputs > 1 || g.All.Output == r.output) // no row can exist in any other case
+	found := g.All.Runs > 0 && (g.All.outputs > 1 || g.All.Output == r.output) // in all other cases there is no row
 	if found {
 		same, found = f.countOutput(row)
 	}

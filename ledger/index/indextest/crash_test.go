@@ -10,8 +10,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// After a power failure at any moment of a fold, the cursor matches the contents, and the
-// continued fold produces the same index as an uninterrupted one.
+// After a power failure at any moment of a fold, the stored cursor matches the stored rows, and
+// the continued fold produces the same index as an uninterrupted one.
 func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 	bodies := append(randomBodies(0, 200), plains(t, 0, 100)...)
 	log := newJournal(t, "default")

@@ -117,7 +117,7 @@ func TestEffectsOfPayloadMembers(t *testing.T) {
 		run(`{"a":2,"b":1,"c":null}`, seed, "yes"),      // event 7: has one more member
 		run(`{"b":1}`, seed, "yes"),                     // event 8: lacks the member
 		run(`{"a":2,"b":1,"seed":8}`, seed, "yes"),      // event 9: the payload's seed is a member
-		run(`{"a":2.0,"b":1}`, seed, "yes"),             // event 10: another value of the member
+		run(`{"a":2.0,"b":1}`, seed, "yes"),             // event 10: a different value of the member
 		run(`{"a":1,"b":1}`, `"seed":null,`, "yes"),     // event 11: no seed
 		run(`{"a":2,"b":1}`, `"seed":null,`, "no"),      // event 12: the partner of 11
 		run(`{"a":1,"b":1,"seed":0}`, "", "yes"),        // event 13

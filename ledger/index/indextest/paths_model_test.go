@@ -415,7 +415,7 @@ func (p *naiveProject) buildList() []paths.Build {
 	return list
 }
 
-// compare returns the paths of two builds.
+// compare returns the differences between the paths of two builds.
 func (p *naiveProject) compare(a, b *naiveBuild, category paths.Category) []paths.Difference {
 	side := func(path *naivePath, build *naiveBuild) *paths.Path {
 		if v := path.inBuild(build); v != nil {

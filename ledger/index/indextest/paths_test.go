@@ -171,7 +171,7 @@ func TestPullRequestLeavesMainValidated(t *testing.T) {
 		record("pr7b", `"branch":"pr-7",`, "00000002"),                 // event 10: its base is pr7
 		record("main5", `"branch":"main","base":"main3",`, "00000001"), // event 11: contradicts the base in the first record
 		record("first", `"base":"unknown",`, "00000001"),               // event 12
-		validate("main3", "00000002", 5, true),                         // event 13: main3 has another content
+		validate("main3", "00000002", 5, true),                         // event 13: main3 has different content
 		validate("nowhere", "00000001", 5, true),                       // event 14
 		validate("main1", "00000001", 1, false),                        // event 15: also ends the validation of main2 and main3
 	)

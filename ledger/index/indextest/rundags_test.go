@@ -245,7 +245,7 @@ func TestCachedRuns(t *testing.T) {
 		stateOf(3, "stale"),        // event 4
 		stateOf(2, "failed"),       // event 5
 		stateOf(3, "live"),         // event 6
-		cachedDAG("k", `{"schema_version":"1","chunking_version":"2|3"}`), // event 7: other dimensions that are the same text when joined
+		cachedDAG("k", `{"schema_version":"1","chunking_version":"2|3"}`), // event 7: different dimensions that are the same text when joined
 		stateOf(7, "quarantined"), // event 8
 	)
 	for size, want := range map[uint64]struct{ seq, others uint64 }{2: {}, 3: {2, 0}, 4: {3, 1}, 5: {2, 0}, 6: {}, 7: {3, 0}, 8: {}, 9: {3, 0}} {
@@ -354,7 +354,7 @@ func TestFailuresOfStagesAloneAreUnknown(t *testing.T) {
 }
 
 // Runs with an impossible verdict are found by the flag and by the rule, and counted by the
-// rule. They do not count as hash checks.
+// rule. The broken rules are not counted as hash checks.
 func TestInconsistentVerdicts(t *testing.T) {
 	f, log := foldBodies(t,
 		posted(t, record.RunDAG, fmt.Sprintf(`{"inputs":{"question_hash":%[1]q,"context_root":%[1]q,"conversation_hash":%[1]q,"answer_text":"a","audit_mode":"STRICT","verifier_method":"v",`+

@@ -154,7 +154,7 @@ func TestMillion(t *testing.T) {
 	}
 }
 
-// longSide is one of the two indexes.
+// longSide is one of the two indexes that TestMillion compares.
 type longSide struct {
 	*index.Follower
 	index    *index.Store

@@ -134,8 +134,8 @@ func partOf(size uint64, rows []rowstore.Row) []*index.Part {
 	return []*index.Part{p}
 }
 
-// A snapshot that cannot belong to the log is refused, the log says why, and the events are
-// folded instead.
+// A snapshot that cannot belong to the ledger's log is refused, the reason is logged, and the
+// events are folded instead.
 func TestWrongSnapshotsAreRefused(t *testing.T) {
 	log, other := newJournal(t, "default"), newJournal(t, "default")
 	log.append(plains(t, 0, 60)...)
@@ -318,7 +318,7 @@ func TestPowerCutInTheMiddleOfAnInstall(t *testing.T) {
 	}
 }
 
-// The parts of a snapshot have one size even if events are folded between the requests.
+// All parts of a snapshot are as of one size, even if events are folded between the requests.
 func TestSnapshotOfAGrowingLog(t *testing.T) {
 	log := newJournal(t, "default")
 	bodies := randomBodies(2, 300)
@@ -396,7 +396,7 @@ func TestSnapshotAtALaterSize(t *testing.T) {
 	require.NoError(t, two.Close())
 }
 
-// No part is returned while the store has rows of an event that is not complete yet.
+// ReadPart returns no part while the store has rows of an event that is not complete yet.
 func TestNoSnapshotInTheMiddleOfAnEvent(t *testing.T) {
 	log := newJournal(t, "default")
 	var cited []string
@@ -427,8 +427,8 @@ func TestNoSnapshotInTheMiddleOfAnEvent(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// At most two snapshots can be read at a time. One that has been read to the end makes room
-// for another.
+// ReadPart reads at most two snapshots at a time. A snapshot that has been read to the end
+// makes room for another.
 func TestFewSnapshotsAtATime(t *testing.T) {
 	log := newJournal(t, "default")
 	s := openTest(t, testConfig(vfs.NewMem()))

@@ -23,7 +23,7 @@ import (
 	"colophon/ledger/query"
 )
 
-// closedIndex returns the files of the index of a log, after closing it.
+// closedIndex builds the index of a log, closes it, and returns its files.
 func closedIndex(t *testing.T, log *journal) *vfs.MemFS {
 	t.Helper()
 	files := vfs.NewMem()
