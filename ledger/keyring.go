@@ -68,7 +68,7 @@ func StoredKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, er
 	}
 	history, err := proofs.BeginKeyHistory(created)
 	if err != nil {
-		return nil, fmt.Errorf("%w: entry 0: %w", ErrDamaged, err)
+		return nil, fmt.Errorf("%w: the key in entry 0: %w", ErrDamaged, err)
 	}
 	for {
 		claim, err := log.Key(ctx, rotationKey(history.Changes()+1))
@@ -83,7 +83,7 @@ func StoredKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, er
 			return nil, fmt.Errorf("reading entry %d: %w", claim.Seq, err)
 		}
 		if err := history.AddEntry(claim.Seq, rotated); err != nil {
-			return nil, fmt.Errorf("%w: entry %d: %w", ErrDamaged, claim.Seq, err)
+			return nil, fmt.Errorf("%w: the key change in entry %d: %w", ErrDamaged, claim.Seq, err)
 		}
 	}
 }

@@ -109,7 +109,7 @@ func (p *planning) piece(ctx context.Context, seq uint64, c event.Content) error
 	if !known {
 		var err error
 		if f, err = p.use(ctx, c.Digest); err != nil {
-			return fmt.Errorf("content %q of event %d: %w", c.Name, seq, err)
+			return fmt.Errorf("finding the records that need content %q of event %d: %w", c.Name, seq, err)
 		}
 		if len(p.uses) == maxPieceUses {
 			clear(p.uses)

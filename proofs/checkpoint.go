@@ -69,7 +69,7 @@ func OpenCheckpoint(signed []byte, verifiers ...*Verifier) (Checkpoint, error) {
 	case errors.As(err, &invalid):
 		return Checkpoint{}, fmt.Errorf("%w: the checkpoint's text is not what %s+%08x signed", ErrSignature, invalid.Name, invalid.Hash)
 	case err != nil:
-		return Checkpoint{}, fmt.Errorf("%w: checkpoint: %w", ErrMalformed, err)
+		return Checkpoint{}, fmt.Errorf("%w: parsing the checkpoint: %w", ErrMalformed, err)
 	}
 	return readCheckpoint(opened, verifiers)
 }
@@ -78,7 +78,7 @@ func OpenCheckpoint(signed []byte, verifiers ...*Verifier) (Checkpoint, error) {
 func readCheckpoint(opened *note.Note, known knownKeys) (Checkpoint, error) {
 	for _, s := range slices.Concat(opened.Sigs, opened.UnverifiedSigs) {
 		if _, err := base64.StdEncoding.Strict().DecodeString(s.Base64); err != nil {
-			return Checkpoint{}, fmt.Errorf("%w: signature of %.100q: %w", ErrMalformed, s.Name, err)
+			return Checkpoint{}, fmt.Errorf("%w: decoding the signature of %.100q: %w", ErrMalformed, s.Name, err)
 		}
 	}
 	c, err := parseCheckpoint(opened.Text)
@@ -106,7 +106,7 @@ func readCheckpoint(opened *note.Note, known knownKeys) (Checkpoint, error) {
 func parseCheckpoint(text string) (Checkpoint, error) {
 	var read log.Checkpoint
 	if _, err := read.Unmarshal([]byte(text)); err != nil {
-		return Checkpoint{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+		return Checkpoint{}, fmt.Errorf("%w: parsing the checkpoint: %w", ErrMalformed, err)
 	}
 	if len(read.Hash) != HashSize {
 		return Checkpoint{}, fmt.Errorf("%w: the checkpoint's root has %d bytes", ErrMalformed, len(read.Hash))

@@ -17,7 +17,7 @@ func SplitEntry(entry []byte) (prev Hash, body []byte, err error) {
 		return Hash{}, nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLong, len(entry), MaxEntry)
 	}
 	if len(entry) <= HashSize {
-		return Hash{}, nil, fmt.Errorf("%w: entry of %d bytes is too short to hold an event", ErrMalformed, len(entry))
+		return Hash{}, nil, fmt.Errorf("%w: an entry of %d bytes is too short to hold an event", ErrMalformed, len(entry))
 	}
 	return Hash(entry[:HashSize]), entry[HashSize:], nil
 }

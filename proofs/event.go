@@ -25,7 +25,7 @@ type event struct {
 func readEvent(body []byte) (event, error) {
 	var doc pyjson.Document
 	if err := doc.Parse(body); err != nil {
-		return event{}, fmt.Errorf("%w: event: %w", ErrMalformed, err)
+		return event{}, fmt.Errorf("%w: parsing the event: %w", ErrMalformed, err)
 	}
 	root := doc.Root()
 	if pointer, found := root.LoneSurrogate(); found {

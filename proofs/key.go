@@ -46,7 +46,7 @@ func (k Key) public() ed25519.PublicKey { return k.private.Public().(ed25519.Pub
 func (k Key) Signer(origin string) (*Signer, error) {
 	vkey, err := note.NewEd25519VerifierKey(origin, k.public())
 	if err != nil {
-		return nil, fmt.Errorf("key name %.100q: %w", origin, err)
+		return nil, fmt.Errorf("making a verifier key for the origin %.100q: %w", origin, err)
 	}
 	return newSigner(k, vkey)
 }
@@ -76,7 +76,7 @@ func newSigner(k Key, vkey string) (*Signer, error) {
 		return nil, err
 	}
 	if s.signer, err = note.NewSigner(s.Secret()); err != nil {
-		return nil, fmt.Errorf("%w: signer key: %w", ErrMalformed, err)
+		return nil, fmt.Errorf("%w: parsing the signer key: %w", ErrMalformed, err)
 	}
 	return s, nil
 }
@@ -85,7 +85,7 @@ func newSigner(k Key, vkey string) (*Signer, error) {
 // (golang.org/x/mod/sumdb/note).
 func ParseSigner(secret string) (*Signer, error) {
 	if _, err := note.NewSigner(secret); err != nil {
-		return nil, fmt.Errorf("%w: signer key: %w", ErrMalformed, err)
+		return nil, fmt.Errorf("%w: parsing the signer key: %w", ErrMalformed, err)
 	}
 	name, seed, err := keyMaterial(strings.TrimPrefix(secret, signerPrefix))
 	if err != nil {
@@ -139,7 +139,7 @@ type Verifier struct {
 func ParseVerifier(vkey string) (*Verifier, error) {
 	v, err := note.NewVerifier(vkey)
 	if err != nil {
-		return nil, fmt.Errorf("%w: verifier key: %w", ErrMalformed, err)
+		return nil, fmt.Errorf("%w: parsing the verifier key: %w", ErrMalformed, err)
 	}
 	name, public, err := keyMaterial(vkey)
 	if err != nil {

@@ -64,7 +64,7 @@ func verifyHandover(handover []byte, previous, next *Verifier) error {
 		case errors.As(err, new(*note.InvalidSignatureError)):
 			return fmt.Errorf("%w: the handover's text is not what %s signed", ErrSignature, v)
 		case err != nil:
-			return fmt.Errorf("%w: handover: %w", ErrMalformed, err)
+			return fmt.Errorf("%w: parsing the handover: %w", ErrMalformed, err)
 		case opened.Text != handoverText(previous, next):
 			return fmt.Errorf("%w: the handover is not from %s to %s", ErrMalformed, previous, next)
 		}

@@ -61,7 +61,7 @@ func (h *KeyHistory) Add(seq uint64, c KeyChange) error {
 	case c.Step == KeyIntroduced && c.Previous.String() != current.String():
 		return fmt.Errorf("%w: the event replaces %s, but the log's current key is %s", ErrMalformed, c.Previous, current)
 	case c.Step == KeyIntroduced && c.Next.Name() != current.Name():
-		return fmt.Errorf("%w: the next key has the origin %.100q, but the log has %.100q", ErrOrigin, c.Next.Name(), current.Name())
+		return fmt.Errorf("%w: the next key has the origin %.100q, but the log has the origin %.100q", ErrOrigin, c.Next.Name(), current.Name())
 	case c.Step == KeyIntroduced && h.Contains(c.Next):
 		return fmt.Errorf("%w: the log already has the key %s", ErrMalformed, c.Next)
 	case c.Step == KeyRetired && (overlapping == nil || c.Previous.String() != overlapping.String() || c.Next.String() != current.String()):
@@ -108,7 +108,7 @@ func recordOfKind(entry []byte, kind string) (pyjson.Value, error) {
 	}
 	var document pyjson.Document
 	if err := document.Parse(body); err != nil {
-		return pyjson.Value{}, fmt.Errorf("%w: event: %w", ErrMalformed, err)
+		return pyjson.Value{}, fmt.Errorf("%w: parsing the event: %w", ErrMalformed, err)
 	}
 	if got := document.Root().Member("kind").Text(); string(got) != kind {
 		return pyjson.Value{}, fmt.Errorf("%w: the event has the kind %.100q, not %s", ErrMalformed, got, kind)
@@ -246,7 +246,7 @@ func (h *KeyHistory) Replaced() []LogKey {
 func ParseLogKey(text []byte) (*KeyHistory, error) {
 	var doc pyjson.Document
 	if err := doc.Parse(text); err != nil {
-		return nil, fmt.Errorf("%w: log key: %w", ErrMalformed, err)
+		return nil, fmt.Errorf("%w: parsing the log key: %w", ErrMalformed, err)
 	}
 	var r reader
 	root := r.only(doc.Root(), "log key", "origin", "verifier_key", "retired")

@@ -96,7 +96,7 @@ func IsNested(text []byte) bool {
 func ParseNested(text []byte) (*Nested, error) {
 	var doc pyjson.Document
 	if err := doc.Parse(text); err != nil {
-		return nil, fmt.Errorf("%w: nested proof: %w", ErrMalformed, err)
+		return nil, fmt.Errorf("%w: parsing the nested proof: %w", ErrMalformed, err)
 	}
 	var in reader
 	root := in.only(doc.Root(), "nested proof", "format", "stage", "citation", "text", "receipt")
@@ -161,7 +161,7 @@ func (n *Nested) Verify(verifiers ...*Verifier) error {
 	}
 	var doc pyjson.Document
 	if err := doc.Parse(n.Receipt.Proof.Event); err != nil {
-		return fmt.Errorf("%w: event: %w", ErrMalformed, err)
+		return fmt.Errorf("%w: parsing the event: %w", ErrMalformed, err)
 	}
 	members := doc.Root().Member("record")
 	if n.Citation != nil {

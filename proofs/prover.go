@@ -150,7 +150,7 @@ func (n *nodeReader) node(height uint, index uint64) (Hash, error) {
 func (p *Prover) Tile(level uint8, index uint64) ([]byte, error) {
 	width := TileWidth(level, index, p.snapshot.size)
 	if width == 0 {
-		return nil, fmt.Errorf("%w: no tile %d/%d in a tree of %d leaves", ErrRange, level, index, p.snapshot.size)
+		return nil, fmt.Errorf("%w: a tree of %[4]d leaves has no tile %[2]d/%[3]d", ErrRange, level, index, p.snapshot.size)
 	}
 	t, err := p.tile(tileID{level, index})
 	if err != nil {

@@ -178,7 +178,7 @@ func (r *Receipt) UncoveredMembers() []string {
 func ParseReceipt(text []byte) (*Receipt, error) {
 	var doc pyjson.Document
 	if err := doc.Parse(text); err != nil {
-		return nil, fmt.Errorf("%w: receipt: %w", ErrMalformed, err)
+		return nil, fmt.Errorf("%w: parsing the receipt: %w", ErrMalformed, err)
 	}
 	if pointer, found := doc.Root().LoneSurrogate(); found {
 		return nil, fmt.Errorf("%w: the receipt has a lone surrogate at %q", ErrMalformed, pointer)

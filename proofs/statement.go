@@ -127,7 +127,7 @@ func parseExport(text string) (*ExportManifest, error) {
 	}
 	m := &ExportManifest{Checkpoint: checkpoint, Question: lines[3]}
 	if m.Rows, err = strconv.ParseUint(lines[4], 10, 64); err != nil {
-		return nil, fmt.Errorf("%w: number of rows: %w", ErrMalformed, err)
+		return nil, fmt.Errorf("%w: parsing the number of rows: %w", ErrMalformed, err)
 	}
 	for i, to := range []*Hash{&m.RowsRoot, &m.Rest} {
 		h, err := base64.StdEncoding.DecodeString(lines[5+i])

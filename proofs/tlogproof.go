@@ -71,13 +71,13 @@ func ParseTlogProof(text []byte) (*TlogProof, error) {
 func (p *TlogProof) parseHead(head string) error {
 	rest, ok := strings.CutPrefix(head, tlogProofHeader)
 	if !ok {
-		return fmt.Errorf("%w: first line is not %q", ErrMalformed, tlogProofHeader)
+		return fmt.Errorf("%w: the first line is not %q", ErrMalformed, tlogProofHeader)
 	}
 	lines := strings.Split(strings.TrimSuffix(rest, "\n"), "\n")
 	var err error
 	if extra, ok := strings.CutPrefix(lines[0], "extra "); ok {
 		if p.Extra, err = base64.StdEncoding.DecodeString(extra); err != nil {
-			return fmt.Errorf("%w: tlog-proof extra: %w", ErrMalformed, err)
+			return fmt.Errorf("%w: decoding the extra data of the tlog-proof: %w", ErrMalformed, err)
 		}
 		lines = lines[1:]
 	}
@@ -85,7 +85,7 @@ func (p *TlogProof) parseHead(head string) error {
 		return fmt.Errorf("%w: the tlog-proof has too few or too many lines (%d)", ErrMalformed, len(lines))
 	}
 	if p.Index, err = strconv.ParseUint(strings.TrimPrefix(lines[0], "index "), 10, 64); err != nil {
-		return fmt.Errorf("%w: tlog-proof index: %w", ErrMalformed, err)
+		return fmt.Errorf("%w: parsing the index of the tlog-proof: %w", ErrMalformed, err)
 	}
 	for _, line := range lines[1:] {
 		h, err := base64.StdEncoding.DecodeString(line)

@@ -42,7 +42,7 @@ func summaries(log storage.Reader) func(context.Context, uint64) (storage.EventS
 		}
 		e, err := decoder.Decode(entry)
 		if err != nil {
-			return storage.EventSummary{}, fmt.Errorf("event %d: %w", seq, err)
+			return storage.EventSummary{}, fmt.Errorf("decoding event %d: %w", seq, err)
 		}
 		s := storage.EventSummary{Time: e.Time.UnixMicro(), Key: e.ClaimedKey()}
 		for c := range e.Contents() {

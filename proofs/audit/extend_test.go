@@ -336,6 +336,6 @@ func TestDamagedFacts(t *testing.T) {
 		require.Nil(t, a.walk(t, beginning(t, m, 115)).Damage)
 		a.past.(*memoryPast).facts[114] = facts // event 120 redacts it
 		_, _, err := Extend(t.Context(), published{m}, optionsFor(m), Extension{From: a.at, Past: a.past, Seen: a.seen})
-		require.ErrorContains(t, err, "the kept facts of event 114 are damaged")
+		require.ErrorContains(t, err, "the stored flags of event 114 are damaged")
 	}
 }

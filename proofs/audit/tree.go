@@ -173,7 +173,7 @@ func (t *treeCheck) compareEdge() error {
 		}
 		hashes, err := prover.Tile(level, index)
 		if err != nil {
-			return fmt.Errorf("right edge at level %d: %w", level, err)
+			return fmt.Errorf("reading the right edge at level %d: %w", level, err)
 		}
 		edge := proofs.TileData{Level: level, Index: index, Hashes: hashes}
 		served, err := t.compare(edge)

@@ -99,7 +99,7 @@ func (c *verbCheck) earlier(e *event.Body, seq uint64) (Facts, error) {
 func (c *verbCheck) facts(seq uint64) (Facts, error) {
 	facts, err := c.past.Facts(seq)
 	if err == nil && !facts.known() {
-		err = fmt.Errorf("the kept facts of event %d are damaged: %#02x has no known kind", seq, uint8(facts))
+		err = fmt.Errorf("the stored flags of event %d are damaged: %#02x has no known kind", seq, uint8(facts))
 	}
 	return facts, err
 }

@@ -264,10 +264,10 @@ func (p *pastFiles) Facts(seq uint64) (audit.Facts, error) {
 	}
 	var fact, mark [1]byte
 	if _, err := p.facts.ReadAt(fact[:], int64(seq)); err != nil {
-		return 0, fmt.Errorf("reading the facts about event %d: %w", seq, err)
+		return 0, fmt.Errorf("reading the byte for event %d: %w", seq, err)
 	}
 	if _, err := p.marks.ReadAt(mark[:], int64(seq)); err != nil && !errors.Is(err, io.EOF) {
-		return 0, fmt.Errorf("reading the facts about event %d: %w", seq, err)
+		return 0, fmt.Errorf("reading the byte for event %d: %w", seq, err)
 	}
 	return audit.Facts(fact[0] | mark[0]), nil
 }

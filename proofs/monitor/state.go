@@ -337,7 +337,7 @@ func (m *state) readFolder(s *stateFile) (err error) {
 	}
 	tree, err := proofs.OpenTree(m.at.Size, past.Tile, nil)
 	if err != nil {
-		return fmt.Errorf("%s: %w", m.dir(), err)
+		return fmt.Errorf("reading the tiles in %s: %w", m.dir(), err)
 	}
 	if !slices.Equal(s.CompactRange, hexHashes(tree.Snapshot().CompactRange())) {
 		return fmt.Errorf("its compact range does not match the tiles in %s", m.dir())

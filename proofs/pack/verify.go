@@ -121,7 +121,7 @@ func (v *verification) record(i int) error {
 	}
 	var document pyjson.Document
 	if err := document.Parse(r.Entry[proofs.HashSize:]); err != nil {
-		return fmt.Errorf("%w: event: %w", proofs.ErrMalformed, err)
+		return fmt.Errorf("%w: parsing the event: %w", proofs.ErrMalformed, err)
 	}
 	v.events[r.Seq] = event.Read(document.Root())
 	v.report.Records++

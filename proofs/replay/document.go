@@ -35,16 +35,16 @@ func (c *comparer) compareDocument(ctx context.Context, q question, got *answerP
 	}
 	var document pyjson.Document
 	if err := document.Parse(entry[proofs.HashSize:]); err != nil {
-		return comparison{err: fmt.Errorf("event %d: %w", seq, err)}
+		return comparison{err: fmt.Errorf("parsing event %d of the copy of the log: %w", seq, err)}
 	}
 	if q.asOf > 0 && q.asOf <= seq {
 		if got.status != http.StatusNotFound {
-			return wrong("", "the answer has another status", "404", got.statusText())
+			return wrong("", "the answer has a different status", "404", got.statusText())
 		}
 		return result
 	}
 	if got.status != http.StatusOK {
-		return wrong("", "the answer has another status", "200", got.statusText())
+		return wrong("", "the answer has a different status", "200", got.statusText())
 	}
 	for i, expected := range [...]string{"application/json", ""} {
 		if value := headerValue(got.header, answerHeaders[i]); value != expected {

@@ -199,7 +199,7 @@ func (k *check) questions(ctx context.Context, o monitor.Options) (*questionBuil
 			err = document.Parse(body)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("event %d: %w", seq, err)
+			return nil, fmt.Errorf("parsing event %d of the copy of the log: %w", seq, err)
 		}
 		b.values.read(seq, document.Root())
 		b.values.add(eventHashes, fmt.Sprintf("%x", proofs.EventHash(prev, body)))
@@ -222,7 +222,7 @@ func (b *questionBuilder) combine(ctx context.Context, log *reference.Log) error
 				err = document.Parse(entry[proofs.HashSize:])
 			}
 			if err != nil {
-				return fmt.Errorf("event %d: %w", seq, err)
+				return fmt.Errorf("parsing event %d of the copy of the log: %w", seq, err)
 			}
 			of := newLogValues(-1, b.values.seed)
 			of.read(seq, document.Root())
