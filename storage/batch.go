@@ -22,7 +22,7 @@ func (b Batch) Check(old Head) error {
 	}
 	for _, t := range b.Tiles {
 		if n := len(t.Hashes); n == 0 || n%HashBytes != 0 || n > TileHashes*HashBytes {
-			return fmt.Errorf("tile %d/%d has %d bytes", t.Level, t.Index, n)
+			return fmt.Errorf("tile %d/%d has %d bytes, but must consist of 1 to 256 hashes of 32 bytes", t.Level, t.Index, n)
 		}
 	}
 	for _, k := range b.Keys {

@@ -31,11 +31,11 @@ var (
 	ErrInUse = errors.New("storage: in use by another process")
 	// ErrNotHeld means that several servers share the database, and that this server does not hold
 	// the ledger's lease. Nothing was written.
-	ErrNotHeld = errors.New("storage: this server does not hold the ledger")
+	ErrNotHeld = errors.New("storage: this server does not hold the lease of the ledger")
 	// ErrUnavailable means that the database does not respond, or that it has aborted the
 	// operation. A read may succeed later. If a commit returns ErrUnavailable, the outcome is
 	// unknown.
-	ErrUnavailable = errors.New("storage: the database does not answer")
+	ErrUnavailable = errors.New("storage: the database does not respond")
 	// ErrLogOnly means that the database is a copy of logs, which has no content and no secrets.
 	ErrLogOnly = errors.New("storage: the database has only the log")
 	// ErrFormat means that this build does not know the format of the database.

@@ -104,8 +104,9 @@ func (r *Record) decodeIPC(d *strict.Decoder, v pyjson.Value, pointer string) {
 	p.identify(prompt != nil && output != nil, id, advanced, input, prompt)
 }
 
-// identify computes and checks ipc_id and ipc_id_advanced. complete says whether the record has all
-// parts. If not, both ids are null, and only the checks contain the claims (spec: IPC hashes).
+// identify computes and checks ipc_id and ipc_id_advanced. complete says whether the record has a
+// system prompt and an output. If it is false, both ids are null, and only the checks contain the
+// claims (spec: IPC hashes).
 func (p *ipc) identify(complete bool, id, advanced, input, prompt []byte) {
 	r := p.r
 	var computed, computedAdvanced []byte
@@ -127,8 +128,8 @@ func (r *Record) chainID(parts ...[]byte) (id []byte) {
 	return r.hex(sum)
 }
 
-// checkChain checks ipc_id or ipc_id_advanced and returns the effective hash, which is nil for an
-// incomplete record.
+// checkChain checks ipc_id or ipc_id_advanced and returns the effective hash, which is nil if
+// complete is false.
 func (r *Record) checkChain(name string, claimed, computed []byte, complete bool) []byte {
 	effective := r.check(name, claimed, computed)
 	if complete || claimed == nil {

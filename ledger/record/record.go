@@ -93,8 +93,8 @@ func NoLimits() Limits {
 // the error is a *strict.Error.
 func Parse(kind Kind, body []byte) (*Record, error) { return DefaultLimits().Parse(kind, body) }
 
-// Parse decodes a record of the given kind. The caller must call Release on it. If the record is
-// not valid, the error is a *strict.Error.
+// Parse decodes a record of the given kind. The caller should call Release when it no longer needs
+// the record. If the record is not valid, the error is a *strict.Error.
 func (l Limits) Parse(kind Kind, body []byte) (*Record, error) {
 	r := records.Get().(*Record)
 	r.limits = l

@@ -22,7 +22,7 @@ type history struct {
 	batches []storage.Batch // batches[i] builds on heads[i], and heads[i+1] is the result
 	heads   []storage.Head
 
-	begun, acknowledged atomic.Int64 // numbers of commits; the ledger's creation counts as the first
+	begun, acknowledged atomic.Int64 // numbers of steps; the first step is the creation of the ledger
 	flushes             int64        // number of memory tables that play flushed
 }
 

@@ -16,7 +16,8 @@ import (
 )
 
 // places returns functions that post secrets and move them to a certain kind of file. A function
-// returns the secrets and a pattern for the names of the files that then contain them.
+// returns the secrets, and the suffix of the names of the files that then contain them, or
+// inTables.
 func places() map[string]func(c *clerk) (s *secrets, in string) {
 	return map[string]func(c *clerk) (*secrets, string){
 		"log": func(c *clerk) (*secrets, string) { return c.post(), ".log" },
@@ -128,7 +129,8 @@ func TestErasureContinuesAfterAKill(t *testing.T) {
 }
 
 const (
-	// Where the secrets are when the process is killed: the suffix of a kind of file, or anywhere.
+	// whereVariable names the environment variable that says which files contain the secrets when
+	// the process is killed: a suffix, inTables, or anywhere.
 	whereVariable = "COLOPHON_TEST_WHERE"
 	anywhere      = "anywhere" // at any time while the eraser works
 	secretSeq     = 50

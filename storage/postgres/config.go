@@ -168,7 +168,7 @@ func (c Config) pools(ctx context.Context, open *sockets.Set) (reads, writes, wa
 }
 
 // prepareReads prepares each new connection for reads. It does not call useIndexes for commands
-// that only read, because their queries may need other plans.
+// that only read, because index scans do not suit their queries.
 func (c Config) prepareReads(ctx context.Context, conn *pgx.Conn) error {
 	if err := c.checkPrimary(ctx, conn); err != nil || c.ReadOnly && c.Server == nil {
 		return err
@@ -281,7 +281,7 @@ func noteWarning(conn *pgconn.PgConn, notice *pgconn.Notice) {
 
 // errUnacknowledged means that the server answered COMMIT with a warning, so the commit may not be
 // durable.
-var errUnacknowledged = errors.New("the server committed with a warning")
+var errUnacknowledged = errors.New("the database server answered COMMIT with a warning, so the commit may not be durable")
 
 // commit commits a transaction. If the error was not reported by the server, the outcome is
 // unknown.

@@ -19,7 +19,7 @@ type Run struct {
 	SourceRoot, ModelProfileHash                                  []byte
 
 	Stages []Stage
-	// Dimensions are the dimensions of the cache key, sorted by name.
+	// Dimensions are the dimensions of the cache key, with their names.
 	Dimensions []Stage
 
 	Shape, FailureStage, Preflight []byte

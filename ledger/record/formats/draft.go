@@ -205,7 +205,8 @@ const reservedLabels = 1
 // zoneLabel is the name of the label on a record whose time had no zone. Its value is Options.Zone.
 const zoneLabel = "imported_zone"
 
-// time makes a member the record's timestamp, or keeps the member if it is not a time.
+// time makes a member the record's timestamp. It keeps the member instead if it is not a time, or
+// if there is a timestamp already.
 func (d *draft) time(m member) {
 	text, zoned, ok := parseTime(m.value, d.options.Zone)
 	switch {

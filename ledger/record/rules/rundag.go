@@ -85,7 +85,7 @@ func AnswerStage(stages []string) string {
 }
 
 // AnswerCheck is the name of the check of an answer_text that no stage of its run covers. The
-// result of this check is always Claimed.
+// result of this check is always "claimed".
 const AnswerCheck = "answer_text"
 
 // StagePrefix begins the names of the checks of stages.

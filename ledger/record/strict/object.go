@@ -222,8 +222,8 @@ func (o Object) Double(name string) (value float64, given bool) {
 	return value, ok
 }
 
-// Labels returns an object of at most most strings. Each name and each string may have up to
-// mostBytes bytes.
+// Labels returns an object whose values are strings. It may have up to most members, and each name
+// and each string may have up to mostBytes bytes.
 func (o Object) Labels(name string, most, mostBytes int) pyjson.Value {
 	v := o.Typed(name, pyjson.Object, "an object of strings")
 	if !v.Given() {
@@ -289,7 +289,7 @@ func (o Object) Seq(name string) *uint64 {
 	return &seq
 }
 
-// Flag returns a Boolean, or the value of absent if the member is not given.
+// Flag returns a Boolean. If the member is not given, Flag returns the argument absent.
 func (o Object) Flag(name string, absent bool) bool {
 	if !o.Member(name).Given() {
 		return absent

@@ -90,8 +90,8 @@ func (t *Tamper) SetHead(h storage.Head) error {
 // DeleteHead deletes the head.
 func (t *Tamper) DeleteHead() error { return t.delete(keys.Head(t.ledger)) }
 
-// SetContent replaces the bytes stored under a digest, with or without a matching hash. It returns
-// storage.ErrNotFound if the ledger does not have the content.
+// SetContent replaces the bytes stored under a digest. It returns storage.ErrNotFound if the ledger
+// does not have the content.
 func (t *Tamper) SetContent(digest storage.Hash, b []byte) error {
 	holding, err := t.holding(digest)
 	if err != nil {

@@ -149,7 +149,7 @@ func (s *Server) make(settings []string) error {
 	command.Dir = s.dir
 	command.SysProcAttr = unprivileged()
 	if out, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w\n%s", err, out)
+		return fmt.Errorf("running initdb: %w\n%s", err, out)
 	}
 	lines := append([]string{
 		"listen_addresses=''", fmt.Sprintf("unix_socket_directories='%s'", s.dir), "shared_buffers=32MB", "max_connections=100",

@@ -176,7 +176,7 @@ func (e *Eraser) Pass(ctx context.Context) (bool, error) {
 	return true, e.unmark(marks)
 }
 
-// Begin allows the engine to rewrite value files, which it does after its next flush or compaction.
+// Begin allows the engine to rewrite value files. The engine looks for such files after each flush.
 func (e *Eraser) Begin() {
 	e.mu.Lock()
 	e.unrewritten = nil

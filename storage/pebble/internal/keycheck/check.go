@@ -189,8 +189,8 @@ func (k *check) tile(l *counts, key keys.Parsed) {
 	}
 }
 
-// need counts a place or a reference as one record that needs the content. A place whose event is
-// redacted is not counted: only references can still need its content.
+// need counts a place or a reference as one record that needs the content. The place of a redacted
+// event is checked, but it is not counted, because that event no longer needs the content.
 func (k *check) need(l *counts, key keys.Parsed, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {
