@@ -13,8 +13,8 @@ import (
 	"colophon/api/limits"
 )
 
-// Listen returns a listener that limits the number of connections that l accepts. Wrap TLS
-// around it, not the other way round.
+// Listen returns a listener that limits the number of connections that l accepts. A TLS
+// listener must wrap the returned listener, not the other way round.
 func (s *Server) Listen(l net.Listener) net.Listener {
 	return s.shared.Limits.Connections.Listen(l, func() { s.config.Metrics.load.Count(limits.RefusedConnections) })
 }

@@ -85,7 +85,7 @@ func TestBatchAnswersLineForLine(t *testing.T) {
 	require.EqualValues(t, 6, s.size(), "ledger_created, a, mismatch, refusal, k, c")
 }
 
-// State changes and notes can be lines, between records and with their own keys.
+// Lines of a batch can be state changes and notes, between records and with their own keys.
 func TestVerbsAreLines(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)
@@ -124,7 +124,7 @@ func TestVerbsAreLines(t *testing.T) {
 	}
 }
 
-// Validations can be lines, even if the records of their paths are in earlier lines.
+// Lines of a batch can be validations, even if the records of their paths are in earlier lines.
 func TestValidationsAreLines(t *testing.T) {
 	s := start(t)
 	const origin = `,"original_actor":"Ana Varga","timestamp":"2025-11-30T12:00:00Z"`

@@ -29,7 +29,7 @@ func (s *service) raw(request string) answer {
 	return answer{s.t, response.StatusCode, response.Header, []byte(body.String())}
 }
 
-// A body with a broken encoding is the client's fault, not the server's.
+// A body with a broken chunked encoding gets 400, not 500.
 func TestBrokenChunksAreRefused(t *testing.T) {
 	s := start(t)
 	for _, chunks := range []string{"x\r\n", "fffffffffffffffff\r\n", "3\r\nabcX\r\n", "3;" + strings.Repeat("e", 10_000) + "\r\n"} {

@@ -146,7 +146,8 @@ func TestTlogCheckpointsAreConsistent(t *testing.T) {
 	}
 }
 
-// A client MUST verify the notes of other logs, and ours, in these ways.
+// Our verifier follows the rules by which a client MUST verify signed notes, for notes of this
+// log and of other logs.
 func TestSignedNotesAreVerified(t *testing.T) {
 	s := filled(t, 2)
 	signed := s.get("/log/checkpoint").want(http.StatusOK).body

@@ -178,7 +178,7 @@ func (c contract) checkResponse(k call, r *http.Request, a reply) error {
 	return openapi3filter.ValidateResponse(context.Background(), output.SetBodyBytes(a.body))
 }
 
-// server is a real server behind HTTP, whose answers are compared with the contract.
+// server is a real server over HTTP, whose answers are compared with the contract.
 type server struct {
 	contract
 	api    *api.Server

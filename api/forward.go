@@ -42,8 +42,8 @@ func forwardedNext(value string) (next string, ok bool) {
 const (
 	// connectTime limits an attempt to connect to another server.
 	connectTime = 2 * time.Second
-	// catchUpTime limits how long a forwarded answer waits until this server can show the events that it
-	// confirms.
+	// catchUpTime limits how long a forwarded answer waits until this server can show the events
+	// that the answer confirms.
 	catchUpTime = time.Second
 	// silence is how long this server waits for an answer from a server that no longer writes
 	// the ledger.
@@ -305,14 +305,15 @@ type forwarding struct {
 	read atomic.Int64 // bytes of the body that were read
 	eof  atomic.Bool  // the body has ended
 
-	stopped atomic.Bool // nothing more must be read
+	stopped atomic.Bool // the body must not be read any more
 
 	mu      sync.Mutex // held during a read
 	err     error      // error of the last read
 	renewed time.Time
 }
 
-// stream prepares a batch (see batch.Handlers).
+// stream prepares the connection for a batch, like the exchange of api/batch: both sides can
+// send at the same time, and the client's deadlines depend on idle.
 func (w *forwarding) stream(idle time.Duration) error {
 	w.idle = idle
 	if err := w.controller.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -353,8 +354,8 @@ func (w *forwarding) renew() {
 // Close implements io.Closer. It does nothing, because net/http closes the body.
 func (w *forwarding) Close() error { return nil }
 
-// progress notes that the other server has sent something. The client can be silent in the
-// meantime.
+// progress notes that the other server has sent something. The client of a batch then gets more
+// time to send.
 func (w *forwarding) progress() {
 	now := time.Now()
 	w.moved.Store(now.UnixNano())
@@ -369,7 +370,8 @@ func (w *forwarding) ended() bool {
 	return r.Body == nil || r.Body == http.NoBody || w.eof.Load() || r.ContentLength >= 0 && w.read.Load() == r.ContentLength
 }
 
-// stop ends reading, even if the client sends nothing.
+// stop ends all reads of the body, including a read that is waiting for the client, and waits
+// until no read is in progress.
 func (w *forwarding) stop() {
 	w.stopped.Store(true)
 	_ = w.controller.SetReadDeadline(time.Now())

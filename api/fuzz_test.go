@@ -43,8 +43,8 @@ func stocked(t testing.TB) *service {
 	return s
 }
 
-// handle answers a request without a connection, and checks that the answer is useful to a
-// client.
+// handle answers a request without a connection. It requires that the status is below 500, or
+// 503, and that every error is a problem with a detail.
 func (s *service) handle(t *testing.T, r *http.Request) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()

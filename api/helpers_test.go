@@ -101,14 +101,14 @@ func (s *service) post(url, body string, headers ...string) answer {
 	return s.do(http.MethodPost, url, body, append([]string{"Content-Type", "application/json"}, headers...)...)
 }
 
-// want checks the status.
+// want requires this status.
 func (a answer) want(status int) answer {
 	a.t.Helper()
 	require.Equal(a.t, status, a.status, "%s", a.body)
 	return a
 }
 
-// problem checks that the answer is a problem with this status.
+// problem requires that the answer is a problem with this status, and returns the problem.
 func (a answer) problem(status int) problem.Problem {
 	a.t.Helper()
 	a.want(status)

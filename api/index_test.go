@@ -23,14 +23,14 @@ func indexed(t *testing.T) (*service, wire.IndexPart) {
 	return s, s.indexPart("?as_of=2")
 }
 
-// indexPart gets a part of the index.
+// indexPart requests a part of the index.
 func (s *service) indexPart(query string) (part wire.IndexPart) {
 	s.t.Helper()
 	s.get("/index" + query).want(http.StatusOK).json(&part)
 	return part
 }
 
-// A part states its size, tree, and layout. Its digest is that of the rows.
+// A part of the index states its size, root hash, and layout, and the digest of its rows.
 func TestIndexPart(t *testing.T) {
 	s, part := indexed(t)
 	l, err := s.host.Ledger(ledger.Default)

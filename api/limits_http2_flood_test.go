@@ -205,7 +205,7 @@ func TestHeadersOverHTTP2AreBounded(t *testing.T) {
 }
 
 // Unread streams of one connection hold no more than their caller's share, and are reset when
-// their time is over. In the meantime, another caller is answered.
+// the client has not read them in time. In the meantime, another caller is answered.
 func TestSlowStreamsOverHTTP2(t *testing.T) {
 	const size = 4 << 20
 	s := start(t, func(c *Config) {

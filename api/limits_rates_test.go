@@ -97,7 +97,7 @@ func TestFailedAuthentications(t *testing.T) {
 	for range 2 * limits.FailureBurst {
 		require.NotEmpty(t, ask("192.0.2.1", "wrong").want(http.StatusTooManyRequests).header.Get("Retry-After"))
 		ask("192.0.2.1", made.Text).want(http.StatusOK)
-		s.get("/stats", "X-Forwarded-For", "192.0.2.1").problem(http.StatusUnauthorized) // does not count as guessing
+		s.get("/stats", "X-Forwarded-For", "192.0.2.1").problem(http.StatusUnauthorized) // is not counted as an invalid credential
 	}
 	require.EqualValues(t, 2*limits.FailureBurst, counterOf(t, s, limits.RefusedCredentials))
 	ask("192.0.2.2", "wrong").problem(http.StatusUnauthorized)

@@ -32,7 +32,7 @@ func TestRedactionsTakeTurns(t *testing.T) {
 	s.redacting(body) // each releases its turn
 }
 
-// A request about many records takes turns with reads until it writes, and does not count as a
+// A request about many records takes turns with reads until it writes, and is not treated as a
 // write before that.
 func TestManyRecordsAreSelectedInTurns(t *testing.T) {
 	s := start(t)

@@ -163,7 +163,7 @@ type gated struct {
 
 func bearer(token string) []string { return []string{"Bearer " + token} }
 
-// token creates a token.
+// token creates a token that does not expire.
 func (g *gated) token(name string, ledgers, scopes []string) access.CreatedToken {
 	g.t.Helper()
 	return g.tokenAt(time.Now(), name, ledgers, scopes, time.Time{})

@@ -27,7 +27,8 @@ func (s *Server) home(c *call.Call) error {
 	return nil
 }
 
-// consoleFile sends a file of the console.
+// consoleFile sends a file of the console. It does not find files of other versions of the
+// console.
 func (s *Server) consoleFile(c *call.Call) error {
 	if !console.File(c.Response(), c.Request(), call.AcceptsGzip(c.Request()), c.Param("version"), c.Param("file")) {
 		return echo.ErrNotFound
@@ -85,7 +86,7 @@ func (s *Server) openAPI(c *call.Call) error {
 	return c.AnswerShared("application/yaml", colophon.OpenAPI)
 }
 
-// example sends a small example for an empty ledger.
+// example sends the lines of a small example, which can be imported into an empty ledger.
 func (s *Server) example(c *call.Call) error { return c.AnswerShared(call.NDJSON, example.Lines) }
 
 // docsPage sends the OpenAPI document as a web page.

@@ -110,7 +110,7 @@ func (m *Metrics) watch(host *ledger.Host, store *index.Store) {
 	m.registry.MustRegister(hostCollector{host, store}, counters.NewCollector(store.Followers))
 }
 
-// Register adds a collector.
+// Register adds a collector to those that /metrics shows.
 func (m *Metrics) Register(c prometheus.Collector) { m.registry.MustRegister(c) }
 
 var (

@@ -144,8 +144,8 @@ func TestMetricLabelsAreBounded(t *testing.T) {
 	}
 }
 
-// The metrics distinguish a stuck writer from an idle ledger: records are waiting, and
-// requests are in progress.
+// The metrics distinguish a stuck writer from an idle ledger: if the writer is stuck, they show
+// waiting records and requests in progress.
 func TestMetricsDistinguishStalledAndIdleLedgers(t *testing.T) {
 	s := start(t)
 	idle := s.metrics()

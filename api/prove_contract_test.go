@@ -105,7 +105,8 @@ func TestProblemsOfProofsAreAsTheContractSays(t *testing.T) {
 	}
 }
 
-// Receipts of every kind of event verify in both forms, in every tree that contains the event.
+// Receipts of every kind of event verify, both as JSON and as .tlog-proof files, in every tree
+// that contains the event.
 func TestReceiptsOfEveryKindOfEventVerify(t *testing.T) {
 	s := recorded(t) // ledger_created, the four kinds, record_state_changed
 	s.do(t, verb(http.MethodPut, sourceOf, `{"title":"T"}`, "source_id", "x"), http.StatusCreated)

@@ -44,8 +44,9 @@ func TestQueriesTakeTheCommonParametersOfTheContract(t *testing.T) {
 	require.Greater(t, queries, 25)
 }
 
-// A parameter with an empty value is refused, because it usually comes from an unset variable.
-// It means neither an empty name nor an absent parameter.
+// A parameter with an empty value is refused, because the value usually comes from an unset
+// variable. Only filters by names that can be empty in a record, such as model, accept an empty
+// value.
 func TestEmptyParametersAreRefused(t *testing.T) {
 	s := newServer(t)
 	s.do(t, s.record(t, "complete"), http.StatusCreated)
@@ -83,7 +84,7 @@ func TestEmptyParametersAreRefused(t *testing.T) {
 	for _, filter := range []string{`"source_id":""`, `"kind":"ipc_record","until":""`} { // an empty until would mean no limit
 		s.send(t, post(prefix+"/redactions", `{"reason":"r","dry_run":true,"filter":{`+filter+`}}`), http.StatusUnprocessableEntity)
 	}
-	// An empty name finds records with an empty name.
+	// In these filters, an empty value finds records with an empty name.
 	s.do(t, post(ipc, `{"labels":{"note":""},`+strings.Replace(goodIPC[1:], `"m"`, `""`, 1)), http.StatusCreated)
 	s.do(t, post(prefix+"/citation-sets", `{"subject":"","citations":[]}`), http.StatusCreated)
 	s.do(t, post(prefix+"/path-fingerprints", `{"project":"","route":["a"]}`), http.StatusCreated)

@@ -20,8 +20,8 @@ func (r route) changes() bool {
 	return r.method != http.MethodGet && (r.needs.All&changing != 0 || r.needs.Any != 0 && r.needs.Any&^changing == 0)
 }
 
-// readOnly makes a read-only server refuse requests that change something, with the address of the server that
-// accepts them.
+// readOnly makes a read-only server refuse requests that change something. The refusal names
+// the server that accepts them.
 func (s *Server) readOnly(r route, handler call.Handler) call.Handler {
 	if r.changes() {
 		return func(c *call.Call) error {
@@ -45,7 +45,7 @@ func (s *Server) readOnly(r route, handler call.Handler) call.Handler {
 	}
 }
 
-// elsewhere returns the problem of a request that another server can answer.
+// elsewhere returns the problem for a request that another server can answer.
 func elsewhere(status int, format, server string) *problem.Problem {
 	p := problem.New(status, format, server)
 	p.ReadOnly = true

@@ -22,7 +22,7 @@ import (
 )
 
 // stuckDatabase is a database that commits nothing while commits is locked. While returns is
-// locked, it commits but does not return.
+// locked, commits are stored but do not return.
 type stuckDatabase struct {
 	*memory.Database
 	commits, returns *sync.RWMutex

@@ -37,7 +37,7 @@ func runRecord(run, model, output string) string {
 	return fmt.Sprintf(`{"run_id":%q,"payload":{"q":1},"output":%q,"model":%q,"temperature":0,"max_tokens":9,"seed":1}`, run, output, model)
 }
 
-// listing registers a source with a list of chunks.
+// listing returns a request that registers a source with a list of chunks.
 func listing(source string, words ...string) call {
 	hashes := make([]string, len(words))
 	for i, word := range words {
@@ -184,8 +184,8 @@ func TestWhichRecordsOfRunsAreCompared(t *testing.T) {
 	require.Len(t, page.Rows, 3)
 }
 
-// A query is refused if too many records of a run are newer than its live record. It does not
-// search all of them.
+// A query is refused if too many records of a run are newer than its live record. The server
+// does not search all of them.
 func TestLongRunsAreNotSearched(t *testing.T) {
 	s := newServer(t)
 	s.do(t, post(ipc, runRecord("b", "m", "yes")), http.StatusCreated)

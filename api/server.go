@@ -53,8 +53,9 @@ type Config struct {
 	Holder func(ledger string) (address string, ok bool)
 	// ReadOnly makes the server refuse requests that change a ledger, instead of forwarding them.
 	ReadOnly bool
-	// Following returns an error while this server does not show the newest state of what it follows. Callers
-	// without credentials can see its text. A nil Following means that the server follows nothing.
+	// Following returns an error while this server does not show the newest state of what it
+	// follows. Callers without credentials can see the text of the error. A nil Following means
+	// that the server follows nothing.
 	Following func() error
 	// Snapshot copies the database for a backup. It is nil if the storage cannot make copies.
 	Snapshot admin.Snapshot

@@ -22,7 +22,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// held is a database whose logs cannot be read while it is locked.
+// held is a database whose logs cannot be read while walks is locked.
 type held struct {
 	*memory.Database
 	walks *sync.RWMutex

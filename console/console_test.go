@@ -43,7 +43,7 @@ func textOf(t *testing.T, answer *http.Response) string {
 	return string(text)
 }
 
-// The page names only files that exist, and the browser runs nothing that is written in it.
+// The page names only files that exist, and contains no inline scripts or styles.
 func TestPageNamesItsFiles(t *testing.T) {
 	answer := ask(t, false, "", "")
 	html := textOf(t, answer)
@@ -88,7 +88,7 @@ func TestUnchangedPageIsNotSentAgain(t *testing.T) {
 	require.Empty(t, textOf(t, &http.Response{Body: again.Body}))
 }
 
-// Files of another version, unknown files, and the page itself are not below /ui.
+// Files of a different version, unknown files, and the page itself are not below /ui.
 func TestOtherFilesAreNotFound(t *testing.T) {
 	for _, at := range [][2]string{{"other", "app.js"}, {load().version, "none.js"}, {load().version, page}, {load().version, "../console.go"}, {load().version, ""}} {
 		w := httptest.NewRecorder()

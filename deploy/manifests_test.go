@@ -79,8 +79,9 @@ func TestComposePublishesOnLoopbackOnly(t *testing.T) {
 	knownFlags(t, file.Services["colophon"].Command)
 }
 
-// The ports of three servers are published only on loopback, and only the servers can reach their databases.
-// Each server gets a database from each of the two other files.
+// The ports of three servers are published only on loopback, and only the servers can reach
+// their databases. Each of the two files with databases gives every server a URL with several
+// hosts.
 func TestComposeOfServers(t *testing.T) {
 	file := readCompose(t, "compose.servers.yaml")
 	targets, err := os.ReadFile("prometheus/servers.yml")

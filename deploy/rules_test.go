@@ -32,7 +32,7 @@ func readYAML(t *testing.T, path string, to any) {
 	require.NoError(t, decoder.Decode(to), "%s", path)
 }
 
-// readRules reads files of rules.
+// readRules returns all rules in the files, in order.
 func readRules(t *testing.T, paths ...string) (rules []rule) {
 	t.Helper()
 	for _, path := range paths {

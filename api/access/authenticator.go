@@ -16,8 +16,8 @@ import (
 )
 
 // Reasons why a request has no identity. They do not tell the client more: a token that is
-// unknown, malformed, revoked, or expired gets the same error as one with a wrong signature. At
-// level debug, the log has the reason.
+// unknown, malformed, revoked, or expired gets the same error as one with a wrong signature.
+// The server logs the reason at level debug.
 var (
 	// ErrNoCredentials means that the request has no credentials.
 	ErrNoCredentials = errors.New("access: no credentials")
@@ -40,8 +40,8 @@ type Config struct {
 	// Rules grant scopes to tokens of issuers and to client certificates.
 	Rules Rules
 	// TrustsAuthority reports whether an authority is trusted now to sign client certificates,
-	// because the handshake that verified a certificate might have been long ago. If it is
-	// nil, the handshake suffices.
+	// because the handshake that verified a certificate might have been long ago. If
+	// TrustsAuthority is nil, the verification in the handshake suffices.
 	TrustsAuthority func(*x509.Certificate) bool
 	Log             *slog.Logger
 	// Now returns the current time. The default is time.Now.

@@ -35,8 +35,9 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// issue signs a certificate. A nil authority issues a self-signed certificate. The certificate is valid for one
-// hour from now, because TLS handshakes in tests use the machine's clock.
+// issue signs a certificate. A nil authority issues a self-signed certificate. The certificate
+// is valid from one hour ago to one hour from now, because TLS handshakes in tests use the
+// machine's clock.
 func (a *authority) issue(template *x509.Certificate) (*ecdsa.PrivateKey, *x509.Certificate) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -68,8 +68,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkLedgers returns an error if a grant cannot list these ledgers. The ledgers need not
-// exist yet.
+// checkLedgers returns an error if the list is empty, or if an element is neither the name of a
+// ledger nor AllLedgers. The ledgers need not exist yet.
 func checkLedgers(ledgers []string) error {
 	if len(ledgers) == 0 {
 		return fmt.Errorf("no ledger is named; name at least one, or %q for all", AllLedgers)

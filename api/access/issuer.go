@@ -45,7 +45,7 @@ type issuer struct {
 
 	mu       sync.Mutex            // guards the fields below; never held during I/O
 	verifier *oidc.IDTokenVerifier // nil until the first discovery
-	tokenURL string                // the token endpoint, where it is known
+	tokenURL string                // URL of the token endpoint; "" if unknown
 	born     time.Time             // when the discovery of verifier began
 	asking   chan struct{}         // closed at the end of the running discovery; nil if no discovery is running
 	retry    time.Time             // earliest time of the next discovery
@@ -147,7 +147,7 @@ func (i *issuer) origins() []string {
 	return list
 }
 
-// originPattern matches an origin that can stand in a Content-Security-Policy.
+// originPattern matches an origin that a Content-Security-Policy can contain.
 var originPattern = regexp.MustCompile(`^https?://[A-Za-z0-9.\[\]:-]+$`)
 
 // originOf returns the origin of a URL, or "" if a Content-Security-Policy cannot contain it.

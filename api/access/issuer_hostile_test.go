@@ -42,8 +42,8 @@ func keySet(t *testing.T, keys ...any) []byte {
 	return text
 }
 
-// A token's key must be the issuer's, of the type of the algorithm, and strong. Keys inside
-// the token are ignored.
+// A token is accepted only if it is signed with a key of the issuer that is strong enough and
+// has the type that the algorithm requires. Keys inside the token are ignored.
 func TestKeysAreNotConfused(t *testing.T) {
 	p := newProvider(t)
 	weak, err := rsa.GenerateKey(rand.Reader, 1024)
@@ -234,7 +234,7 @@ func TestAnIssuerThatHangs(t *testing.T) {
 		h.drip(w, r)
 	}))
 	t.Cleanup(slow.Close)
-	p.url = slow.URL // URL of the documents too
+	p.url = slow.URL // the documents name this URL, too
 	other := newProvider(t)
 	other.clock = p.clock
 	rules := Rules{OIDC: append(p.rules(func(o *OIDC) { o.Name = "p" }).OIDC, other.rules(func(o *OIDC) { o.Name = "q" }).OIDC...)}

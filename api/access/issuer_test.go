@@ -138,7 +138,7 @@ func set(name string, value any) func(map[string]any) {
 	return func(claims map[string]any) { claims[name] = value }
 }
 
-// sign returns a JWT.
+// sign returns a JWT with these claims, signed with key. id is the key id in its header.
 func sign(t *testing.T, algorithm jose.SignatureAlgorithm, key any, id string, claims any) string {
 	t.Helper()
 	payload, err := json.Marshal(claims)

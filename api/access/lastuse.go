@@ -17,8 +17,8 @@ import (
 // lastUseEvery is the minimum time between two writes of the last-use times.
 const lastUseEvery = time.Minute
 
-// lastUses tracks when each token was last used. It is not durable: a crash loses the uses of
-// up to a minute, and nothing is written while the disk is full.
+// lastUses tracks when each token was last used. It is not durable: a crash loses up to a
+// minute of uses, and nothing is written while the disk is full.
 type lastUses struct {
 	path   string
 	shared Shared // used in place of path, unless it is nil

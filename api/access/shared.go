@@ -113,7 +113,7 @@ func (s Store) SetText(text []byte) error {
 	return s.change(false, func([]Token) ([]Token, error) { return tokens, nil })
 }
 
-// movedTokensFile is the tokens file after TakeOver.
+// movedTokensFile is the name that TakeOver gives to a tokens file whose tokens it has moved.
 const movedTokensFile = "tokens.moved.json"
 
 // TakeOver moves the tokens of a folder into the shared store, once. If the store already has

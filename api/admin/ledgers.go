@@ -71,7 +71,7 @@ func (h *Handlers) DescribeLedger(c *call.Call) error {
 	return c.AnswerJSON(http.StatusOK, describe(c, l))
 }
 
-// CreateLedger makes a ledger with its own signing key.
+// CreateLedger creates a ledger with its own signing key.
 func (h *Handlers) CreateLedger(c *call.Call) error {
 	if err := c.Query(); err != nil {
 		return err
@@ -115,8 +115,8 @@ func (h *Handlers) Freeze(c *call.Call) error {
 	return c.AnswerJSON(http.StatusOK, describe(c, l))
 }
 
-// ChangeVisibility makes a ledger's transparency log public or private. This adds no event;
-// the server's log names the caller.
+// ChangeVisibility makes a ledger's transparency log public or private. The change adds no
+// event; the server's log names the caller.
 func (h *Handlers) ChangeVisibility(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
@@ -140,7 +140,7 @@ func (h *Handlers) ChangeVisibility(c *call.Call) error {
 }
 
 // ChangeUnregisteredSources makes a ledger accept or refuse citation sets that cite sources
-// that are not registered. This adds no event; the server's log names the caller.
+// that are not registered. The change adds no event; the server's log names the caller.
 func (h *Handlers) ChangeUnregisteredSources(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
@@ -164,7 +164,7 @@ func (h *Handlers) ChangeUnregisteredSources(c *call.Call) error {
 }
 
 // ChangeOTLPContent makes a ledger keep the content of generations that arrive by OTLP, or only
-// its hashes. This adds no event; the server's log names the caller.
+// its hashes. The change adds no event; the server's log names the caller.
 func (h *Handlers) ChangeOTLPContent(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {

@@ -23,8 +23,8 @@ type redaction struct {
 	NeededBy        uint64           `json:"needed_by"`
 	FirstSeqs       []uint64         `json:"first_seqs"`
 	FirstRedacted   []redactedRecord `json:"first_already_redacted"`
-	// Events is the number of events that were written. Receipts has the first of their
-	// receipts.
+	// Events is the number of events that were written. Receipts holds the receipts of the first
+	// of them.
 	Events   *uint64           `json:"events,omitempty"`
 	Receipts []json.RawMessage `json:"receipts,omitempty"`
 }

@@ -102,7 +102,7 @@ type chunk struct {
 	lines  []lineSpan
 	items  []batchItem
 	parsed chan struct{} // closed when items are ready to be enqueued
-	// writing is nil unless the lines count as a write that is in progress.
+	// writing is nil unless begin has marked the lines as a write that is in progress.
 	writing *limits.ReadTurns
 }
 
@@ -180,7 +180,7 @@ func (b *batch) run(ctx context.Context, w io.Writer) error {
 	return errors.Join(failed, <-written)
 }
 
-// read splits the body into lines and starts to parse them. It sends the chunks on in order,
+// read splits the body into lines and starts to parse them. It passes the chunks on in order,
 // while parsing continues in parallel.
 func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 	defer close(chunks)

@@ -14,8 +14,8 @@ import (
 	"colophon/api/limits"
 )
 
-// exchange is the connection of a batch. Both sides can send at the same time. It lasts as
-// long as the client sends or reads.
+// exchange is the connection of a batch. Both sides can send at the same time. The connection
+// stays open for as long as the client sends or reads.
 type exchange struct {
 	request    *http.Request
 	controller *http.ResponseController
@@ -67,7 +67,7 @@ func (e *exchange) drain() {
 	_ = e.controller.SetWriteDeadline(time.Now().Add(2 * e.idle))
 }
 
-// stop ends reading, even if the client sends nothing.
+// stop makes reads of the body fail, including a read that is waiting for the client.
 func (e *exchange) stop(cancel context.CancelFunc) {
 	cancel() // first, because each read checks ctx before it begins
 	_ = e.controller.SetReadDeadline(time.Now())

@@ -105,7 +105,8 @@ func nativeOptions(root pyjson.Value, o *formats.Options) (format formats.Format
 	return format, key, nil
 }
 
-// onlyEntry returns the only entry that has a record.
+// onlyEntry returns the only entry that has a record, with the members of all entries. It
+// returns an error unless exactly one entry has a record.
 func onlyEntry(entries []formats.Entry) (only formats.Entry, err error) {
 	n := 0
 	for _, e := range entries {
@@ -145,9 +146,9 @@ func within(pointer string, err error) error {
 	return invalid
 }
 
-// appendImported records the change that belongs to a record. It adds the result of the change
-// to the receipt, and says where each member of the line was stored. If the change fails, the
-// record is still in the log.
+// appendImported records the change that belongs to a record. It adds to the receipt the result
+// of the change, and for each member of the line whether and under which name it was kept. If
+// the change fails, the record is still in the log.
 func (b *batch) appendImported(ctx context.Context, receipt []byte, native *nativeLine, seq uint64) []byte {
 	w := pyjson.Builder{B: append(receipt[:len(receipt)-1], `,"imported":`...)}
 	w.OpenOrdered()

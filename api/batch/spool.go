@@ -94,7 +94,7 @@ func (s *spool) writeFile(b []byte) error {
 	return nil
 }
 
-// reserve reserves space for the file to have size bytes in total.
+// reserve makes sure that size bytes of space are reserved for the file.
 func (s *spool) reserve(size int64) error {
 	if size > s.maxFile {
 		return limits.Refuse(limits.RefusedSpool, http.StatusServiceUnavailable, 0, "the client has not read %d bytes of results; read the results while you send lines", s.maxFile)

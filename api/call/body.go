@@ -100,7 +100,7 @@ func (c *Call) ReadEncoded(open limits.Opener) (*Body, error) {
 	if err == nil {
 		body.Grow(int(min(max(r.ContentLength, 0), maxPromisedBody)) + bytes.MinRead)
 		_, err = body.ReadFrom(body.share.Meter(r.Context(), io.LimitReader(plain, most+1)))
-		_ = plain.Close() // it was read
+		_ = plain.Close() // an error does not matter, because the body has been read
 	}
 	if err == nil && int64(body.Len()) > most {
 		err = &http.MaxBytesError{Limit: most}

@@ -159,9 +159,9 @@ func (c *Call) HoldWriting(bytes int64) (release func(), err error) {
 }
 
 // Hold makes the call hold exactly n bytes of the memory for reading until it ends. A handler
-// whose answer can have any length calls it before it writes the header. Until then, while it
-// builds a large answer, the call holds the memory for that work instead; see BeginAnswer. A
-// call that needs more memory than it holds first releases its slot for heavy work.
+// whose answer can have any length calls Hold before it writes the header. While the handler
+// builds a large answer, the call holds the memory for that work instead; see BeginAnswer.
+// Before Hold waits for more memory, it releases the call's slot for heavy work.
 func (c *Call) Hold(n int64) error {
 	if c.committed { // the answer must not be refused
 		return nil
@@ -208,18 +208,17 @@ func (c *Call) BeginWrite() {
 	c.writer.BeginWrite(c.shared.Limits.Reads)
 }
 
-// EndWrite notes that the request records nothing until the next BeginWrite, so that reads need not pause for
-// it. Meanwhile it may take turns.
+// EndWrite notes that the request records nothing until the next BeginWrite, so that reads need
+// not pause for it. Until then, the request may take turns.
 func (c *Call) EndWrite() { c.writer.EndWrite() }
 
 // YieldTurn yields to other requests if the turn of this request has lasted long, and waits for its next turn.
 // Work of any length calls it between its steps.
 func (c *Call) YieldTurn() error { return c.writer.Turn.Yield(c.Request().Context(), c.Holder) }
 
-// BeginDecoding begins the work on a body, which the request already holds memory for. A
-// request that records nothing takes a turn; a write that holds at least HeavyMemory takes a
-// slot for heavy work. The slot is released when the response begins, or when EndHeavy is
-// called.
+// BeginDecoding begins the work on a body for which the request already holds memory. A request
+// that records nothing takes a turn; a write that holds at least HeavyMemory takes a slot for
+// heavy work. The slot is released when the response begins, or when EndHeavy is called.
 func (c *Call) BeginDecoding(body *Body) error {
 	if body.share.Budget == c.shared.Limits.Reading {
 		return c.BeginRead()

@@ -52,8 +52,8 @@ func (s *Shared) WaitForIndexOrLag(ctx context.Context, l *ledger.Ledger, size u
 }
 
 // A client that writes and then queries without the parameter after should see its write. If
-// the index lags by at most maxRecentEvents, the answer waits up to recentEventsWait for it.
-// On a healthy server this takes milliseconds.
+// the index lags by at most maxRecentEvents, the answer waits for the index, at most for
+// recentEventsWait. On a healthy server this takes milliseconds.
 const (
 	recentEventsWait = time.Second
 	maxRecentEvents  = 10_000

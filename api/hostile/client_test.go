@@ -113,7 +113,7 @@ func send(to net.Conn, requests []*request) {
 	}
 }
 
-// read reads one answer.
+// read reads the answer to a request with this method. It skips 100 Continue.
 func (c *client) read(method string) *answer {
 	for {
 		response, err := http.ReadResponse(c.reader, &http.Request{Method: method})

@@ -69,7 +69,7 @@ func loadContract() (*contract, error) {
 	return c, nil
 }
 
-// operation returns the operation with that name.
+// operation returns the operation with this operationId. It panics if the contract has none.
 func (c *contract) operation(name string) *operation {
 	i := slices.IndexFunc(c.operations, func(op *operation) bool { return op.OperationID == name })
 	return c.operations[i]

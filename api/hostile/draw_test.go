@@ -216,7 +216,8 @@ func (d *generator) body(op *operation) *value {
 	return valueOf(op.body, pick(d, op.examples...))
 }
 
-// varied replaces up to three values of an example with random values of their schemas.
+// varied replaces up to three scalar values of an example with random values of their schemas,
+// and gives each record a random run_id.
 func (d *generator) varied(v *value) *value {
 	for range d.IntN(4) {
 		w := v.one(d.Rand, func(w *value) bool { return w.open == 0 && w.schema != nil })

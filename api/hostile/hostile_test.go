@@ -23,7 +23,7 @@ import (
 // clients is how many clients attack at once.
 const clients = 8
 
-// attacker attacks one server.
+// attacker is the state of an attack on one server.
 type attacker struct {
 	contract    *contract
 	server      *process

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// level is what an idle server holds of each resource.
+// level is the amount of each resource that an idle server holds.
 type level struct {
 	goroutines float64
 	ledgers    float64

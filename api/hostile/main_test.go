@@ -1,14 +1,14 @@
-// Package hostile_test attacks a real server with requests that are drawn from the contract,
-// openapi.yaml: valid, nearly valid, or hostile, from several clients at once. Whatever they
-// send, the contract must document every answer, no answer may show internals of the server,
-// nothing may grow, and the ledgers must be intact afterwards.
+// Package hostile_test attacks a real server with requests that are generated from the
+// contract, openapi.yaml: valid, nearly valid, or hostile, from several clients at once.
+// Whatever they send, the contract must document every answer, no answer may show internals of
+// the server, nothing may grow, and the ledgers must be intact afterwards.
 //
 //	go test ./api/hostile -v                               1,500 requests without and 1,500 with tokens
 //	COLOPHON_HOSTILE=100000 go test ./api/hostile -v -timeout 2h
-//	COLOPHON_HOSTILE_SEED=7 go test ./api/hostile -v       the draws of that seed
+//	COLOPHON_HOSTILE_SEED=7 go test ./api/hostile -v       the random choices of that seed
 //
-// Clients share what they learn from answers. A seed therefore repeats the draws but not the
-// order, and a finding is printed with its whole request.
+// Clients share what they learn from answers. A seed therefore repeats the random choices but
+// not the order of requests, and a finding is printed with its whole request.
 package hostile_test
 
 import (

@@ -57,7 +57,7 @@ func (m *memory) recall(r *rand.Rand, ledger string, names ...string) (string, b
 // together lists members that have a meaning only in combination.
 var together = [][2]string{{"project", "path_id"}, {"project", "build"}, {"by", "value"}, {"version", "file"}}
 
-// both separates two names that are kept together, and their values.
+// both separates the two names of a pair in a place, and the two values of the pair.
 const both = "\x00"
 
 // learn keeps the values of a JSON text by the names of their members.

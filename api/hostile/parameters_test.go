@@ -96,7 +96,7 @@ func (d *generator) buildSeen() (project, build string, ok bool) {
 	return project, build, ok
 }
 
-// headerText makes a text valid in a header.
+// headerText replaces the characters of a text that are not valid in a header with hyphens.
 func headerText(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c < ' ' || c > '~' {

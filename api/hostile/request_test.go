@@ -46,14 +46,14 @@ type field struct{ name, value string }
 // way is how a request is sent.
 type way struct {
 	raw []byte // sent in place of the request
-	// parts is the number of writes that send it; 0 means one.
+	// parts is the number of writes that send the request; 0 means one.
 	parts int
 	// send is the number of bytes after which sending ends; 0 means all.
 	send int
 	// leave closes the connection without waiting for an answer.
 	leave bool
-	// garbled means that this might not be HTTP; net/http might answer it itself, or not at
-	// all.
+	// garbled means that the request might not be valid HTTP; net/http might answer it itself,
+	// or not at all.
 	garbled bool
 }
 

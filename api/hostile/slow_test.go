@@ -251,7 +251,7 @@ func newSlowAttack(t *testing.T, server *process, large int) *slowAttack {
 	return s
 }
 
-// dialFrom connects from an address of loopback, with a small receive buffer.
+// dialFrom connects from a loopback address, with a small receive buffer.
 func (s *slowAttack) dialFrom(address string) (net.Conn, error) {
 	d := net.Dialer{Timeout: patience, Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })

@@ -45,8 +45,8 @@ func (i *Body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// drain reads the rest of a short body. It runs before the response. If the body is longer than DrainBytes, the
-// connection ends after the response.
+// drain reads the rest of a short body. It runs before the response. If the body is longer than
+// DrainBytes, the connection is closed after the response.
 func (i *Body) drain(h http.Header) {
 	if errors.Is(i.err, io.EOF) {
 		return

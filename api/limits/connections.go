@@ -68,8 +68,8 @@ func addressOf(a net.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// network returns the network that counts as one client: a single IPv4 address, or the /64 of
-// an IPv6 address.
+// network returns the network that is treated as one client: a single IPv4 address, or the /64
+// of an IPv6 address.
 func network(ip netip.Addr) netip.Prefix {
 	bits := 64
 	if ip.Is4() {
@@ -95,7 +95,7 @@ func MaxOpen(load Load) int {
 type boundedListener struct {
 	net.Listener
 	connections *connections
-	refused     func() // counts a connection that was closed
+	refused     func() // called for each connection that is closed at once
 }
 
 // Accept implements net.Listener.

@@ -16,7 +16,7 @@ type HeavyWork struct {
 	Cores chan struct{} // holds one token for each request that works
 }
 
-// HeavyMemory is the memory, in bytes, at which work counts as heavy.
+// HeavyMemory is the memory, in bytes, from which a write needs a slot for heavy work.
 const HeavyMemory = 2 << 20
 
 func newHeavyWork(slots int, wait time.Duration) HeavyWork {

@@ -15,7 +15,7 @@ import (
 // disconnected. It is the label of the metric colophon_refusals_total.
 type Reason string
 
-// docs/metrics.md explains each reason.
+// The reasons. docs/metrics.md explains each of them.
 const (
 	RefusedRate         Reason = "rate"
 	RefusedAddressRate  Reason = "address_rate"

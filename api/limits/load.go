@@ -30,8 +30,8 @@ type Load struct {
 	// FailureRate is the number of invalid credentials per second that an address can send
 	// after the first FailureBurst.
 	FailureRate float64 `yaml:"failed-auth-limit"`
-	// BadRate is the number of bad requests per second from one address that the server
-	// answers without delay. It delays the answers to further ones by at most BadHold.
+	// BadRate is the number of bad requests per second from one address that the server answers
+	// without delay. The server delays its answers to further ones by at most BadHold.
 	BadRate float64       `yaml:"bad-request-limit"`
 	BadHold time.Duration `yaml:"-"`
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For is trusted. The server

@@ -22,8 +22,8 @@ func TestLinesWaitUntilTheClientIsGone(t *testing.T) {
 	require.Equal(t, 1, passed)
 }
 
-// After OweLines, CheckLines refuses further lines until the identity has tokens again, however
-// many lines it owes.
+// After OweLines, CheckLines refuses further lines of the identity until it has tokens again.
+// Without a rate limit, it refuses nothing.
 func TestOwedLines(t *testing.T) {
 	r := newRates(Load{RequestRate: 1e-6, RateBurst: 1e7 * time.Second}.WithDefaults())
 	require.NoError(t, r.CheckLines("somebody"))

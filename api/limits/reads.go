@@ -38,8 +38,9 @@ type ReadTurns struct {
 }
 
 // mostRest limits the rest of a core after a turn, as a multiple of the turn; longestRest
-// limits it in time. After the last write, a write still counts as in progress for the time
-// lull, because a client that writes one record after the other pauses for less than that.
+// limits it in time. For the time lull after the last write has ended, a write is still treated
+// as in progress, because a client that writes one record after the other pauses for less than
+// that.
 const (
 	mostRest    = 3
 	longestRest = time.Second

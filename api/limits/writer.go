@@ -105,7 +105,7 @@ func (w *Writer) Write(b []byte) (written int, err error) {
 	}
 }
 
-// FlushError flushes for http.ResponseController.
+// FlushError flushes the response. http.ResponseController calls it.
 func (w *Writer) FlushError() error {
 	w.renew()
 	return w.noted(w.controller.Flush())

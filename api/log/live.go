@@ -98,10 +98,10 @@ func (f *follower) pause(ctx context.Context, d time.Duration) error {
 	return wait(ctx, f, turn.C)
 }
 
-// sizes are the sizes of a ledger and of its index.
+// sizes are the sizes of a ledger and of its index, in events.
 type sizes struct{ head, index uint64 }
 
-// summary is a ledger at one size. It is immutable.
+// summary describes a ledger at one size. It is immutable.
 type summary struct {
 	sizes
 	data, frame []byte // the summary as JSON, and as a server-sent event

@@ -15,8 +15,8 @@ import (
 )
 
 // hashList sends {"as_of", "hashes", "checkpoint"}: the hashes of a proof in the order of RFC
-// 6962, the size of the tree to which it leads, and the checkpoint of that tree. It omits a
-// nil checkpoint.
+// 6962, the size of the tree to which the proof leads, and the checkpoint of that tree. It
+// omits a nil checkpoint.
 func hashList(c *call.Call, size uint64, hashes []proofs.Hash, checkpoint []byte) error {
 	answer := call.NewReply()
 	defer answer.Release()

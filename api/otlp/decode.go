@@ -17,7 +17,8 @@ import (
 	"colophon/internal/genai"
 )
 
-// shape has the fields of a message that are messages themselves.
+// shape maps the numbers of those fields of a message that are messages themselves to their
+// shapes.
 type shape map[protowire.Number]shape
 
 // The shapes of spans, log records, and resources. They contain only the messages that a sender
@@ -129,7 +130,7 @@ func (r *reading) enter(i item) {
 	r.SetResource(r.resource)
 }
 
-// spanReader reads spans.
+// spanReader implements itemReader for spans.
 type spanReader struct {
 	*reading
 	span tracepb.Span
@@ -147,7 +148,8 @@ func (r *spanReader) read(i item) (_ genai.Item, ok bool) {
 	return r.Span(&r.span), true
 }
 
-// logReader reads log records.
+// logReader implements itemReader for log records. It collects those that are messages of a
+// chat in messages.
 type logReader struct {
 	*reading
 	record   *logspb.LogRecord
@@ -180,7 +182,7 @@ func (r *logReader) read(i item) (_ genai.Item, ok bool) {
 	return r.LogRecord(r.record), true
 }
 
-// broken returns an item that cannot be decoded.
+// broken returns the item for a span or log record that cannot be decoded. what is its kind.
 func broken(what string, err error) genai.Item {
 	return genai.Item{Source: what, Count: 1, Err: fmt.Errorf("it is not valid: %w", err)}
 }

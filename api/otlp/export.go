@@ -184,7 +184,7 @@ func (e *export) parse(c *chunk) {
 func (e *export) read(reader itemReader, i item) (p prepared, ok bool) {
 	defer func() {
 		if r := recover(); r != nil {
-			e.Log.Error("an item of OTLP failed", "ledger", e.ledger.Name(), "error", problem.Panicked(r))
+			e.Log.Error("recording an OTLP item failed", "ledger", e.ledger.Name(), "error", problem.Panicked(r))
 			p, ok = prepared{Item: genai.Item{Source: "an item", Count: 1, Err: errFailed}}, true
 		}
 	}()

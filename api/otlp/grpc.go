@@ -41,7 +41,7 @@ func (g GRPC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor != 2 || r.Method != http.MethodPost || !isGRPC(r.Header.Get(echo.HeaderContentType)) {
 		w.Header().Set(echo.HeaderContentType, "text/plain; charset=utf-8")
 		w.WriteHeader(http.StatusUnsupportedMediaType)
-		_, _ = io.WriteString(w, "this address serves OTLP by gRPC; send OTLP by HTTP to the address of the API\n")
+		_, _ = io.WriteString(w, "this address serves OTLP over gRPC; send OTLP over HTTP to the address of the API\n")
 		return
 	}
 	request, refusal := g.request(w, r)
@@ -190,7 +190,7 @@ func failureOf(a *recorder) *failure {
 	if code, message, ok := readStatus(a.body); ok && a.header.Get(echo.HeaderContentType) == Protobuf {
 		return &failure{code, message, a.body}
 	}
-	return &failure{code: codeOf(a.status), message: fmt.Sprintf("the server answered with the status %d of HTTP", a.status)}
+	return &failure{code: codeOf(a.status), message: fmt.Sprintf("the server answered with HTTP status %d", a.status)}
 }
 
 func (f *failure) send(w http.ResponseWriter) {

@@ -29,11 +29,12 @@ type Problem struct {
 	Status int     `json:"status"`
 	Detail string  `json:"detail"`
 	Errors []Place `json:"errors,omitempty"`
-	// Line is the line of the batch, counted from 1.
+	// Line is the number of a line of a batch, from 1.
 	Line int `json:"line,omitempty"`
-	// FirstSeq is the event that holds the idempotency key or the run_id of the request.
+	// FirstSeq is the seq of the event that holds the idempotency key or the run_id of the
+	// request.
 	FirstSeq *uint64 `json:"first_seq,omitempty"`
-	// RedactedBy is the event that erased the requested content.
+	// RedactedBy is the seq of the event that erased the requested content.
 	RedactedBy *uint64 `json:"redacted_by,omitempty"`
 	// ReadOnly is set if this server is read-only and another server can carry out the request.
 	ReadOnly bool `json:"read_only,omitempty"`

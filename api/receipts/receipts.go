@@ -1,4 +1,4 @@
-// Package receipts makes the receipts of events, with their proofs, and sends them.
+// Package receipts creates the receipts of events, with their proofs, and sends them.
 package receipts
 
 import (

@@ -39,7 +39,7 @@ func (h *Handlers) Compute(c *call.Call) error {
 	return answer.Send(c, http.StatusOK, echo.MIMEApplicationJSON)
 }
 
-// computeKind returns the kind with that name or with that route.
+// computeKind returns the kind that has this name or this route.
 func computeKind(name string) (record.Kind, bool) {
 	for kind, path := range Paths {
 		if name == string(kind) || "/"+name == path {

@@ -30,7 +30,7 @@ func (h *Handlers) CheckSources(l *ledger.Ledger) *SourceCheck {
 	return &SourceCheck{shared: h.Shared, ledger: l}
 }
 
-// checkSources checks the sources of one record.
+// checkSources checks the sources of one record. Check says what it returns.
 func (h *Handlers) checkSources(ctx context.Context, l *ledger.Ledger, r *record.Record, sub *ledger.Submission) error {
 	check := h.CheckSources(l)
 	defer check.Close()

@@ -80,7 +80,7 @@ func (h *Handlers) validation(ctx context.Context, l *ledger.Ledger, key string,
 	case !known:
 		refusal = problem.New(http.StatusNotFound, "no record of that project and build has that path_id")
 	case request.ContentFingerprint != nil && string(request.ContentFingerprint) != p.ContentFingerprint:
-		refusal = problem.New(http.StatusConflict, "the path has another content_fingerprint in that build; read the path again and validate its current fingerprint")
+		refusal = problem.New(http.StatusConflict, "the path has a different content_fingerprint in that build; read the path again and validate its current fingerprint")
 	default:
 		return request.Of(path), nil
 	}

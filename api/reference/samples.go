@@ -96,7 +96,7 @@ func (d document) curl(path, method string, item, operation *yaml.Node) (string,
 	return command, nil
 }
 
-// exampleText writes an example of a body.
+// exampleText returns an example of a body in the form of its media type.
 func exampleText(media string, value *yaml.Node) (string, error) {
 	if value == nil {
 		return "", fmt.Errorf("a body of %s has no example", media)
