@@ -26,7 +26,7 @@ import (
 	"colophon/storage"
 )
 
-// freshAnswers returns the answers of a new index that has read the whole log undisturbed.
+// freshAnswers returns the answers of a new index that has read the whole log without faults.
 func freshAnswers(ctx context.Context, log storage.Reader, size uint64) (all map[string]string, err error) {
 	fresh, err := query.Open(index.Config{Dir: "index", FS: vfs.NewMem(), Log: slog.New(slog.DiscardHandler), Memory: index.MinMemory})
 	if err != nil {
@@ -41,7 +41,7 @@ func freshAnswers(ctx context.Context, log storage.Reader, size uint64) (all map
 	return answers(ctx, follower, size)
 }
 
-// answers returns an index's answers to all kinds of queries, by query.
+// answers returns an index's answers to queries of all kinds, by query.
 func answers(ctx context.Context, f *index.Follower, size uint64) (all map[string]string, err error) {
 	v, err := f.View(size)
 	if err != nil {
@@ -103,7 +103,7 @@ func answers(ctx context.Context, f *index.Follower, size uint64) (all map[strin
 	return q.all, q.err
 }
 
-// queries collects answers.
+// queries collects the answers to queries, and the first error.
 type queries struct {
 	all map[string]string
 	err error
@@ -123,7 +123,7 @@ func (q *queries) note(name string, answer any, err error) {
 	}
 }
 
-// ask reads all pages of a query.
+// ask reads all pages of a query and adds their rows to q as one answer.
 func ask[T any](q *queries, name string, query func(index.Page) ([]T, []byte, error)) {
 	var all []T
 	for page := (index.Page{Limit: 100}); ; {
@@ -137,15 +137,15 @@ func ask[T any](q *queries, name string, query func(index.Page) ([]T, []byte, er
 	}
 }
 
-// naive compares a few answers with values computed from the events alone.
+// naive compares some answers of the index with values that it computes from the events alone.
 func (o *oracle) naive(f *index.Follower) error {
 	records := make(map[string]uint64)
-	runs := make(map[string]uint64) // live runs by model
+	runs := make(map[string]uint64) // numbers of live runs by model
 	dead := make(map[uint64]bool)
 	for _, e := range o.events {
 		seq, err := f.Find(o.ctx, e.hash, 0)
 		if err != nil || seq != e.seq {
-			return fmt.Errorf("the index finds event %d at %d: %w", e.seq, seq, err)
+			return fmt.Errorf("the index finds event %d at seq %d: %w", e.seq, seq, err)
 		}
 		if _, posted := routes[e.body.Kind]; posted {
 			records[string(e.body.Kind)]++
@@ -160,7 +160,7 @@ func (o *oracle) naive(f *index.Follower) error {
 		}
 	}
 	if counted := counters.TallyOf(f).Records; !sameCounts(counted, records) {
-		return fmt.Errorf("it counts records %v, but the log has %v", counted, records)
+		return fmt.Errorf("the index counts the records %v, but the log has %v", counted, records)
 	}
 	v, err := f.Latest()
 	if err != nil {
@@ -169,7 +169,7 @@ func (o *oracle) naive(f *index.Follower) error {
 	return errors.Join(o.naiveView(v, runs), v.Close())
 }
 
-// sameCounts compares counters. A counter with the value 0 can be missing.
+// sameCounts reports whether two maps of counters are equal. A counter of 0 can be missing.
 func sameCounts(a, b map[string]uint64) bool {
 	nonzero := func(m map[string]uint64) map[string]uint64 {
 		m = maps.Clone(m)
@@ -183,7 +183,7 @@ func (o *oracle) naiveView(v *index.View, runs map[string]uint64) error {
 	for model, n := range runs {
 		group, _, err := groups.Get(o.ctx, v, groups.RunQuery{Value: records.Value{Name: "model", Text: model}})
 		if err != nil || group.Runs != n {
-			return fmt.Errorf("%s has %d runs, but the log has %d: %w", model, group.Runs, n, err)
+			return fmt.Errorf("model %s has %d runs in the index, but %d in the log: %w", model, group.Runs, n, err)
 		}
 	}
 	for _, a := range o.attempts[max(0, len(o.attempts)-20):] {
@@ -197,7 +197,7 @@ func (o *oracle) naiveView(v *index.View, runs map[string]uint64) error {
 		}
 		for i, e := range o.found[a.id] { // newest first
 			if row := rows[len(rows)-1-i]; row.Seq != e.seq || row.EventHash != e.hash {
-				return fmt.Errorf("attempt %d, event %d, is listed as %d", a.id, e.seq, row.Seq)
+				return fmt.Errorf("attempt %d, event %d, is listed as event %d", a.id, e.seq, row.Seq)
 			}
 		}
 	}

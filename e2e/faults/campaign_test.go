@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// tally counts what a round did.
+// tally counts what happened in a round.
 type tally struct {
 	faults   map[string]int // number of injected faults, by kind
-	receipts int            // number of receipts that were compared with what was left
-	ended    int            // number of processes that a fault ended
+	receipts int            // number of receipts that were compared with the log
+	ended    int            // number of processes that exited because of a fault
 }
 
 func (t *tally) add(other tally) {
@@ -31,7 +31,7 @@ func (t *tally) add(other tally) {
 	t.ended += other.ended
 }
 
-// sum returns the number of faults.
+// sum returns the number of injected faults of all kinds.
 func (t *tally) sum() (n int) {
 	for _, injected := range t.faults {
 		n += injected
@@ -39,14 +39,14 @@ func (t *tally) sum() (n int) {
 	return n
 }
 
-// round injects some faults into a new world, and asks the oracle after each. An error means
-// that something happened that must never happen.
+// round injects some faults into a new world, and calls the oracle after each. It returns an error
+// if something happened that must never happen.
 type round func(t *testing.T, r *rand.Rand, name string) (tally, error)
 
-// lanes is the number of rounds that run concurrently.
+// lanes is the number of rounds that run at the same time.
 const lanes = 2
 
-// campaign runs rounds until enough faults were injected.
+// campaign runs rounds until they have injected enough faults.
 func campaign(t *testing.T, one round) {
 	t.Helper()
 	kind := strings.TrimPrefix(t.Name(), "Test")
@@ -96,7 +96,8 @@ func campaign(t *testing.T, one round) {
 	}
 }
 
-// dice returns the random numbers of a round.
+// dice returns the source of random numbers for a round. It depends only on the seed, the kind, and
+// the number of the round.
 func dice(kind string, number int) *rand.Rand {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s/%d", kind, number)

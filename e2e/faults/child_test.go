@@ -19,35 +19,35 @@ import (
 	"colophon/storage/faulty"
 )
 
-// A child is this test binary, run again as a server whose files fail. A fault that ends a
-// process ends only the child. The child serves one session after another. Each direction uses
-// one line of JSON per message.
+// A child is this test binary, run again as a server whose files fail, so that a fault that stops a
+// process stops only the child. The child serves one session after another. In both directions,
+// each message is one line of JSON. roleVariable is set in the environment of a child.
 
 const roleVariable = "COLOPHON_FAULTS_ROLE"
 
-// session is what a child must serve.
+// session states what a child must serve.
 type session struct {
-	Dir string // the data folder
-	// Plans for the files of the ledgers and of the index.
+	Dir string // data folder
+	// Log and Index are the faults in the files of the ledgers and of the index.
 	Log, Index faulty.Plan
 }
 
-// childMessage is one message of a child.
+// childMessage is one message from a child.
 type childMessage struct {
-	URL    string `json:",omitempty"` // the address that it serves
-	Failed string `json:",omitempty"` // the child could not open or close its folder, and ends
-	Closed bool   `json:",omitempty"` // the child has ended the session without an error
-	Hit    string `json:",omitempty"` // a call that failed as planned
+	URL    string `json:",omitempty"` // URL of the server
+	Failed string `json:",omitempty"` // the error with which the child could not open or close its folder; the child then exits
+	Closed bool   `json:",omitempty"` // the session has ended without an error
+	Hit    string `json:",omitempty"` // a call that has just failed as planned
 }
 
 // childMain is the main function of a child.
 func childMain() int {
 	asked := json.NewDecoder(os.Stdin)
-	var mu sync.Mutex // prevents lines from being mixed
+	var mu sync.Mutex // keeps messages from being mixed
 	say := func(s childMessage) {
 		mu.Lock()
 		defer mu.Unlock()
-		_ = json.NewEncoder(os.Stdout).Encode(s) // the parent notices if a line is missing
+		_ = json.NewEncoder(os.Stdout).Encode(s) // the parent notices a missing message
 	}
 	for {
 		var s session
@@ -62,7 +62,7 @@ func childMain() int {
 	}
 }
 
-// serve serves until the parent sends the next line.
+// serve serves the data folder until the parent sends the next line.
 func (s session) serve(asked *json.Decoder, say func(childMessage)) error {
 	ctx := context.Background()
 	faults := func(what string, plan faulty.Plan) *faulty.Faults {
@@ -95,7 +95,7 @@ func (s session) serve(asked *json.Decoder, say func(childMessage)) error {
 	return n.close()
 }
 
-// fileClass returns the kind of a file: its name without the number.
+// fileClass returns the kind of a file: its extension, or its name without the number.
 func fileClass(file string) string {
 	base := filepath.Base(file)
 	if class := filepath.Ext(base); class != "" && class != base {
@@ -109,11 +109,11 @@ func fileClass(file string) string {
 	return "folder"
 }
 
-// child is the parent's view of a child.
+// child is a child process as the parent sees it.
 type child struct {
 	command *exec.Cmd
 	stdin   io.WriteCloser
-	lines   chan childMessage // closed when the child has ended
+	lines   chan childMessage // closed when the child has exited
 	hits    map[string]int
 }
 
@@ -141,7 +141,7 @@ func startChild(ctx context.Context) (*child, error) {
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
 			var s childMessage
-			if json.Unmarshal(lines.Bytes(), &s) == nil { // otherwise the child ended within the line
+			if json.Unmarshal(lines.Bytes(), &s) == nil { // otherwise the child has exited in the middle of the line
 				c.lines <- s
 			}
 		}
@@ -149,14 +149,14 @@ func startChild(ctx context.Context) (*child, error) {
 	return c, nil
 }
 
-// Reasons why there is no next line from a child.
+// Reasons why a child sends no further message.
 var (
-	errEnded  = errors.New("the child has ended")
+	errEnded  = errors.New("the child has exited")
 	errSilent = errors.New("the child sends nothing")
 )
 
-// wait returns the next message that is not a hit, and counts hits. It returns errEnded, or
-// errSilent if nothing arrives within the given time.
+// wait returns the next message that is not a hit, and counts the hits. It returns errEnded if the
+// child has exited, or errSilent if no message arrives within the given time.
 func (c *child) wait(most time.Duration) (childMessage, error) {
 	late := time.After(most)
 	for {
@@ -175,10 +175,10 @@ func (c *child) wait(most time.Duration) (childMessage, error) {
 	}
 }
 
-// ask sends a line.
+// ask sends a message to the child.
 func (c *child) ask(line any) { _ = json.NewEncoder(c.stdin).Encode(line) } // if the child is dead, wait reports it
 
-// end kills the child.
+// end kills the child and counts its remaining hits.
 func (c *child) end() {
 	_ = c.stdin.Close()
 	_ = c.command.Process.Kill()

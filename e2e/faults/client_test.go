@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// patience is the longest time of a request while the server is alive.
+// patience is how long a request may take while the server is alive.
 const patience = 30 * time.Second
 
-// client sends the requests of a history, from several goroutines.
+// client sends the requests of a history from several goroutines.
 type client struct {
 	history *history
 	url     string // URL of the ledger
 	http    *http.Client
-	// mayHang means that the server is allowed to leave clients without an answer.
+	// mayHang permits the server to leave requests unanswered.
 	mayHang bool
 }
 
@@ -34,8 +34,8 @@ func newClient(h *history, server string) *client {
 // close closes idle connections.
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// load lets a number of writers send a number of requests each, or until ctx is done. It does
-// not interrupt a request in progress.
+// load makes each of several writers send each requests. The writers stop earlier if ctx is done,
+// but finish their current requests.
 func (c *client) load(ctx context.Context, writers, each int) {
 	var group sync.WaitGroup
 	for range writers {
@@ -48,13 +48,13 @@ func (c *client) load(ctx context.Context, writers, each int) {
 	group.Wait()
 }
 
-// ask sends a request of any kind. Most of them write.
+// ask sends a random request of any kind. Most requests write.
 func (c *client) ask(ctx context.Context) {
 	switch n := c.history.below(10); {
 	case n < 6:
 		a := c.history.draw()
 		if !c.post(ctx, a) && c.history.chance(2) && ctx.Err() == nil {
-			c.post(ctx, a) // like real clients; a record without a key can then be in the log twice
+			c.post(ctx, a) // as real clients do; a record without a key can then be in the log twice
 		}
 	case n < 8:
 		size := 1 + c.history.below(8)
@@ -69,8 +69,8 @@ func (c *client) ask(ctx context.Context) {
 	}
 }
 
-// requestWithoutEvent sends a request that writes no event: it changes the visibility of the
-// log, or makes a dry run of an erasure.
+// requestWithoutEvent sends a request that writes no event: a change of the log's visibility, or a
+// dry run of an erasure.
 func (c *client) requestWithoutEvent(ctx context.Context) {
 	method, path, body := http.MethodPut, "/visibility", fmt.Sprintf(`{"log":%q}`, []string{"public", "private"}[c.history.below(2)])
 	if of := c.history.some(); of != nil && c.history.chance(2) {
@@ -81,11 +81,11 @@ func (c *client) requestWithoutEvent(ctx context.Context) {
 	}
 }
 
-// do sends a request and reads the answer. ok is false if the answer is incomplete.
+// do sends a request and reads the response. ok is false if no complete response arrives.
 func (c *client) do(ctx context.Context, method, path string, body []byte, headers ...string) (status int, answer []byte, ok bool) {
 	request, err := http.NewRequestWithContext(context.WithoutCancel(ctx), method, c.url+path, bytes.NewReader(body))
 	if err != nil {
-		c.history.broken("create a request for %s: %w", path, err)
+		c.history.broken("creating a request for %s: %w", path, err)
 		return 0, nil, false
 	}
 	request.Header.Set("Content-Type", "application/json")
@@ -106,14 +106,15 @@ func (c *client) do(ctx context.Context, method, path string, body []byte, heade
 	return response.StatusCode, answer, true
 }
 
-// noteTimeout records a timeout. The server may be gone, but must not leave a client waiting.
+// noteTimeout records a timeout as an error. The server may exit, but must not leave a request
+// unanswered.
 func (c *client) noteTimeout(method, path string, err error) {
 	if timeout, is := err.(interface{ Timeout() bool }); is && timeout.Timeout() && !c.mayHang {
 		c.history.broken("%s %s had no answer within %s: %w", method, path, patience, err)
 	}
 }
 
-// post sends an attempt, and reports whether the answer says that the attempt is in the log.
+// post sends an attempt, and reports whether the response states that the attempt is in the log.
 func (c *client) post(ctx context.Context, a *attempt) bool {
 	var headers []string
 	if a.key != "" {
@@ -130,13 +131,13 @@ func (c *client) post(ctx context.Context, a *attempt) bool {
 	return c.judge(a, status, answer)
 }
 
-// judge records the outcome of an attempt.
+// judge records the outcome of an attempt, and reports whether the attempt is in the log.
 func (c *client) judge(a *attempt, status int, answer []byte) bool {
 	switch {
 	case len(a.targets) > 0 && status == http.StatusOK:
 		var changes struct{ Receipts []json.RawMessage }
 		if err := json.Unmarshal(answer, &changes); err != nil {
-			c.history.broken("attempt %d was answered: %w: %s", a.id, err, answer)
+			c.history.broken("parsing the response to attempt %d: %w: %s", a.id, err, answer)
 		}
 		for _, receipt := range changes.Receipts {
 			c.history.answered(a, receipt)
@@ -153,7 +154,7 @@ func (c *client) judge(a *attempt, status int, answer []byte) bool {
 	return false
 }
 
-// batch sends several attempts in one request.
+// batch sends several attempts in one batch.
 func (c *client) batch(ctx context.Context, list []*attempt) {
 	var body bytes.Buffer
 	for _, a := range list {
@@ -166,7 +167,7 @@ func (c *client) batch(ctx context.Context, list []*attempt) {
 	}
 	request, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodPost, c.url+"/batch", &body)
 	if err != nil {
-		c.history.broken("create a batch: %w", err)
+		c.history.broken("creating a batch: %w", err)
 		return
 	}
 	request.Header.Set("Content-Type", "application/x-ndjson")
@@ -189,7 +190,7 @@ func (c *client) batch(ctx context.Context, list []*attempt) {
 	c.lines(list, response.Body)
 }
 
-// lines records the complete answers to the lines of a batch.
+// lines records the complete lines of the response to a batch.
 func (c *client) lines(list []*attempt, answers io.Reader) {
 	lines := bufio.NewReaderSize(answers, 1<<20)
 	for _, a := range list {
@@ -200,7 +201,7 @@ func (c *client) lines(list []*attempt, answers io.Reader) {
 		}
 		var problem struct{ Status int }
 		if err := json.Unmarshal(line, &problem); err != nil {
-			c.history.broken("line of a batch, attempt %d: %w: %s", a.id, err, line)
+			c.history.broken("parsing the line of attempt %d in the response to a batch: %w: %s", a.id, err, line)
 			return
 		}
 		status := problem.Status
@@ -211,8 +212,8 @@ func (c *client) lines(list []*attempt, answers io.Reader) {
 	}
 }
 
-// read requests something that was acknowledged earlier. The request is allowed to fail, but
-// an answer must agree with the acknowledgement.
+// read requests something that was acknowledged earlier. The request may fail, but a successful
+// response must agree with the acknowledgement.
 func (c *client) read(ctx context.Context) {
 	of := c.history.some()
 	if of == nil {
@@ -240,7 +241,7 @@ func (c *client) read(ctx context.Context) {
 	}
 }
 
-// contentName names a piece of content that records of this kind have.
+// contentName returns the name of a piece of content that the record of an attempt has.
 func contentName(a *attempt) string {
 	switch a.path {
 	case "/ipc-records":
@@ -256,7 +257,7 @@ func contentName(a *attempt) string {
 	return "content"
 }
 
-// checkContent requires that the content is byte for byte what was posted.
+// checkContent requires that answer is one of the posted pieces of content, byte for byte.
 func (c *client) checkContent(a *attempt, answer []byte) {
 	for _, posted := range a.contents {
 		if bytes.Equal(posted, answer) {

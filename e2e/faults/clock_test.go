@@ -14,11 +14,11 @@ import (
 	"colophon/storage/memory"
 )
 
-// The clock goes backwards, stands still, and jumps. The times of events never decrease.
+// The times of events never decrease, even if the clock goes backwards, stands still, or jumps.
 
 func TestClock(t *testing.T) { campaign(t, clockRound) }
 
-// clock is a clock that is wrong at every reading.
+// clock is a clock that is wrong at every reading, in the way that course states.
 type clock struct {
 	mu     sync.Mutex // guards the fields below
 	r      *rand.Rand
@@ -26,10 +26,10 @@ type clock struct {
 	course string
 }
 
-// courses are the ways in which the clock is wrong.
+// courses lists the ways in which a clock can be wrong.
 var courses = []string{"backwards", "still", "ahead and back", "at random", "before 1970", "at the end of time"}
 
-// read returns the time of the clock.
+// read returns the time that the clock shows.
 func (c *clock) read() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,8 +52,8 @@ func (c *clock) read() time.Time {
 func clockRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	w := &storeWorld{history: newHistory(name, r.Uint64()), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
 	for range 4 {
-		// A session with a clock at the end of time would give all later events that time,
-		// which would hide later faults.
+		// A session with a clock at the end of time would give all later events that time, which
+		// would hide later faults.
 		course := courses[r.IntN(len(courses)-1)]
 		if r.IntN(20) == 0 {
 			course = courses[len(courses)-1]

@@ -15,42 +15,42 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// attempt is a request for a record or a change of state. After it is drawn, only the members
-// guarded by mu change.
+// attempt is a request for a record or a change. After the attempt has been created, only the
+// fields that mu guards change.
 type attempt struct {
-	id     int // unique in a world; records have it as the label "attempt"
+	id     int // unique in a world; records contain it as the label "attempt"
 	method string
 	path   string      // relative to the ledger
-	kind   record.Kind // kind of the event that results from it
+	kind   record.Kind // kind of the event that it causes
 	body   []byte
-	key    string      // idempotency key that the client chose; empty if there is none
-	runID  string      // run_id of the record, which is its key if it has no other; empty if there is none
+	key    string      // idempotency key that the client chose, or ""
+	runID  string      // run_id of the record, or ""; it is the idempotency key if key is ""
 	digest record.Hash // canonical digest of a record
-	// contents are the pieces of content of a record, by digest.
+	// contents holds the pieces of content of a record, by digest. It is nil for a change.
 	contents map[record.Hash][]byte
-	// validation is the build in which the path of a record is validated; empty for other
-	// kinds.
+	// validation is the build in which the path of a record is validated. It is "" for records of
+	// other kinds.
 	validation string
-	// target is the event that a change refers to, and targets are the events that a change of
-	// several records refers to.
+	// target is the seq of the event that a change is about. targets holds the seqs if a change is
+	// about several records.
 	target  uint64
 	targets []uint64
 
-	// Guarded by the history's mu.
-	tries    int // number of times that it was sent
-	refusals int // number of answers that said that nothing was written
+	// The fields below are guarded by the mu of the history.
+	tries    int // number of times that the attempt was sent
+	refusals int // number of responses stating that nothing was written
 }
 
-// keyed reports whether the attempt can be sent again safely.
+// keyed reports whether the attempt can safely be sent again.
 func (a *attempt) keyed() bool { return a.key != "" || a.runID != "" }
 
-// events returns the maximum number of events that one try can write.
+// events returns the maximum number of events that a single try can write.
 func (a *attempt) events() int { return max(1, len(a.targets)) }
 
 // isRecord reports whether the attempt is a record rather than a change.
 func (a *attempt) isRecord() bool { return a.contents != nil }
 
-// Texts that many records share, so that their content is stored once.
+// Numbers of texts that many records share, so that their content is stored once.
 const (
 	prompts  = 4
 	projects = 2
@@ -64,8 +64,8 @@ var noDigest = strings.Repeat("0", 64)
 var routes = map[record.Kind]string{record.IPCRecord: "/ipc-records", record.RunDAG: "/run-dags",
 	record.CitationSet: "/citation-sets", record.PathFingerprint: "/path-fingerprints"}
 
-// drawRecord draws a record of any kind. Apart from the shared texts, no other record has the
-// same content.
+// drawRecord returns a random record of any kind. Apart from the shared texts, no other record has
+// the same content.
 func drawRecord(r *rand.Rand, world string, id, length int) *attempt {
 	kind := record.Kinds[r.IntN(len(record.Kinds))]
 	text := drawText(r, fmt.Sprintf("%s, attempt %d.", world, id), length)
@@ -75,7 +75,7 @@ func drawRecord(r *rand.Rand, world string, id, length int) *attempt {
 	case record.IPCRecord:
 		payload := map[string]any{"question": r.IntN(20)}
 		switch r.IntN(6) {
-		case 0: // leave out the seed
+		case 0: // the payload has no seed
 		case 1:
 			members["seed"] = r.IntN(4)
 		default:
@@ -121,7 +121,7 @@ func drawRecord(r *rand.Rand, world string, id, length int) *attempt {
 		if r.IntN(2) == 0 {
 			members["branch"] = fmt.Sprintf("branch-%d", r.IntN(2))
 		}
-		if r.IntN(3) == 0 { // choose a base other than the build itself
+		if r.IntN(3) == 0 { // with a base, which must not be the build itself
 			members["base"] = fmt.Sprintf("build-%d", (build+1+r.IntN(builds-1))%builds)
 		}
 		passage := fmt.Sprintf("Passage %d", r.IntN(12))
@@ -141,12 +141,12 @@ func drawRecord(r *rand.Rand, world string, id, length int) *attempt {
 	if r.IntN(3) == 0 {
 		members["timestamp"] = time.Unix(1_700_000_000+int64(r.IntN(1000)), 0).UTC().Format(time.RFC3339)
 	}
-	a.body, _ = json.Marshal(members) // cannot fail: maps of strings and numbers
+	a.body, _ = json.Marshal(members) // cannot fail, because all values are strings and numbers
 	a.digest, a.contents = contentsOf(kind, a.body)
 	return a
 }
 
-// drawText draws a text with a given beginning. The text hardly compresses.
+// drawText returns a text that begins with begin and otherwise hardly compresses.
 func drawText(r *rand.Rand, begin string, length int) string {
 	noise := make([]byte, length/2)
 	for i := range noise {
@@ -155,7 +155,7 @@ func drawText(r *rand.Rand, begin string, length int) string {
 	return begin + " " + hex.EncodeToString(noise)
 }
 
-// contentsOf returns the digest of a record and the record's pieces of content.
+// contentsOf returns the digest of a record, and its pieces of content by digest.
 func contentsOf(kind record.Kind, body []byte) (record.Hash, map[record.Hash][]byte) {
 	parsed, err := record.Parse(kind, body)
 	if err != nil {
@@ -169,8 +169,8 @@ func contentsOf(kind record.Kind, body []byte) (record.Hash, map[record.Hash][]b
 	return parsed.Digest, contents
 }
 
-// drawVerb draws a change of an event's state or of a source. It returns nil if there is
-// nothing to change.
+// drawVerb returns a random change of a recorded event or of a source. It returns nil if the chosen
+// change does not apply.
 func drawVerb(r *rand.Rand, world string, id int, acks []*ack) *attempt {
 	a := &attempt{id: id, key: fmt.Sprintf("key of %s, %d", world, id)}
 	if len(acks) == 0 || r.IntN(5) == 0 {
@@ -207,11 +207,11 @@ func drawVerb(r *rand.Rand, world string, id int, acks []*ack) *attempt {
 	return a
 }
 
-// reasonOf returns the reason in the events of an attempt that has no key.
+// reasonOf returns the reason that identifies the events of an attempt without an idempotency key.
 func reasonOf(id int) string { return fmt.Sprintf("attempt %d", id) }
 
-// drawStates draws a change of the states of several records, or returns nil if there are no
-// records.
+// drawStates returns a random change of the states of several records, or nil if no record can be
+// changed.
 func drawStates(r *rand.Rand, id int, acks []*ack) *attempt {
 	a := &attempt{id: id, method: "POST", path: "/state-changes", kind: record.RecordStateChanged}
 	size := uint64(0)
@@ -225,6 +225,6 @@ func drawStates(r *rand.Rand, id int, acks []*ack) *attempt {
 		return nil
 	}
 	a.body, _ = json.Marshal(map[string]any{"state": record.States[r.IntN(len(record.States))], "reason": reasonOf(id), "seqs": a.targets,
-		"dry_run": false, "as_of": size, "timestamp": "2025-11-30T12:00:00Z"}) // cannot fail: texts and numbers
+		"dry_run": false, "as_of": size, "timestamp": "2025-11-30T12:00:00Z"}) // cannot fail, because all values are strings and numbers
 	return a
 }

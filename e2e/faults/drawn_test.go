@@ -9,17 +9,16 @@ import (
 	"colophon/ledger/record"
 )
 
-// never holds the kinds of events that histories leave out: the ledger itself writes the first
-// event, no record is refused, keys do not change, and only a registered source can be
-// revoked.
+// never lists the kinds of events that no attempt causes: the ledger itself writes the first event,
+// no record is refused, keys do not change, and sources are not revoked.
 var never = map[record.Kind]bool{record.LedgerCreated: true, record.RecordRefused: true, record.KeyRotated: true, record.SourceRevoked: true}
 
-// Histories contain every kind of event, and every member that leads to rows of the index.
+// Random histories contain every kind of event, and every member from which the index derives rows.
 func TestEverythingIsDrawn(t *testing.T) {
 	h := newHistory("world", 1)
 	kinds := make(map[record.Kind]int)
 	members := make(map[string]int)
-	changes := 0 // number of changes of several states
+	changes := 0 // number of attempts that change several states
 	for range 5000 {
 		a := h.draw()
 		h.acks = append(h.acks, &ack{attempt: a, seq: uint64(a.id) + 1})
@@ -40,7 +39,7 @@ func TestEverythingIsDrawn(t *testing.T) {
 		}
 	}
 	for _, kind := range record.EventKinds {
-		require.Equal(t, never[kind], kinds[kind] == 0, "%s was drawn %d times of 5,000", kind, kinds[kind])
+		require.Equal(t, never[kind], kinds[kind] == 0, "%s occurs %d times in 5,000 attempts", kind, kinds[kind])
 	}
 	require.Positive(t, changes)
 	require.Len(t, members, 19, "%v", members)

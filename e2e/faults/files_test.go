@@ -18,8 +18,8 @@ import (
 	"colophon/storage/faulty"
 )
 
-// Calls of the file systems of the log and the index fail under a server in another process.
-// The server must end when it cannot continue safely.
+// Calls of the file systems of the log and the index fail under a server in another process. The
+// server must exit when it cannot continue safely.
 
 func TestLogFilesFail(t *testing.T)                  { campaign(t, fileRound(faulty.Fail, false)) }
 func TestLogFileCallsTakeEffectButFail(t *testing.T) { campaign(t, fileRound(faulty.Lie, false)) }
@@ -38,10 +38,11 @@ func TestIndexFilesAreWrittenShort(t *testing.T) {
 func TestIndexFilesAreSlow(t *testing.T)    { campaign(t, fileRound(faulty.Slow, true)) }
 func TestIndexFilesAreGarbled(t *testing.T) { campaign(t, fileRound(faulty.Garble, true)) }
 
-// sessionsOfFiles is the number of sessions on one folder in a round.
+// sessionsOfFiles is the number of sessions per round, all on one folder.
 const sessionsOfFiles = 5
 
-// fileRound runs several sessions on one folder. In each of them, calls fail in one way.
+// fileRound returns a round of several sessions on one folder. In each session, calls fail in the
+// given mode, on files of the index or of the log.
 func fileRound(mode faulty.Mode, index bool) round {
 	return func(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 		dir, remove, err := scratch()
@@ -71,7 +72,7 @@ func fileRound(mode faulty.Mode, index bool) round {
 	}
 }
 
-// fileWorld is a data folder that one child after another serves.
+// fileWorld is a data folder that several children serve one after another.
 type fileWorld struct {
 	dir     string
 	history *history
@@ -79,9 +80,9 @@ type fileWorld struct {
 	counted map[string]int
 }
 
-// session lets a child serve while clients use it, and waits for the end of the session or of
-// the child. ended is the number of processes that ended. The child is allowed to hang only if
-// files fail forever, because writers, opening, and closing wait until tables can be written.
+// session makes a child serve while clients use it, and waits until the session has ended or the
+// child has exited. ended is the number of processes that exited. The child may hang only if files
+// fail forever, because writing, opening, and closing wait until tables can be written.
 func (w *fileWorld) session(ctx context.Context, s session) (ended int, err error) {
 	w.counted = make(map[string]int)
 	if w.child == nil {
@@ -109,7 +110,7 @@ func (w *fileWorld) session(ctx context.Context, s session) (ended int, err erro
 			return 0, nil
 		}
 	}
-	w.end() // if closing the files fails, either close reports the fault, or the fault ends the child
+	w.end() // if closing the files fails, the child either reports the error or exits
 	if errors.Is(err, errSilent) && !lasts {
 		return 1, err
 	}
@@ -123,11 +124,11 @@ func (w *fileWorld) end() {
 	}
 }
 
-// hits returns the faults of the latest session.
+// hits returns how many calls have failed in the latest session, by kind.
 func (w *fileWorld) hits() map[string]int { return w.counted }
 
-// inspect opens a copy of the folder on a file system without faults and asks the oracle. The
-// folder itself does not change, so that the next session has to recover.
+// inspect opens a copy of the folder on a file system without faults and calls the oracle. The
+// folder itself does not change, so the next session has to recover from the fault.
 func (w *fileWorld) inspect(ctx context.Context) (err error) {
 	left := vfs.NewMem()
 	data := filepath.Join(w.dir, "data")
@@ -145,22 +146,22 @@ func (w *fileWorld) inspect(ctx context.Context) (err error) {
 	return openAndCheck(ctx, left, "data", c, w.history.copy())
 }
 
-// openAndCheck opens a data folder on a file system without faults and asks the oracle. The
-// caller sets the other members of c.
+// openAndCheck opens a data folder on a file system without faults and calls the oracle. It sets
+// the database and the index in c; the caller sets the other fields.
 func openAndCheck(ctx context.Context, files vfs.FS, dir string, c nodeConfig, h *history) (err error) {
 	c.database, err = openPebble(ctx, files, files.PathJoin(dir, "db"), func(msg string) { panic(msg) }, nil)
 	if err != nil {
-		return fmt.Errorf("open what the fault left: %w", err)
+		return fmt.Errorf("opening what the fault left: %w", err)
 	}
 	c.indexFiles, c.indexDir = files, files.PathJoin(dir, "index")
 	n, err := openNode(ctx, c)
 	if err != nil {
-		return fmt.Errorf("open what the fault left: %w", err)
+		return fmt.Errorf("opening what the fault left: %w", err)
 	}
 	return errors.Join(check(ctx, n, h), n.close())
 }
 
-// copyFolder copies the files of a folder, if it exists.
+// copyFolder copies the files of a folder. It does nothing if the folder does not exist.
 func copyFolder(from, to string) error {
 	files, err := os.ReadDir(from)
 	if errors.Is(err, os.ErrNotExist) {
@@ -184,9 +185,9 @@ func copyFolder(from, to string) error {
 	return nil
 }
 
-// scratch creates a folder for many small files, in memory if there is room. This is safe
-// because a fault that ends a process but not the machine does not depend on syncs. done
-// removes the folder.
+// scratch creates a folder for many small files, in memory if enough is free. This is safe because
+// a fault that stops a process but not the machine does not depend on syncs. done removes the
+// folder.
 func scratch() (dir string, done func(), err error) {
 	const memory, room = "/dev/shm", 1 << 30
 	in := ""
@@ -197,7 +198,7 @@ func scratch() (dir string, done func(), err error) {
 	return dir, func() { _ = os.RemoveAll(dir) }, err
 }
 
-// verbose is the environment variable that names a file for the servers' logs.
+// verbose is the environment variable that names a file to which the servers' logs are appended.
 const verbose = "FAULTS_LOG"
 
 func testOutput() io.Writer {

@@ -9,23 +9,23 @@ import (
 	"colophon/proofs"
 )
 
-// history is what the clients of one world know: their requests and the answers to them.
+// history is what the clients of one world know: their requests, and the responses.
 type history struct {
 	world string
-	// smallest and largest are the limits for the lengths of the records' texts, in bytes. Few
-	// texts are long, unless smallest is large.
+	// smallest and largest limit the lengths of the records' texts, in bytes. Most texts are short,
+	// unless smallest is large.
 	smallest, largest int
-	// complete means that every request was answered.
+	// complete states that every request was answered.
 	complete bool
 
 	mu       sync.Mutex // guards the fields below
 	random   *rand.Rand
 	attempts []*attempt // by id
 	acks     []*ack     // in order of arrival
-	wrong    []error    // answers that must never be given
+	wrong    []error    // responses that must never be sent
 }
 
-// ack is an answer that says that an event is in the log.
+// ack is a response that states that an event is in the log.
 type ack struct {
 	attempt *attempt
 	seq     uint64
@@ -36,7 +36,7 @@ func newHistory(world string, seed uint64) *history {
 	return &history{world: world, random: rand.New(rand.NewPCG(seed, 1))} // #nosec G404 -- cases of tests
 }
 
-// draw draws the next attempt.
+// draw returns a new random attempt.
 func (h *history) draw() *attempt {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,7 +52,7 @@ func (h *history) draw() *attempt {
 	return a
 }
 
-// records draws the next n records, without changes.
+// records returns n new random attempts that are records.
 func (h *history) records(n int) (list []*attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,7 +64,7 @@ func (h *history) records(n int) (list []*attempt) {
 	return list
 }
 
-// length draws the length of a text, in bytes. The caller holds mu.
+// length returns a random length of a text, in bytes. The caller must hold mu.
 func (h *history) length() int {
 	least, most := h.smallest, max(h.smallest, 440)
 	if h.largest > 0 && (h.smallest > 0 || h.random.IntN(20) == 0) {
@@ -73,31 +73,31 @@ func (h *history) length() int {
 	return least + h.random.IntN(most-least+1)
 }
 
-// chance returns true once in n times on average.
+// chance returns true once in n calls on average.
 func (h *history) chance(n int) bool { return h.below(n) == 0 }
 
-// below draws a number from 0 to n-1.
+// below returns a random number from 0 to n-1.
 func (h *history) below(n int) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.random.IntN(n)
 }
 
-// sent records that an attempt is being sent.
+// sent records that an attempt is about to be sent.
 func (h *history) sent(a *attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a.tries++
 }
 
-// refused records an answer that says that nothing was written.
+// refused records a response that states that nothing was written.
 func (h *history) refused(a *attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a.refusals++
 }
 
-// answered records an answer that should be a receipt.
+// answered records a response that must be a receipt.
 func (h *history) answered(a *attempt, text []byte) {
 	receipt, err := proofs.ParseReceipt(bytes.TrimSpace(text))
 	if err != nil {
@@ -107,14 +107,14 @@ func (h *history) answered(a *attempt, text []byte) {
 	h.acknowledged(a, receipt)
 }
 
-// acknowledged records a receipt.
+// acknowledged records the receipt of an attempt.
 func (h *history) acknowledged(a *attempt, receipt *proofs.Receipt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.acks = append(h.acks, &ack{attempt: a, seq: receipt.Seq, receipt: receipt})
 }
 
-// refusals returns the number of answers that said that nothing was written.
+// refusals returns the number of responses that stated that nothing was written.
 func (h *history) refusals() (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -124,7 +124,7 @@ func (h *history) refusals() (n int) {
 	return n
 }
 
-// broken records an answer that must never be given.
+// broken records a response that must never be sent.
 func (h *history) broken(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -138,7 +138,7 @@ func (h *history) acknowledgements() int {
 	return len(h.acks)
 }
 
-// some draws one of the receipts, or returns nil if there are none.
+// some returns a random receipt, or nil if there is none yet.
 func (h *history) some() *ack {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -148,8 +148,8 @@ func (h *history) some() *ack {
 	return h.acks[h.random.IntN(len(h.acks))]
 }
 
-// until returns a copy of the history with only the first acks receipts. It keeps all
-// attempts, because any of them could have been sent by then.
+// until returns a copy of the history that has only the first acks receipts. It has all attempts,
+// because any of them could have been sent by then.
 func (h *history) until(acks int) *history {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -166,5 +166,5 @@ func (h *history) until(acks int) *history {
 	return then
 }
 
-// copy returns a copy of the current history.
+// copy returns a copy of the current history. It shares no attempts with the original.
 func (h *history) copy() *history { return h.until(h.acknowledgements()) }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A real server is killed or gets SIGTERM while it works.
+// A real server loses nothing if it is killed or gets SIGTERM while it works.
 
 func TestKill(t *testing.T) { campaign(t, killRound) }
 
@@ -22,7 +22,7 @@ const (
 	writers = 6
 )
 
-// killRound runs servers on one data folder and kills them one after another.
+// killRound runs servers on one data folder, and kills one after another.
 func killRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	dir, err := os.MkdirTemp("", "colophon-faults") // on a disk, so that commits take time
 	if err != nil {
@@ -32,7 +32,7 @@ func killRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) 
 	w := newProcessWorld(dir, name, r.Uint64())
 	w.history.largest = 50_000
 	done.faults = make(map[string]int)
-	known := 0 // number of receipts before the latest server
+	known := 0 // number of receipts before the latest server was started
 	for range kills {
 		if r.IntN(6) == 0 {
 			if err := w.killAtStart(t.Context(), time.Duration(r.IntN(120))*time.Millisecond); err != nil {
@@ -58,7 +58,7 @@ func killRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) 
 	return done, nil
 }
 
-// killAtStart kills a server the given time after its start.
+// killAtStart starts a server and kills it after the given time.
 func (w *processWorld) killAtStart(ctx context.Context, after time.Duration) error {
 	s, _, err := execServer(ctx, w.data(), nil)
 	if err != nil {
@@ -69,7 +69,7 @@ func (w *processWorld) killAtStart(ctx context.Context, after time.Duration) err
 	return nil
 }
 
-// killUnderLoad kills a server after clients have used it for the given time.
+// killUnderLoad makes clients use a server, and kills the server after the given time.
 func (w *processWorld) killUnderLoad(ctx context.Context, s *server, after time.Duration) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -83,8 +83,8 @@ func (w *processWorld) killUnderLoad(ctx context.Context, s *server, after time.
 	<-s.ended
 }
 
-// terminateRound runs servers on one data folder and sends SIGTERM to them one after another.
-// They must answer every request that they accepted.
+// terminateRound runs servers on one data folder, and sends SIGTERM to one after another. They must
+// answer every request that they have accepted.
 func terminateRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	dir, remove, err := scratch()
 	if err != nil {
@@ -112,7 +112,7 @@ func terminateRound(t *testing.T, r *rand.Rand, name string) (done tally, err er
 		}
 		done.add(tally{faults: map[string]int{"under load": 1}, receipts: len(w.history.acks)})
 		if log := s.log.String(); log != "" {
-			return done, fmt.Errorf("it ended without an error, but logged: %s", log)
+			return done, fmt.Errorf("the server exited without an error, but logged: %s", log)
 		}
 		if err := w.inspect(t.Context()); err != nil {
 			return done, err

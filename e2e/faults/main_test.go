@@ -1,13 +1,13 @@
-// Package faults_test injects faults into everything that a ledger depends on, and compares
-// the data that is left with the answers that clients got. Each kind of fault has a test:
+// Package faults_test injects faults into everything that a ledger depends on, and compares what is
+// left with the responses that clients got. Each kind of fault has a test:
 //
 //	go test ./e2e/faults                             a few faults of each kind
 //	FAULTS=1000 go test ./e2e/faults -v -timeout 2h  at least this many of each kind
 //	FAULTS_SEED=7 go test ./e2e/faults -v            the faults of this seed
 //
-// A failure is printed with its kind, seed, and round; FAULTS_ROUND=n runs only round n. The
-// same seed draws the same faults, but does not repeat the order of concurrent steps, so a
-// failure may need several runs to occur again. docs/faults.md describes the faults.
+// A failure is printed with its kind, seed, and round; with FAULTS_ROUND=n, only round n runs. With
+// the same seed, the same faults are chosen, but concurrent steps can happen in a different order,
+// so a failure may not occur in every run. docs/faults.md describes the faults.
 package faults_test
 
 import (
@@ -24,7 +24,7 @@ import (
 var settings struct {
 	faults int // minimum number of faults of each kind
 	seed   uint64
-	round  int    // the only round to run; negative for all rounds
+	round  int    // the only round to run; a negative number means all rounds
 	binary string // path of the command
 }
 
@@ -56,7 +56,8 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// number reads a number from the environment.
+// number reads a number from an environment variable. If the variable is not set, it returns
+// otherwise.
 func number(name string, otherwise int) int {
 	text := os.Getenv(name)
 	if text == "" {

@@ -21,7 +21,7 @@ import (
 	"colophon/storage/pebble"
 )
 
-// nodeConfig holds the parts from which a server is assembled.
+// nodeConfig holds the components of a node.
 type nodeConfig struct {
 	database storage.Database
 	// indexFiles is the file system of the index.
@@ -30,26 +30,26 @@ type nodeConfig struct {
 	keys       ledger.Keys
 	marks      ledger.Marks // nil if there are no high-water marks
 	clock      func() time.Time
-	// fatal is ledger.Config.Fatal.
+	// fatal is passed on as ledger.Config.Fatal.
 	fatal func(error)
 	log   *slog.Logger
 }
 
-// node is a server assembled in the same way as the command's.
+// node is a server in this process, assembled as the command serve assembles it.
 type node struct {
 	database storage.Database
 	host     *ledger.Host
 	ledger   *ledger.Ledger
 	index    *index.Store
 
-	// Set while the node serves.
+	// The fields below are set while the node serves.
 	server *http.Server
 	url    string
 	served chan error
 }
 
-// openNode opens the index and the ledger "default", which it creates if it is missing. If it
-// fails, it closes the database.
+// openNode opens the index and the ledger "default", which it creates if it does not exist. If
+// openNode fails, it closes the database.
 func openNode(ctx context.Context, c nodeConfig) (*node, error) {
 	n := &node{database: c.database}
 	if err := n.open(ctx, c); err != nil {
@@ -79,7 +79,7 @@ func (n *node) open(ctx context.Context, c nodeConfig) (err error) {
 	return err
 }
 
-// serve starts to answer requests.
+// serve starts to serve the API.
 func (n *node) serve() error {
 	service, err := api.New(api.Config{Host: n.host, Index: n.index, Version: "test"})
 	if err != nil {
@@ -95,7 +95,7 @@ func (n *node) serve() error {
 	return nil
 }
 
-// silence finishes the requests in progress and stops serving.
+// silence waits for the requests in progress and stops serving.
 func (n *node) silence(ctx context.Context) error {
 	if n.server == nil {
 		return nil
@@ -106,12 +106,12 @@ func (n *node) silence(ctx context.Context) error {
 	return err
 }
 
-// follow starts the index without serving.
+// follow starts to index the ledger, without serving.
 func (n *node) follow() (*index.Follower, error) {
 	return n.index.Follow(n.ledger.Name(), n.ledger.Store())
 }
 
-// close closes everything in the order of the command.
+// close closes everything, in the same order as the command serve.
 func (n *node) close() error {
 	errs := []error{n.silence(context.Background())}
 	if n.index != nil {
@@ -123,13 +123,14 @@ func (n *node) close() error {
 	return errors.Join(append(errs, n.database.Close())...)
 }
 
-// The sizes are small, so that a few hundred records fill memory tables.
+// Sizes so small that a few hundred records fill memory tables.
 const (
 	smallTable = 64 << 10
 	smallCache = 1 << 20
 )
 
-// openPebble opens the database in the folder "db" of a file system.
+// openPebble opens the database in the folder dir of a file system. A nil log discards all
+// messages.
 func openPebble(ctx context.Context, files vfs.FS, dir string, fatal func(string), log *slog.Logger) (storage.Database, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -137,7 +138,7 @@ func openPebble(ctx context.Context, files vfs.FS, dir string, fatal func(string
 	return pebble.Open(ctx, pebble.Config{Dir: dir, FS: files, Fatal: fatal, Logger: log, MemTableBytes: smallTable, CacheBytes: smallCache})
 }
 
-// oneKey signs for every ledger with the same key and keeps no files.
+// oneKey signs for every ledger with the same key, and stores no files.
 type oneKey struct {
 	mu        sync.Mutex
 	confirmed bool // guarded by mu

@@ -15,7 +15,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// spoiling is a database with faulty commits.
+// spoiling is a database in which the function commit replaces Commit.
 type spoiling struct {
 	storage.Database
 	commit func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error
@@ -37,7 +37,7 @@ func (s spoilt) Commit(ctx context.Context, old storage.Head, b storage.Batch) e
 	return s.by.commit(ctx, s.Store, old, b)
 }
 
-// usedBy returns a world with this implementation of commits, after clients have used it.
+// usedBy returns a world that clients have used while commit replaced Commit.
 func usedBy(t *testing.T, commit func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error) *storeWorld {
 	t.Helper()
 	w := &storeWorld{history: newHistory(t.Name(), 1), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
@@ -51,13 +51,13 @@ func usedBy(t *testing.T, commit func(ctx context.Context, s storage.Store, old 
 	return w
 }
 
-// soundly makes a commit correctly.
+// soundly commits correctly.
 func soundly(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
 	return s.Commit(ctx, old, b)
 }
 
-// forgetting acknowledges all commits after the tenth but does not make them, like a disk that
-// lies about syncs.
+// forgetting returns a function that acknowledges all commits after the tenth but does not make
+// them, as a disk that does not sync.
 func forgetting() func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
 	var commits atomic.Int64
 	return func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
@@ -70,13 +70,13 @@ func forgetting() func(ctx context.Context, s storage.Store, old storage.Head, b
 
 const litter = "never posted"
 
-// littering stores content that no event names.
+// littering also stores content that no event refers to.
 func littering(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
 	b.Contents = append(b.Contents, storage.Content{Digest: sha256.Sum256([]byte(litter)), Seq: b.Head.Size - 1, Slot: 99, Bytes: []byte(litter)})
 	return s.Commit(ctx, old, b)
 }
 
-// The oracle notices a fault in each of its checks.
+// The oracle detects faults with each of its checks.
 func TestOracleNotices(t *testing.T) {
 	t.Run("nothing", func(t *testing.T) {
 		w := usedBy(t, soundly)
@@ -115,11 +115,11 @@ func TestOracleNotices(t *testing.T) {
 				}
 			}
 		}},
-		"an event without a request": {"in the log 1 times", func(_ *testing.T, w *storeWorld, _ *memory.Tamper, a *ack) {
+		"an event without a request": {"too often; number of times: 1", func(_ *testing.T, w *storeWorld, _ *memory.Tamper, a *ack) {
 			a.attempt.tries = 0
 			w.history.acks = slices.DeleteFunc(w.history.acks, func(b *ack) bool { return b.attempt == a.attempt })
 		}},
-		"an event without an answer": {"no attempt was answered", func(_ *testing.T, w *storeWorld, _ *memory.Tamper, a *ack) {
+		"an event without an answer": {"the attempt was never acknowledged", func(_ *testing.T, w *storeWorld, _ *memory.Tamper, a *ack) {
 			w.history.complete = true
 			w.history.acks = slices.DeleteFunc(w.history.acks, func(b *ack) bool { return b.attempt == a.attempt })
 		}},

@@ -19,19 +19,19 @@ import (
 	"colophon/storage"
 )
 
-// oracle compares an open node after a fault with the answers that clients got. Nothing else
+// oracle compares an open node, after a fault, with the responses that clients got. Nothing else
 // may use the node or the history in the meantime.
 type oracle struct {
 	ctx  context.Context
 	node *node
 	*history
 	verifier *proofs.Verifier
-	verbs    map[string]int  // ids of attempts that are not records, by the digest of their key or by their reason
+	verbs    map[string]int  // ids of attempts that are changes, by the digest of their key or by their reason
 	events   []event         // by seq
 	found    map[int][]event // by attempt
 }
 
-// event is an event of the log, read without the code that is tested.
+// event is an event of the log, parsed without the code that is tested.
 type event struct {
 	seq  uint64
 	hash proofs.Hash
@@ -52,12 +52,12 @@ type event struct {
 	}
 }
 
-// check returns nil if nothing was lost or damaged: everything that clients got an
-// acknowledgement for is there, and everything else is there either as a whole or not at all.
-// It sends a few requests itself and adds them to the history.
+// check returns nil if nothing was lost or damaged: every event that a client got an
+// acknowledgement for is in the log, and every other attempt is either in the log completely or not
+// at all. It sends a few requests itself and adds them to the history.
 //
-// If a server has shut down in an orderly way, without interrupting a request (h.complete),
-// then everything that is there was also answered.
+// If h.complete is set, the server has shut down in an orderly way without interrupting a request.
+// Then everything that is in the log must also have been acknowledged.
 func check(ctx context.Context, n *node, h *history) error {
 	o := &oracle{ctx: ctx, node: n, history: h, verbs: make(map[string]int), found: make(map[int][]event)}
 	for _, a := range h.attempts {
@@ -88,8 +88,8 @@ func check(ctx context.Context, n *node, h *history) error {
 	return nil
 }
 
-// log walks the log (chain, tree and tiles, checkpoint, content, redactions, keys), checks
-// that nothing else is stored, and reads the events.
+// log verifies the log (chain, tree and tiles, checkpoint, content, redactions, keys), checks that
+// nothing else is stored, and reads the events.
 func (o *oracle) log() error {
 	report, err := audit.Log(o.ctx, storeaudit.Source(o.node.ledger.Store()),
 		audit.Options{Verifiers: []*proofs.Verifier{o.verifier}, Ledger: ledger.Default})
@@ -138,7 +138,7 @@ func (o *oracle) read(entry storage.Entry) error {
 		return fmt.Errorf("it is entry %d, but its seq is %d", e.seq, e.body.Seq)
 	}
 	if n := len(o.events); n > 0 && e.body.Time < o.events[n-1].body.Time {
-		return fmt.Errorf("its time is %s, before that of the previous event, %s", e.body.Time, o.events[n-1].body.Time)
+		return fmt.Errorf("its time %s is before that of the previous event, %s", e.body.Time, o.events[n-1].body.Time)
 	}
 	o.events = append(o.events, e)
 	if id, of := o.attempt(e); of {
@@ -147,7 +147,7 @@ func (o *oracle) read(entry storage.Entry) error {
 	return nil
 }
 
-// attempt returns the attempt that led to an event. of is false if there is no such attempt.
+// attempt returns the id of the attempt that caused an event. of is false if no attempt caused it.
 func (o *oracle) attempt(e event) (id int, of bool) {
 	if label, labelled := e.body.Record.Labels["attempt"]; labelled {
 		id, err := strconv.Atoi(label)
@@ -159,7 +159,7 @@ func (o *oracle) attempt(e event) (id int, of bool) {
 	return id, of
 }
 
-// keyDigest returns the digest of an attempt's key as its event has it.
+// keyDigest returns the digest of an attempt's key in hexadecimal, as its event contains it.
 func (a *attempt) keyDigest() string {
 	key := a.storedKey()
 	return hex.EncodeToString(key[:])
@@ -172,11 +172,11 @@ func (a *attempt) storedKey() storage.Hash {
 	return record.RunKey(a.kind, a.runID)
 }
 
-// receipts checks every receipt that was ever returned: it must agree with the log, and its
-// tree must be a prefix of the current one.
+// receipts checks every receipt that was ever returned: it must agree with the log, and its tree
+// must be a prefix of the current tree.
 func (o *oracle) receipts() error {
 	head := o.node.ledger.Head()
-	grown := make(map[uint64]bool) // earlier sizes that were already checked
+	grown := make(map[uint64]bool) // sizes of earlier trees that were already checked
 	for _, a := range o.acks {
 		if a.seq >= head.Size {
 			return fmt.Errorf("LOST: attempt %d was acknowledged as event %d, but the log has only %d", a.attempt.id, a.seq, head.Size)
@@ -189,7 +189,7 @@ func (o *oracle) receipts() error {
 			continue
 		}
 		if err := a.receipt.Verify(o.verifier); err != nil {
-			return fmt.Errorf("receipt of attempt %d, event %d: %w", a.attempt.id, a.seq, err)
+			return fmt.Errorf("verifying the receipt of attempt %d, event %d: %w", a.attempt.id, a.seq, err)
 		}
 		size := a.receipt.Proof.Inclusion.TreeSize
 		if grown[size] {
@@ -197,7 +197,7 @@ func (o *oracle) receipts() error {
 		}
 		grown[size] = true
 		if err := o.grownFrom(a.receipt.Proof.Checkpoint, head); err != nil {
-			return fmt.Errorf("the tree of the receipt of attempt %d, of size %d: %w", a.attempt.id, size, err)
+			return fmt.Errorf("comparing the tree of the receipt of attempt %d, of size %d: %w", a.attempt.id, size, err)
 		}
 	}
 	return nil
@@ -215,9 +215,9 @@ func (o *oracle) grownFrom(signed []byte, head *ledger.Head) error {
 	return proofs.VerifyConsistency(c.Size, head.Size, c.Root, head.Root, path)
 }
 
-// once checks that a record with a key is in the log at most once, complete, and under the seq
-// of its receipts; that refused records are absent; and that a client posted every event of
-// the log.
+// once checks that a record with a key is in the log at most once, completely, and at the seq of
+// its receipts; that records that were refused are not in the log; and that every event in the log
+// belongs to an attempt.
 func (o *oracle) once() error {
 	acked := make(map[int]map[uint64]bool)
 	for _, a := range o.acks {
@@ -246,29 +246,29 @@ func (o *oracle) onceOf(a *attempt, events []event, acked map[uint64]bool) error
 		most = min(most, 1)
 	}
 	if len(events) > most {
-		return fmt.Errorf("it is in the log %d times", len(events))
+		return fmt.Errorf("it is in the log too often; number of times: %d", len(events))
 	}
 	for _, e := range events {
 		switch {
-		case len(a.targets) > 0: // if only some targets were changed, the answer does not say which
+		case len(a.targets) > 0: // if only some targets were changed, the response does not state which
 			if !slices.Contains(a.targets, e.body.Record.RecordSeq) {
 				return fmt.Errorf("event %d changes the state of event %d", e.seq, e.body.Record.RecordSeq)
 			}
 		case o.complete && !acked[e.seq]:
-			return fmt.Errorf("event %d is in the log, but no attempt was answered", e.seq)
+			return fmt.Errorf("event %d is in the log, but the attempt was never acknowledged", e.seq)
 		}
 		delete(acked, e.seq)
 		if e.body.Kind != a.kind {
 			return fmt.Errorf("event %d is of kind %s", e.seq, e.body.Kind)
 		}
 		if digest := hex.EncodeToString(a.digest[:]); a.isRecord() && e.body.Record.Digest != digest {
-			return fmt.Errorf("event %d is about another record", e.seq)
+			return fmt.Errorf("event %d is about a different record", e.seq)
 		}
 	}
 	for seq := range acked {
-		// If a record is already redacted, the answer is the event that redacted it.
+		// If the record was already redacted, the receipt is for the event that redacted it.
 		if by, err := o.node.ledger.Store().Redaction(o.ctx, a.target); a.kind != record.ContentRedacted || err != nil || by != seq {
-			return fmt.Errorf("LOST: it was acknowledged as event %d, which is another event", seq)
+			return fmt.Errorf("LOST: it was acknowledged as event %d, which is a different event", seq)
 		}
 	}
 	if !a.keyed() {
@@ -285,8 +285,8 @@ func (o *oracle) onceOf(a *attempt, events []event, acked map[uint64]bool) error
 	return nil
 }
 
-// contents checks that the store has exactly the content that records in the log need, byte
-// for byte: no content is orphaned, and redacted content is gone.
+// contents checks that exactly the content that records in the log need is stored, byte for byte:
+// no content is orphaned, and redacted content is gone.
 func (o *oracle) contents() error {
 	store := o.node.ledger.Store()
 	needed := make(map[string]bool)
@@ -320,12 +320,12 @@ func (o *oracle) contents() error {
 	return nil
 }
 
-// most is the number of the most recent attempts that are sent again.
+// most is how many of the most recent attempts are sent again.
 const most = 4
 
-// again sends some attempts again. An acknowledged attempt must get its event. Any other
-// attempt must be in the log exactly once afterwards. A different record must not get the key
-// of an attempt. This also shows that the ledger accepts writes.
+// again sends some attempts again. An acknowledged attempt must get the receipt of its event. Any
+// other attempt must be in the log exactly once afterwards. A different record must be refused if
+// it uses the key of an attempt. This also shows that the ledger accepts writes.
 func (o *oracle) again() error {
 	var told, untold int
 	acked := make(map[int]bool)
@@ -372,7 +372,7 @@ func (o *oracle) askAgain(a *attempt) error {
 	return nil
 }
 
-// submit sends an attempt as a client does.
+// submit submits an attempt to the ledger as the API does.
 func (o *oracle) submit(a *attempt) (ledger.Ack, error) {
 	r, err := record.DefaultLimits().For(o.node.ledger.MemberSecret()).Parse(a.kind, a.body)
 	if err != nil {
@@ -395,8 +395,8 @@ func (o *oracle) submit(a *attempt) (ledger.Ack, error) {
 	return ack, err
 }
 
-// index checks that the answers to all queries equal those of an undisturbed index and agree
-// with the naive model.
+// index checks that the answers to all queries equal those of an undisturbed index, and that they
+// agree with values computed from the events alone.
 func (o *oracle) index() error {
 	follower, err := o.node.follow()
 	if err != nil {
@@ -408,7 +408,7 @@ func (o *oracle) index() error {
 		return err
 	}
 	if err := o.naive(follower); err != nil {
-		return fmt.Errorf("compared with the naive model: %w", err)
+		return fmt.Errorf("comparing the index with the events: %w", err)
 	}
 	undisturbed, err := freshAnswers(o.ctx, o.node.ledger.Store(), size)
 	if err != nil {
@@ -420,7 +420,7 @@ func (o *oracle) index() error {
 	}
 	for _, query := range slices.Sorted(maps.Keys(undisturbed)) {
 		if given[query] != undisturbed[query] {
-			return fmt.Errorf("the answer to %s is\n%.2000s\nbut an undisturbed index answers\n%.2000s", query, given[query], undisturbed[query])
+			return fmt.Errorf("the index answers %s with\n%.2000s\nbut an undisturbed index answers\n%.2000s", query, given[query], undisturbed[query])
 		}
 	}
 	return nil

@@ -8,15 +8,15 @@ import (
 	"colophon/storage/faulty"
 )
 
-// target is a kind of call, and the approximate number of times that a session makes it on
-// files of the log and on files of the index. 0 means never.
+// target is a kind of call on a kind of file. log and index are the approximate numbers of such
+// calls in a session on the files of the log and of the index; 0 means that no such call is made.
 type target struct {
 	call, path string
 	log, index int
 }
 
-// targets are the targets of all modes. The numbers are from a session of files_test.go, which
-// has small tables.
+// targets lists the calls that can fail. The numbers were counted in a session of files_test.go, in
+// which tables are small.
 var targets = []target{
 	{faulty.Create, "*.log", 2, 1}, {faulty.Create, "*.sst", 6, 1}, {faulty.Create, "*.blob", 2, 0}, {faulty.Create, "MANIFEST-*", 1, 1},
 	{faulty.Create, "marker.*", 3, 3}, {faulty.Create, "*.dbtmp", 1, 1}, {faulty.Create, "LAYOUT*", 0, 1},
@@ -35,7 +35,8 @@ var targets = []target{
 	{faulty.Stat, "", 12, 6}, {faulty.List, "", 5, 3}, {faulty.Lock, "", 1, 1}, {faulty.MkdirAll, "", 2, 2}, {faulty.Usage, "", 16, 16},
 }
 
-// callsOf maps a mode to the calls that can fail in it; nil means all calls.
+// callsOf maps a mode to the calls that can fail in this way. A mode that is not listed applies to
+// all calls.
 var callsOf = map[faulty.Mode][]string{
 	faulty.Lie: {faulty.Create, faulty.Compact, faulty.Rename, faulty.Reuse, faulty.Remove, faulty.MkdirAll, faulty.Write, faulty.Sync, faulty.SyncPart, faulty.Close},
 	faulty.NoSpace: {faulty.Create, faulty.Compact, faulty.Rename, faulty.Reuse, faulty.MkdirAll, faulty.Write, faulty.Sync,
@@ -44,7 +45,7 @@ var callsOf = map[faulty.Mode][]string{
 	faulty.Garble: {faulty.Read},
 }
 
-// drawPlan draws the calls that fail in a session.
+// drawPlan chooses at random which calls fail in a session.
 func drawPlan(r *rand.Rand, mode faulty.Mode, index bool) faulty.Plan {
 	plan := faulty.Plan{Mode: mode, Bit: r.IntN(1 << 20), Pause: 4 * time.Millisecond}
 	for most := 0; most == 0; {
@@ -60,7 +61,7 @@ func drawPlan(r *rand.Rand, mode faulty.Mode, index bool) faulty.Plan {
 	}
 	switch r.IntN(6) {
 	case 0, 1:
-		// Several changed bits in a log look like an interrupted write.
+		// Several changed bits in a log would look like an interrupted write.
 		if mode != faulty.Garble || plan.Path == "*.sst" || plan.Path == "*.blob" {
 			plan.Count = 1 + r.IntN(5)
 		}

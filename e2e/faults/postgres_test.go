@@ -20,7 +20,8 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// The log is in a PostgreSQL database. The server, the database, or a migration is killed.
+// With the log in a PostgreSQL database, nothing is lost if the server, the database, or a
+// migration is killed.
 
 func TestPostgres(t *testing.T) {
 	if installed, err := postgrestest.Installed(); err != nil {
@@ -31,7 +32,7 @@ func TestPostgres(t *testing.T) {
 	campaign(t, postgresRound)
 }
 
-// postgresWorld is a data folder and a database that one server after another uses.
+// postgresWorld is a data folder and a database, which several servers use one after another.
 type postgresWorld struct {
 	processWorld
 	base *postgrestest.Server
@@ -73,7 +74,7 @@ func postgresRound(t *testing.T, r *rand.Rand, name string) (done tally, err err
 		case 2:
 			time.AfterFunc(after, func() { _ = base.Kill() })
 			w.killUnderLoad(t.Context(), s, after)
-			time.Sleep(after) // the timer may be late
+			time.Sleep(after) // the timer can be late
 			base.Stop()
 			if err := base.Run(); err != nil {
 				return done, err
@@ -93,15 +94,15 @@ func postgresRound(t *testing.T, r *rand.Rand, name string) (done tally, err err
 	return done, nil
 }
 
-// killBase kills the database under load and starts it again. The server continues, and later
-// shuts down in an orderly way.
+// killBase kills the database under load and restarts it. The server must continue, and then shut
+// down in an orderly way.
 func (w *postgresWorld) killBase(ctx context.Context, s *server, after time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	restarted := make(chan error, 1)
 	time.AfterFunc(after, func() {
 		err := errors.Join(w.base.Kill(), w.base.Run())
-		time.Sleep(after) // under load again
+		time.Sleep(after) // let clients use the restarted database
 		cancel()
 		restarted <- err
 	})
@@ -111,22 +112,23 @@ func (w *postgresWorld) killBase(ctx context.Context, s *server, after time.Dura
 	return errors.Join(<-restarted, s.signal(syscall.SIGTERM))
 }
 
-// inspect opens the ledger and asks the oracle, whose requests stay in the ledger.
+// inspect opens the ledger in the database and calls the oracle. The requests of the oracle stay in
+// the ledger.
 func (w *postgresWorld) inspect(ctx context.Context) error {
 	database, err := postgres.Open(ctx, postgres.Config{URL: w.url})
 	if err != nil {
-		return fmt.Errorf("opening what is left: %w", err)
+		return fmt.Errorf("opening what the fault left: %w", err)
 	}
 	n, err := openNode(ctx, nodeConfig{database: database, indexFiles: vfs.NewMem(), indexDir: "index",
 		keys: keystore.Files{Dir: filepath.Join(w.data(), "keys")}})
 	if err != nil {
-		return fmt.Errorf("opening what is left: %w", err)
+		return fmt.Errorf("opening what the fault left: %w", err)
 	}
 	return errors.Join(check(ctx, n, w.history), n.close())
 }
 
-// thereAndBack moves the ledger into the data folder, uses it there, and moves it into another
-// schema. The first attempts of each migration are killed.
+// thereAndBack moves the ledger into the data folder, uses it there, and moves it into a different
+// schema of the database. The first attempts of each migration are killed.
 func (w *postgresWorld) thereAndBack(t *testing.T, r *rand.Rand, done *tally) error {
 	if err := w.migrate(t.Context(), r, w.url, w.data(), done); err != nil {
 		return err
@@ -139,7 +141,7 @@ func (w *postgresWorld) thereAndBack(t *testing.T, r *rand.Rand, done *tally) er
 		return errors.Join(err, s.command.Process.Kill())
 	}
 	w.killUnderLoad(t.Context(), s, time.Duration(1+r.IntN(50))*time.Millisecond)
-	if err := w.processWorld.inspect(t.Context()); err != nil { // inspects a copy
+	if err := w.processWorld.inspect(t.Context()); err != nil { // opens a copy
 		return err
 	}
 	w.url = w.base.URL("search_path", w.base.Schema(t))
@@ -149,7 +151,8 @@ func (w *postgresWorld) thereAndBack(t *testing.T, r *rand.Rand, done *tally) er
 	return errors.Join(os.RemoveAll(filepath.Join(w.data(), "db.moved")), w.inspect(t.Context()))
 }
 
-// migrate moves the ledger. The migration is killed a few times, and then runs to its end.
+// migrate moves the ledger. It kills the first three attempts, and then lets the migration
+// complete.
 func (w *postgresWorld) migrate(ctx context.Context, r *rand.Rand, from, to string, done *tally) error {
 	for attempt := 0; ; attempt++ {
 		command := exec.CommandContext(ctx, settings.binary, "migrate", "--from", from, "--to", to)

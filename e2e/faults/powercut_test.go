@@ -12,12 +12,12 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// The power fails under clients that write concurrently, at any operation on the files of the
-// log and the index, and sometimes again during recovery.
+// Nothing is lost if the power fails while clients write concurrently, at any operation on the
+// files of the log and the index, and sometimes again during recovery.
 
 func TestPowerCut(t *testing.T) { campaign(t, powerRound) }
 
-// cut is the data that a power failure left, and the answers that clients had got by then.
+// cut is what a power failure left of the files, and how many receipts clients had by then.
 type cut struct {
 	files     *pebbletest.Crashable
 	acks      int
@@ -29,7 +29,8 @@ func (c cut) String() string {
 	return fmt.Sprintf("before operation %d, keeping %d %% of the data that was not synced", c.operation, c.percent)
 }
 
-// cutter cuts the power before some operations of a file system.
+// cutter simulates power failures before random operations of a file system. The server itself
+// continues.
 type cutter struct {
 	history *history
 	files   *pebbletest.Crashable
@@ -40,7 +41,7 @@ type cutter struct {
 	cuts []cut
 }
 
-// before is called before each operation.
+// before is called before each operation of the file system.
 func (c *cutter) before(operation int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,11 +49,11 @@ func (c *cutter) before(operation int) {
 		return
 	}
 	percent := []int{0, 30, 50, 70, 100}[c.r.IntN(5)]
-	acks := c.history.acknowledgements() // number of receipts before the cut
+	acks := c.history.acknowledgements() // before the files are copied, so that each receipt must be found in the copy
 	c.cuts = append(c.cuts, cut{c.files.PowerCut(percent, c.r.Uint64()), acks, operation, percent})
 }
 
-// powerRound runs one server, and inspects what is left after cuts of its power.
+// powerRound runs one server, and inspects what the power failures left.
 func powerRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	h := newHistory(name, r.Uint64())
 	h.largest = 100_000
@@ -79,7 +80,7 @@ func powerRound(t *testing.T, r *rand.Rand, name string) (done tally, err error)
 	return done, nil
 }
 
-// useFiles lets clients use a server whose files can lose power.
+// useFiles makes clients use a server on files that can lose power.
 func useFiles(ctx context.Context, files *pebbletest.Crashable, h *history) error {
 	n, err := openOn(ctx, files, nil)
 	if err != nil {
@@ -88,7 +89,7 @@ func useFiles(ctx context.Context, files *pebbletest.Crashable, h *history) erro
 	return errors.Join(n.use(ctx, h, 4, 5), n.close())
 }
 
-// openOn opens a node on files in memory.
+// openOn opens a node on files in memory that can lose power.
 func openOn(ctx context.Context, files *pebbletest.Crashable, clock func() time.Time) (*node, error) {
 	database, err := openPebble(ctx, files.FS(), "db", func(msg string) { panic(msg) }, nil)
 	if err != nil {
@@ -97,8 +98,8 @@ func openOn(ctx context.Context, files *pebbletest.Crashable, clock func() time.
 	return openNode(ctx, nodeConfig{database: database, indexFiles: files.FS(), indexDir: "index", keys: new(oneKey), clock: clock})
 }
 
-// inspect opens what a cut left and asks the oracle. again reports whether the power was cut
-// once more in the meantime, and the result of that cut was inspected too.
+// inspect opens what a power failure left and calls the oracle. again reports whether the power
+// failed once more during recovery; what that left is then inspected too.
 func (c cut) inspect(ctx context.Context, h *history, r *rand.Rand) (again bool, err error) {
 	second := &cutter{history: h, files: c.files, r: r}
 	if r.IntN(3) == 0 {
@@ -108,7 +109,7 @@ func (c cut) inspect(ctx context.Context, h *history, r *rand.Rand) (again bool,
 	n, err := openOn(ctx, c.files, nil)
 	c.files.BeforeEach(nil)
 	if err != nil {
-		return false, fmt.Errorf("open what the cut left: %w", err)
+		return false, fmt.Errorf("opening what the power failure left: %w", err)
 	}
 	if err := errors.Join(check(ctx, n, h.until(c.acks)), n.close()); err != nil {
 		return false, err
@@ -116,7 +117,7 @@ func (c cut) inspect(ctx context.Context, h *history, r *rand.Rand) (again bool,
 	for _, cut := range second.cuts {
 		cut.acks = c.acks
 		if _, err := cut.inspect(ctx, h, r); err != nil {
-			return true, fmt.Errorf("cut again while it recovered, %s: %w", cut, err)
+			return true, fmt.Errorf("second power failure, during recovery, %s: %w", cut, err)
 		}
 	}
 	return len(second.cuts) > 0, nil

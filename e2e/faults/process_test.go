@@ -16,21 +16,21 @@ import (
 	"time"
 )
 
-// server is the command serving a data folder.
+// server is the command serve, running on a data folder in its own process.
 type server struct {
 	command *exec.Cmd
 	log     logged
-	url     string // empty until the server prints it
+	url     string // "" until the server has printed it
 	ended   chan struct{}
-	err     error // error of the process; set before ended is closed
+	err     error // error from waiting for the process; set before ended is closed
 
-	// mu is held while the process is waited for. Afterwards the process id can belong to
-	// another process.
+	// mu is held while the process is waited for. Afterwards, a different process can have its
+	// process ID.
 	mu     sync.Mutex
 	waited bool // guarded by mu
 }
 
-// whileItIs calls do with the process id, unless wait has already returned for the process.
+// whileItIs calls do with the process ID, unless the process has already been waited for.
 func (s *server) whileItIs(do func(pid int) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,7 +40,7 @@ func (s *server) whileItIs(do func(pid int) error) error {
 	return do(s.command.Process.Pid)
 }
 
-// logged is a server's standard error.
+// logged collects a server's standard error.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer // guarded by mu
@@ -58,7 +58,8 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-// execServer starts a server and returns before it is ready.
+// execServer starts a server and returns at once. The channel receives the URL when the server is
+// ready, or "" if it exits.
 func execServer(ctx context.Context, data string, environment []string, flags ...string) (*server, <-chan string, error) {
 	s := &server{ended: make(chan struct{})}
 	arguments := append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--cache", "1MiB", "--index-cache", "16MiB"}, flags...)
@@ -89,7 +90,8 @@ func execServer(ctx context.Context, data string, environment []string, flags ..
 	return s, ready, nil
 }
 
-// startServer starts a server and requires that it becomes ready.
+// startServer starts a server and requires that it becomes ready. environment is added to that of
+// the test.
 func startServer(ctx context.Context, data string, environment []string, flags ...string) (*server, error) {
 	s, ready, err := execServer(ctx, data, environment, flags...)
 	if err != nil {
@@ -102,7 +104,7 @@ func startServer(ctx context.Context, data string, environment []string, flags .
 	return s, nil
 }
 
-// signal sends a signal and waits until the process ends.
+// signal sends a signal and waits until the process has exited.
 func (s *server) signal(how os.Signal) error {
 	if err := s.command.Process.Signal(how); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -113,11 +115,11 @@ func (s *server) signal(how os.Signal) error {
 	case <-time.After(patience):
 		_ = s.command.Process.Kill()
 		<-s.ended
-		return fmt.Errorf("it did not end within %s of %s: %s", patience, how, &s.log)
+		return fmt.Errorf("it did not exit within %s after %s: %s", patience, how, &s.log)
 	}
 }
 
-// gone reports whether the server has ended.
+// gone reports whether the server has exited.
 func (s *server) gone() bool {
 	select {
 	case <-s.ended:
@@ -127,7 +129,7 @@ func (s *server) gone() bool {
 	}
 }
 
-// processWorld is a data folder that one server after another serves.
+// processWorld is a data folder that several servers use one after another.
 type processWorld struct {
 	fileWorld
 }
@@ -138,8 +140,8 @@ func newProcessWorld(dir, name string, seed uint64) *processWorld {
 
 func (w *processWorld) data() string { return filepath.Join(w.dir, "data") }
 
-// remembers requires that a restarted server has every acknowledged event at its seq with its
-// hash, for all receipts except the first from.
+// remembers requires that a restarted server returns every acknowledged event, with its hash, at
+// its seq. It skips the first from receipts.
 func (w *processWorld) remembers(ctx context.Context, s *server, from int) error {
 	for _, a := range w.history.acks[from:] {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/v1/ledgers/default/records/%d", s.url, a.seq), nil)
@@ -155,7 +157,7 @@ func (w *processWorld) remembers(ctx context.Context, s *server, from int) error
 			return err
 		}
 		if hash := fmt.Sprintf("%x", a.receipt.EventHash); response.StatusCode != http.StatusOK || !bytes.Contains(answer, []byte(hash)) {
-			return fmt.Errorf("LOST: attempt %d was acknowledged as event %d, %s, but the server answers %d: %s",
+			return fmt.Errorf("LOST: attempt %d was acknowledged as event %d, %s, but the server responds with status %d: %s",
 				a.attempt.id, a.seq, hash, response.StatusCode, answer)
 		}
 	}

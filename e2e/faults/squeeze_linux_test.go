@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A real server runs short of file descriptors, memory, or disk space while clients use it. It
-// must either continue when there is enough again, or end, so that it can be restarted.
+// A real server runs short of file descriptors, memory, or disk space while clients use it. It must
+// either continue when the shortage is over, or exit, so that it can be restarted.
 
 func TestDescriptorsRunOut(t *testing.T) { campaign(t, descriptorRound) }
 
@@ -37,14 +37,14 @@ func TestDiskIsFull(t *testing.T) {
 	campaign(t, diskRound)
 }
 
-// squeezes is the number of shortages in one round.
+// squeezes is the number of shortages per round.
 const squeezes = 6
 
-// squeezed lets clients use a server during a shortage and afterwards, until the server
-// accepts a record again or has ended.
+// squeezed makes clients use a server during and after a shortage, until the server accepts a
+// record again or has exited.
 func (w *processWorld) squeezed(ctx context.Context, s *server, short, enough func() error, lasts time.Duration) error {
 	clients := newClient(w.history, s.url)
-	clients.http.Transport.(*http.Transport).DisableKeepAlives = true // so that each request needs a descriptor
+	clients.http.Transport.(*http.Transport).DisableKeepAlives = true // so that each request needs a new file descriptor
 	defer clients.close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -67,14 +67,14 @@ func (w *processWorld) squeezed(ctx context.Context, s *server, short, enough fu
 			return nil
 		}
 		if time.Now().After(until) {
-			return fmt.Errorf("it accepts no more writes: %s", &s.log)
+			return fmt.Errorf("the server does not accept writes after the shortage: %s", &s.log)
 		}
 	}
 	return nil
 }
 
-// squeeze calls one several times, which causes a shortage, and asks the oracle after each
-// call. one returns a description of the fault, or "" if the server did not notice it.
+// squeeze calls one several times, each of which causes a shortage, and calls the oracle after
+// each. one returns a description of the fault, or "" if the server did not notice it.
 func (w *processWorld) squeeze(ctx context.Context, done *tally, environment []string, flags []string,
 	one func(s *server) (what string, err error),
 ) (err error) {
@@ -106,7 +106,7 @@ func (w *processWorld) squeeze(ctx context.Context, done *tally, environment []s
 		}
 		done.add(tally{receipts: len(w.history.acks), ended: ended})
 		if !s.gone() {
-			continue // the files of a running server change while they are copied
+			continue // no inspection, because the files of a running server change while they are copied
 		}
 		if err := w.inspect(ctx); err != nil {
 			return fmt.Errorf("%w\nits log: %.3000s", err, &s.log)
@@ -120,7 +120,7 @@ func (w *processWorld) squeeze(ctx context.Context, done *tally, environment []s
 	return w.inspect(ctx)
 }
 
-// descriptorRound takes all free file descriptors except a few.
+// descriptorRound limits a server to a few more file descriptors than it has open.
 func descriptorRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	dir, remove, err := scratch()
 	if err != nil {
@@ -149,7 +149,8 @@ func descriptorRound(t *testing.T, r *rand.Rand, name string) (done tally, err e
 	})
 }
 
-// limit sets a limit of a process, if the process is running.
+// limit returns a function that sets a resource limit of the server's process, if it is still
+// running.
 func (s *server) limit(resource int, to unix.Rlimit) func() error {
 	return func() error {
 		return s.whileItIs(func(pid int) error {
@@ -161,7 +162,7 @@ func (s *server) limit(resource int, to unix.Rlimit) func() error {
 	}
 }
 
-// memoryLimitRound gives a server less memory than it needs, with GOMEMLIMIT.
+// memoryLimitRound sets GOMEMLIMIT to less memory than a server needs.
 func memoryLimitRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	dir, remove, err := scratch()
 	if err != nil {
@@ -178,7 +179,7 @@ func memoryLimitRound(t *testing.T, r *rand.Rand, name string) (done tally, err 
 			return "", err
 		}
 		if s.gone() {
-			return "", fmt.Errorf("the server has ended: %w: %s", s.err, &s.log)
+			return "", fmt.Errorf("the server has exited: %w: %s", s.err, &s.log)
 		}
 		taken, err := s.memory(t.Context())
 		if err != nil {
@@ -191,7 +192,8 @@ func memoryLimitRound(t *testing.T, r *rand.Rand, name string) (done tally, err 
 	})
 }
 
-// memory returns the number of bytes that a server's runtime holds, which GOMEMLIMIT limits.
+// memory returns how many bytes of memory the server's Go runtime holds. GOMEMLIMIT limits this
+// number.
 func (s *server) memory(ctx context.Context) (float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/metrics", nil)
 	if err != nil {
@@ -211,8 +213,8 @@ func (s *server) memory(ctx context.Context) (float64, error) {
 	return value("go_memstats_sys_bytes") - value("go_memstats_heap_released_bytes"), nil
 }
 
-// memoryRound takes the address space that a server has not used yet. The runtime ends the
-// process when it cannot get more.
+// memoryRound limits the address space of a server to what it already uses. The Go runtime exits
+// when it cannot get more.
 func memoryRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	dir, remove, err := scratch()
 	if err != nil {
@@ -246,10 +248,10 @@ func memoryRound(t *testing.T, r *rand.Rand, name string) (done tally, err error
 	})
 }
 
-// mountDisk mounts a small disk at a folder.
+// mountDisk mounts a small file system at a folder.
 func mountDisk(dir string) error { return unix.Mount("none", dir, "tmpfs", 0, "size=96m") }
 
-// diskRound fills the small disk of a server to the last byte, or almost.
+// diskRound fills the small disk of a server, completely or almost.
 func diskRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	dir, err := os.MkdirTemp("", "colophon-faults")
 	if err != nil {
@@ -263,7 +265,7 @@ func diskRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) 
 	w := newProcessWorld(dir, name, r.Uint64())
 	w.history.largest = 50_000
 	ballast := filepath.Join(dir, "ballast")
-	// With a tiny mark, the server refuses no writes until the disk itself is full.
+	// With a very low mark, the server does not refuse writes before the disk itself is full.
 	mark := []string{"8MiB", "1KiB"}[r.IntN(2)]
 	flags := []string{"--log-level", "error", "--min-free-space", mark}
 	return done, w.squeeze(t.Context(), &done, nil, flags, func(s *server) (string, error) {
@@ -275,13 +277,13 @@ func diskRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) 
 		case s.gone():
 			return "it ended, mark " + mark, err
 		case w.history.refusals() > refused:
-			return "it refused writes, mark " + mark, err
+			return "the server refused writes with --min-free-space " + mark, err
 		}
 		return "", err
 	})
 }
 
-// fillDisk creates a file that leaves this number of bytes free.
+// fillDisk creates a file that leaves the given number of bytes free.
 func fillDisk(dir, name string, leave int64) error {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(dir, &disk); err != nil {
@@ -294,7 +296,7 @@ func fillDisk(dir, name string, leave int64) error {
 	size := int64(disk.Bavail)*disk.Bsize - leave
 	if size > 0 {
 		err = unix.Fallocate(int(file.Fd()), 0, 0, size)
-		if errors.Is(err, unix.ENOSPC) { // the server used the rest
+		if errors.Is(err, unix.ENOSPC) { // the server has used the remaining space
 			err = nil
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"colophon/storage/faulty"
 )
 
-// Tables are written so slowly that the storage engine makes writers wait.
+// Nothing is lost if tables are written so slowly that the storage engine makes writers wait.
 
 func TestWriteStalls(t *testing.T) { campaign(t, stallRound) }
 

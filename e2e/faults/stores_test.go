@@ -18,7 +18,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// Calls of the storage contract fail under a server that clients use.
+// Calls to the storage fail under a server that clients use.
 
 func TestStoreCallsFail(t *testing.T) { campaign(t, storeRound(faulty.Fail, used...)) }
 
@@ -38,12 +38,12 @@ func TestStoreHasWrongChecksums(t *testing.T) {
 	campaign(t, storeRound(faulty.Garble, "Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Keys", "Setting"))
 }
 
-// used are the calls that a server makes: all calls except Freeze and those that only audits
-// make.
+// used lists the calls that a server makes: all except Freeze and those that only audits make.
 var used = []string{"Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Keys", "Setting", "Info", "Commit",
 	"SetSetting", "Writable", "Ledgers", "Ledger", "Create"}
 
-// storeRound runs several sessions on one store. In each of them, calls fail in one way.
+// storeRound returns a round of several sessions on one store in memory. In each session, some of
+// the calls fail in the given mode.
 func storeRound(mode faulty.Mode, calls ...string) round {
 	return func(t *testing.T, r *rand.Rand, name string) (tally, error) {
 		w := &storeWorld{history: newHistory(name, r.Uint64()), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
@@ -76,15 +76,14 @@ func (w *storeWorld) config() nodeConfig {
 	return nodeConfig{database: w.database, indexFiles: w.indexFiles, indexDir: "index", keys: w.keys}
 }
 
-// session runs a server on a faulty store with clients that use it, ends the server, and asks
-// the oracle.
+// session makes clients use a server on a faulty store, stops the server, and calls the oracle.
 func (w *storeWorld) session(ctx context.Context, faults *faulty.Faults) error {
 	c := w.config()
 	c.database = faulty.NewDatabase(w.database, faults)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.fatal = func(error) {
-		cancel() // stops the clients; answers that they got must still be true
+		cancel() // stops the clients; the responses that they got must still be true
 		runtime.Goexit()
 	}
 	n, err := openNode(ctx, c)
@@ -92,22 +91,22 @@ func (w *storeWorld) session(ctx context.Context, faults *faulty.Faults) error {
 		if err := n.use(ctx, w.history, 3, 5); err != nil {
 			return errors.Join(err, n.close())
 		}
-		// An error from close is reported and has no other effect.
+		// An error from close has been reported, and has no further effect.
 		_ = n.close()
 	}
 	return w.inspect(context.WithoutCancel(ctx))
 }
 
-// inspect opens the store and asks the oracle.
+// inspect opens the store and calls the oracle.
 func (w *storeWorld) inspect(ctx context.Context) error {
 	n, err := openNode(ctx, w.config())
 	if err != nil {
-		return fmt.Errorf("open what the fault left: %w", err)
+		return fmt.Errorf("opening what the fault left: %w", err)
 	}
 	return errors.Join(check(ctx, n, w.history), n.close())
 }
 
-// use lets clients use an open node.
+// use makes clients use an open node, and then stops serving.
 func (n *node) use(ctx context.Context, h *history, writers, each int) error {
 	if err := n.serve(); err != nil {
 		return err
@@ -118,8 +117,8 @@ func (n *node) use(ctx context.Context, h *history, writers, each int) error {
 	return n.silence(context.WithoutCancel(ctx))
 }
 
-// After a failed freeze, the ledger continues if the freeze was not stored. If it was stored,
-// nothing more is acknowledged.
+// If freezing fails, the ledger continues if the freeze was not stored. If it was stored, nothing
+// more is acknowledged.
 func TestFreezeFails(t *testing.T) {
 	for _, mode := range []faulty.Mode{faulty.Fail, faulty.Lie} {
 		w := &storeWorld{history: newHistory(t.Name(), 1), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}

@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// mostBeyond is the longest time that a ledger may be without an acknowledged write, in addition to the
-	// time in which the database itself accepts none.
+	// mostBeyond is the longest time that a ledger may go without an acknowledged write, not counting the time
+	// in which the database itself accepts no writes.
 	mostBeyond = 10 * time.Second
-	// bounded is the length of the shortest run that requires mostBeyond. A shorter run only reports the time,
-	// because the machine may be busy with other work.
+	// bounded is the shortest run for which exceeding mostBeyond is an error. A shorter run only reports the
+	// time, because the machine may be busy with other work.
 	bounded = 5 * time.Minute
 	// settleTime limits how long everything takes to recover after a fault.
 	settleTime = 2 * time.Minute
 )
 
-// TestCampaign injects random faults.
+// TestCampaign injects random faults, in one run for each seed.
 func TestCampaign(t *testing.T) {
 	p := findPrograms(t)
 	for i := range settings.seeds {
@@ -77,11 +77,11 @@ func campaign(t *testing.T, p programs, seed uint64) {
 		lost, of, err := probes.lost(w.database)
 		switch {
 		case err != nil:
-			t.Logf("the insertions of the test itself could not be counted: %v", err)
+			t.Logf("counting the test's own insertions: %v", err)
 		case lost > 0:
-			t.Errorf("the database itself has lost %d of %d insertions that it had acknowledged after a standby had them: this run says nothing about Colophon", lost, of)
+			t.Errorf("the database itself has lost %d of %d insertions that it had acknowledged after a standby had them; this run does not show anything about Colophon", lost, of)
 		default:
-			t.Logf("the database has all %d insertions of the test itself that it acknowledged", of)
+			t.Logf("the database has all %d of the test's own insertions that it acknowledged", of)
 		}
 	}()
 	begin := time.Now()
@@ -94,7 +94,7 @@ func campaign(t *testing.T, p programs, seed uint64) {
 		}
 		return probes.up.after(since)
 	}
-	require.Eventually(t, func() bool { return well(begin) }, settleTime, 50*time.Millisecond, "nothing is acknowledged at first")
+	require.Eventually(t, func() bool { return well(begin) }, settleTime, 50*time.Millisecond, "no write is acknowledged before the first fault")
 
 	r := rand.New(rand.NewPCG(seed, 0)) // #nosec G404 -- cases of tests
 	from := time.Now()
@@ -114,8 +114,8 @@ func campaign(t *testing.T, p programs, seed uint64) {
 		began := time.Now()
 		what := one.run(w, r)
 		ended := time.Now()
-		// Lasting faults, such as a wrong clock, remain.
-		require.Eventually(t, func() bool { return well(ended) }, settleTime, 50*time.Millisecond, "%s, %s: the ledgers take no writes again", one.name, what)
+		// Lasting faults, such as a wrong clock, are not undone.
+		require.Eventually(t, func() bool { return well(ended) }, settleTime, 50*time.Millisecond, "%s, %s: the ledgers do not accept writes again", one.name, what)
 		t.Logf("%6.1fs %s: %s; recovered %.1fs after its end", began.Sub(from).Seconds(), one.name, what, time.Since(ended).Seconds())
 		time.Sleep(between(r, 500*time.Millisecond, 3*time.Second))
 	}
@@ -126,7 +126,7 @@ func campaign(t *testing.T, p programs, seed uint64) {
 	writing.Wait()
 	for _, a := range audits {
 		if a.started() > 1 {
-			t.Errorf("%s has ended:\n%s", a.name, tail(a.log, 2000))
+			t.Errorf("%s has exited:\n%s", a.name, tail(a.log, 2000))
 		}
 		a.end(syscall.SIGINT)
 	}
@@ -138,7 +138,7 @@ func campaign(t *testing.T, p programs, seed uint64) {
 	inspect(t, w, c, keys, begin, binary)
 }
 
-// reachable lets another user open a temporary folder.
+// reachable makes a temporary folder and its parents accessible to other users.
 func reachable(t testing.TB, dir string) {
 	t.Helper()
 	for path := dir; len(path) > len(os.TempDir()); path = filepath.Dir(path) {
@@ -146,7 +146,7 @@ func reachable(t testing.TB, dir string) {
 	}
 }
 
-// report logs how long no write was acknowledged, and for how much of that time the database was down.
+// report logs for how long no write was acknowledged, and for how much of that time the database was down.
 func report(t *testing.T, c *clients, down []gap, from, to time.Time, count int) {
 	t.Helper()
 	var sum time.Duration
@@ -169,22 +169,23 @@ func report(t *testing.T, c *clients, down []gap, from, to time.Time, count int)
 			}
 		}
 		sent, acknowledged := h.counts()
-		t.Logf("ledger %s: %d records, %d acknowledged, %d sizes signed; no acknowledged write for at most %.1f s, beyond the database's own %.1f s",
+		t.Logf("ledger %s: %d records, %d acknowledged, %d sizes signed; the longest time without an acknowledged write was %.1f s, and %.1f s if the database accepted insertions",
 			h.ledger, sent, acknowledged, len(h.checkpoints), longest.length().Seconds(), beyond.beyond(down).Seconds())
 		if settings.lasts >= bounded && beyond.beyond(down) > mostBeyond {
-			t.Errorf("ledger %s: no acknowledged write for %.1f s beyond the database's own", h.ledger, beyond.beyond(down).Seconds())
+			t.Errorf("ledger %s: no acknowledged write for %.1f s in which the database accepted insertions", h.ledger, beyond.beyond(down).Seconds())
 		}
 	}
 }
 
-// inspect compares what is left with what clients and witnesses know.
+// inspect compares the final state of the ledgers with what clients and witnesses know. It also runs audit and
+// fsck.
 func inspect(t *testing.T, w *world, c *clients, keys []*proofs.Verifier, begin time.Time, binary string) {
 	t.Helper()
 	primary := w.database.primary()
 	require.NotNil(t, primary)
 	for i, h := range c.histories {
 		if sent, acknowledged := h.counts(); sent != acknowledged {
-			t.Errorf("ledger %s: %d records were not acknowledged in the end", h.ledger, sent-acknowledged)
+			t.Errorf("ledger %s: the number of records that were never acknowledged is %d", h.ledger, sent-acknowledged)
 		}
 		err := primary.ask(2*time.Minute, "colophon", func(ctx context.Context, conn *pgx.Conn) error {
 			return h.compare(ctx, conn, keys[i], begin)

@@ -13,15 +13,15 @@ import (
 	"colophon/proofs"
 )
 
-// storedLog is the log of a ledger in a database, read without the servers.
+// storedLog is the log of a ledger, read directly from the database.
 type storedLog struct {
 	events []proofs.Hash          // hash of each event
 	roots  map[uint64]proofs.Hash // roots of the trees of the requested sizes
-	found  map[int]uint64         // seq of each attempt
+	found  map[int]uint64         // seq of the event of each attempt
 }
 
-// readLog reads the log of a ledger, requires that it is one chain, and computes the roots of its
-// trees of some sizes.
+// readLog reads the log of a ledger. It requires that the log is one chain and that no attempt
+// occurs twice, and computes the roots of the trees of the given sizes.
 func readLog(ctx context.Context, conn *pgx.Conn, ledger string, sizes map[uint64]bool) (*storedLog, error) {
 	rows, err := conn.Query(ctx, `SELECT e.seq, e.bytes FROM colophon_entries e JOIN colophon_ledgers l ON l.number = e.ledger
 		JOIN colophon_heads h ON h.ledger = l.number WHERE l.name = $1 AND e.seq < h.size ORDER BY e.seq`, ledger)
@@ -41,7 +41,7 @@ func readLog(ctx context.Context, conn *pgx.Conn, ledger string, sizes map[uint6
 			return fmt.Errorf("event %d: %w", seq, err)
 		}
 		if seq > 0 && prev != log.events[seq-1] {
-			return fmt.Errorf("event %d does not name event %d as the one before", seq, seq-1)
+			return fmt.Errorf("event %d does not link to event %d", seq, seq-1)
 		}
 		var e struct {
 			Record struct{ Labels map[string]string }
@@ -55,7 +55,7 @@ func readLog(ctx context.Context, conn *pgx.Conn, ledger string, sizes map[uint6
 				return err
 			}
 			if first, twice := log.found[id]; twice {
-				return fmt.Errorf("attempt %d is event %d and event %d", id, first, seq)
+				return fmt.Errorf("attempt %d is recorded twice, as event %d and as event %d", id, first, seq)
 			}
 			log.found[id] = seq
 		}
@@ -69,7 +69,7 @@ func readLog(ctx context.Context, conn *pgx.Conn, ledger string, sizes map[uint6
 	return log, err
 }
 
-// compact has the roots of the complete subtrees of a tree, the largest first.
+// compact holds the roots of the complete subtrees of a tree, largest first.
 type compact struct {
 	size  uint64
 	roots []proofs.Hash
@@ -92,7 +92,8 @@ func (c *compact) root() proofs.Hash {
 	return root
 }
 
-// compare compares what clients and witnesses know about a ledger with its log in a database.
+// compare compares what clients and witnesses know about a ledger with its log in the database. It
+// also requires that the history is linearizable.
 func (h *history) compare(ctx context.Context, conn *pgx.Conn, key *proofs.Verifier, begin time.Time) error {
 	h.mu.Lock()
 	wrong := h.wrong
@@ -104,7 +105,7 @@ func (h *history) compare(ctx context.Context, conn *pgx.Conn, key *proofs.Verif
 		if p := a.receipt.Proof; p != nil {
 			notes = append(notes, p.Checkpoint)
 			if err := a.receipt.Verify(key); err != nil {
-				wrong = append(wrong, fmt.Errorf("the receipt of event %d: %w", a.receipt.Seq, err))
+				wrong = append(wrong, fmt.Errorf("verifying the receipt of event %d: %w", a.receipt.Seq, err))
 			}
 		}
 	}

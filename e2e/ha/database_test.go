@@ -23,26 +23,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// database is PostgreSQL on nodes that Patroni and etcd manage.
+// database is a PostgreSQL cluster of nodes that Patroni and etcd manage.
 type database struct {
 	nodes []*node
 }
 
-// node is a PostgreSQL server with its Patroni.
+// node is a PostgreSQL server together with the Patroni that manages it.
 type node struct {
 	name       string
-	dir        string // folder, on a small disk of its own if one can be mounted
-	disk       bool   // dir is a disk of its own
+	dir        string // folder; on its own small disk if one can be mounted
+	disk       bool   // whether dir is on its own disk
 	patroni    *process
 	sql, rest  string  // ports
 	peers      []*line // lines from other nodes to PostgreSQL and Patroni of this node
 	register   *line   // line from this node to etcd
-	clock      string  // file with the offset of PostgreSQL's clock; empty if it cannot jump
-	from       []*line // lines from each server
-	management string  // URL of Patroni's interface
+	clock      string  // file with the offset of PostgreSQL's clock; "" if the clock cannot be changed
+	from       []*line // line from each server to PostgreSQL
+	management string  // URL of Patroni's REST API
 }
 
-// The shortest times that Patroni 3.0 accepts: ttl must be at least loop_wait + 2 retry_timeout.
+// patroniConfig contains the shortest times that Patroni 3.0 accepts: ttl must be at least loop_wait + 2
+// retry_timeout.
 const patroniConfig = `scope: colophon
 name: %[1]s
 restapi: {listen: 127.0.0.1:%[2]s, connect_address: %[3]s}
@@ -85,14 +86,15 @@ postgresql:
   basebackup: {checkpoint: fast}
 `
 
-// clockWrapper starts PostgreSQL with a clock that can be set. The clock is right at first, because Patroni
-// compares it with the system's clock.
+// clockWrapper starts PostgreSQL with a clock that can be changed. The clock is correct at first, because
+// Patroni compares the start time of PostgreSQL with the system's clock.
 const clockWrapper = `#!/bin/sh
 LD_PRELOAD=%s FAKETIME_TIMESTAMP_FILE=%s FAKETIME_CACHE_DURATION=1 FAKETIME_DONT_FAKE_MONOTONIC=1 FAKETIME_DISABLE_SHM=1 \
 FAKETIME_START_AFTER_SECONDS=2 exec %s/postgres "$@"
 `
 
-// startDatabase starts the nodes, with a line from each server to each node.
+// startDatabase starts the nodes, with a line from each server to each node, and waits until both standbys
+// replicate.
 func startDatabase(t testing.TB, p programs, dir string, servers int) *database {
 	t.Helper()
 	client, peer := freePort(t), freePort(t)
@@ -118,11 +120,12 @@ func startDatabase(t testing.TB, p programs, dir string, servers int) *database 
 		t.Cleanup(func() { n.signal(syscall.SIGKILL) })
 		d.nodes = append(d.nodes, n)
 	}
-	require.Eventually(t, func() bool { return d.standbys() == 2 }, 3*time.Minute, 200*time.Millisecond, "the nodes do not start")
+	require.Eventually(t, func() bool { return d.standbys() == 2 }, 3*time.Minute, 200*time.Millisecond, "the standbys do not replicate")
 	return d
 }
 
-// link makes the folder of PostgreSQL's programs.
+// link creates the folder of PostgreSQL's programs that the node uses. If libfaketime is available, it replaces
+// the program postgres by clockWrapper.
 func (n *node) link(t testing.TB, p programs) {
 	t.Helper()
 	bin := folder(t, filepath.Join(n.dir, "bin"))
@@ -139,7 +142,7 @@ func (n *node) link(t testing.TB, p programs) {
 	}
 }
 
-// url is the connection string of a server, which has a line to each node.
+// url returns the connection string for a server, which has a line to each node.
 func (d *database) url(server int) string {
 	var hosts []string
 	for _, n := range d.nodes {
@@ -148,12 +151,12 @@ func (d *database) url(server int) string {
 	return "postgres://colophon@" + strings.Join(hosts, ",") + "/colophon?sslmode=disable&target_session_attrs=read-write"
 }
 
-// ask connects directly to a node and lets a function use the connection.
+// ask calls use with a direct connection to a node.
 func (n *node) ask(timeout time.Duration, database string, use func(context.Context, *pgx.Conn) error) error {
 	return n.askWith(timeout, database, nil, use)
 }
 
-// askWith is ask with a function that gets the warnings of the database.
+// askWith does the same as ask, and passes the warnings of the database to notice.
 func (n *node) askWith(timeout time.Duration, database string, notice pgconn.NoticeHandler, use func(context.Context, *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -194,7 +197,7 @@ func (d *database) primary() (found *node) {
 
 var quick = &http.Client{Timeout: 2 * time.Second}
 
-// status returns the status of the answer to a GET, or 0.
+// status returns the status of the response to a GET request, or 0 if the request fails.
 func status(url string) int {
 	answer, err := quick.Get(url) // #nosec G107 -- of the test
 	if err != nil {
@@ -204,7 +207,7 @@ func status(url string) int {
 	return answer.StatusCode
 }
 
-// standbys returns the number of standbys that follow a primary with a synchronous standby.
+// standbys returns how many standbys replicate from the primary. It returns 0 if none of them is synchronous.
 func (d *database) standbys() (count int) {
 	n := d.primary()
 	if n == nil {
@@ -216,7 +219,8 @@ func (d *database) standbys() (count int) {
 	return count
 }
 
-// promote asks Patroni to make another node the primary. Patroni may refuse.
+// promote asks Patroni to make another node the primary, which Patroni can refuse. It returns Patroni's
+// response.
 func (d *database) promote() string {
 	n := d.primary()
 	if n == nil {
@@ -224,14 +228,14 @@ func (d *database) promote() string {
 	}
 	answer, err := quick.Post(n.management+"/switchover", "application/json", bytes.NewReader([]byte(`{"leader": "`+n.name+`"}`)))
 	if err != nil {
-		return "no answer yet"
+		return "no response yet"
 	}
 	defer answer.Body.Close()
 	text, _ := io.ReadAll(answer.Body)
 	return string(text)
 }
 
-// postmaster returns the id of PostgreSQL's first process, or 0.
+// postmaster returns the process ID of PostgreSQL's main process, or 0 if it is not running.
 func (n *node) postmaster() int {
 	text, err := os.ReadFile(filepath.Join(n.dir, "data", "postmaster.pid"))
 	if err != nil {
@@ -239,7 +243,7 @@ func (n *node) postmaster() int {
 	}
 	first, _, _ := strings.Cut(string(text), "\n")
 	pid, _ := strconv.Atoi(first)
-	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // the process may have ended long ago
+	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // the file can be stale, so that another process has this ID
 	if err != nil || !bytes.Contains(command, []byte(n.dir)) {
 		return 0
 	}
@@ -258,7 +262,7 @@ func (n *node) signalPostgres(signal syscall.Signal) {
 	if pid == 0 {
 		return
 	}
-	if signal == syscall.SIGSTOP || signal == syscall.SIGKILL { // so that it starts no further processes
+	if signal == syscall.SIGSTOP || signal == syscall.SIGKILL { // the main process first, so that it starts no more processes
 		_ = syscall.Kill(pid, signal)
 	}
 	for _, child := range children(pid) {
@@ -269,13 +273,13 @@ func (n *node) signalPostgres(signal syscall.Signal) {
 	}
 }
 
-// kill kills all processes of the node, which starts again after some time.
+// kill kills all processes of the node. The node restarts after the time away.
 func (n *node) kill(away time.Duration) {
 	n.patroni.kill(away)
 	n.signalPostgres(syscall.SIGKILL)
 }
 
-// clear ends what faults may have left.
+// clear undoes the effects that faults can leave on the nodes.
 func (d *database) clear() {
 	for _, n := range d.nodes {
 		n.signal(syscall.SIGCONT)
@@ -286,17 +290,16 @@ func (d *database) clear() {
 	}
 }
 
-// probes are plain insertions of the test itself. They show what the database can do without
-// Colophon.
+// probes are plain insertions that the test itself makes. They show what the database can do without Colophon.
 type probes struct {
-	up   moments // times at which a row was acknowledged, by any node
+	up   moments // times at which any node acknowledged a row
 	next atomic.Int64
 
 	mu    sync.Mutex
-	acked []int64 // rows acknowledged without a warning, so that a standby had them; guarded by mu
+	acked []int64 // rows that were acknowledged without a warning, which means that a standby had them; guarded by mu
 }
 
-// run inserts rows into each node until ctx is done.
+// run repeatedly inserts rows into each node until ctx is done.
 func (p *probes) run(ctx context.Context, group *sync.WaitGroup, d *database) {
 	for _, n := range d.nodes {
 		group.Go(func() {
@@ -319,8 +322,8 @@ func (p *probes) run(ctx context.Context, group *sync.WaitGroup, d *database) {
 	}
 }
 
-// insert inserts one row. warned is set if the database has warned in the meantime that it did not wait for a
-// standby.
+// insert inserts one row. warned is set if, during the insertion, the database has warned that it did not wait
+// for a standby.
 func (p *probes) insert(conn *pgx.Conn, warned *atomic.Bool) error {
 	limited, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
@@ -337,10 +340,10 @@ func (p *probes) insert(conn *pgx.Conn, warned *atomic.Bool) error {
 	return nil
 }
 
-// lost returns how many of the acknowledged rows the primary lacks, and the number of acknowledged rows. If any
+// lost returns how many of the acknowledged rows the primary lacks, and how many rows were acknowledged. If any
 // are missing, the database itself has lost them, and no server on it can keep its promises. Patroni before 3.1
 // causes this if a newly promoted node does not renew its key in time: Patroni then returns to the previous
-// primary, which lacks those commits (its pull request 2787).
+// primary, which lacks those commits (Patroni pull request 2787).
 func (p *probes) lost(d *database) (lost, of int, err error) {
 	n := d.primary()
 	if n == nil {

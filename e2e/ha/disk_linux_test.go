@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountDisk mounts a small disk at a folder until the end of the test, if the system allows that.
+// mountDisk mounts a small file system at a folder until the test ends. It returns false if the
+// system does not allow this.
 func mountDisk(t testing.TB, dir, size string) bool {
 	t.Helper()
 	if err := unix.Mount("none", dir, "tmpfs", 0, "mode=0700,size="+size); err != nil {
@@ -22,7 +23,7 @@ func mountDisk(t testing.TB, dir, size string) bool {
 	return true
 }
 
-// fill fills the disk of a folder until the returned function is called.
+// fill fills the file system of a folder. empty frees the space again.
 func fill(dir string) (empty func(), err error) {
 	name := filepath.Join(dir, "ballast")
 	var disk unix.Statfs_t
@@ -34,7 +35,7 @@ func fill(dir string) (empty func(), err error) {
 		return nil, err
 	}
 	err = unix.Fallocate(int(file.Fd()), 0, 0, int64(disk.Bavail)*disk.Bsize)
-	if errors.Is(err, unix.ENOSPC) { // other processes used the rest
+	if errors.Is(err, unix.ENOSPC) { // other processes have used the remaining space
 		err = nil
 	}
 	return func() { _ = os.Remove(name) }, errors.Join(err, file.Close())

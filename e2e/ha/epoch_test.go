@@ -14,10 +14,10 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// TestEpoch makes a commit visible on the primary although no standby has it, because the wait for the standby
-// was cancelled. The standby is then promoted, and the primary is lost. A build that does not raise the epoch,
-// but reads the head to find out whether the commit was made, acknowledges a record that is lost. The ordinary
-// build acknowledges nothing until the record is on the standby.
+// TestEpoch makes a commit visible on the primary although no standby has it: it cancels the wait for the
+// standby. Then the standby is promoted and the primary is lost. A build that does not raise the epoch, but
+// reads the head to find out whether the commit was made, acknowledges the record, which is then lost. The
+// ordinary build acknowledges nothing until the standby has the record.
 func TestEpoch(t *testing.T) {
 	if installed, err := postgrestest.Installed(); err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestEpoch(t *testing.T) {
 	}
 }
 
-// epochScene is one server on a primary with a synchronous standby.
+// epochScene is one server on a primary that has a synchronous standby.
 type epochScene struct {
 	t                *testing.T
 	primary, standby *postgrestest.Server
@@ -70,7 +70,7 @@ func newEpochScene(t *testing.T, binary string) *epochScene {
 	return s
 }
 
-// post posts a record, and returns a channel that is closed when it is acknowledged.
+// post posts a record until it is acknowledged, and returns a channel that is closed then.
 func (s *epochScene) post(ctx context.Context, group *sync.WaitGroup) (acknowledged chan struct{}) {
 	acknowledged = make(chan struct{})
 	a := s.history.begin(1)[0]
@@ -85,7 +85,7 @@ func (s *epochScene) post(ctx context.Context, group *sync.WaitGroup) (acknowled
 	return acknowledged
 }
 
-// patience limits waits that take milliseconds on an idle machine. It is not a requirement.
+// patience limits waits that take milliseconds on an idle machine. No requirement depends on it.
 const patience = time.Minute
 
 func (s *epochScene) wait(for_ <-chan struct{}, what string) {
@@ -97,7 +97,7 @@ func (s *epochScene) wait(for_ <-chan struct{}, what string) {
 	}
 }
 
-// run reports whether the record was acknowledged while no standby had it.
+// run reports whether the record was acknowledged before a standby had it.
 func (s *epochScene) run() (early bool) {
 	ctx, stop := context.WithCancel(context.Background())
 	var group sync.WaitGroup
@@ -114,12 +114,12 @@ func (s *epochScene) run() (early bool) {
 		require.NoError(s.t, admin.QueryRow(ctx, query).Scan(&n))
 		return n
 	}
-	// The wait of the commit is cancelled, as by an operator, a timeout, or a shutdown.
+	// Cancel the wait of the commit, as an operator, a timeout, or a shutdown can.
 	require.Eventually(s.t, func() bool {
 		return count(`SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = 'commit'`) > 0
 	}, patience, 5*time.Millisecond)
-	require.Eventually(s.t, func() bool { return count(`SELECT size::int FROM colophon_heads`) == 3 }, patience, 5*time.Millisecond, "it is visible")
-	// Either the record is acknowledged, or the transaction that raises the epoch waits for the standby.
+	require.Eventually(s.t, func() bool { return count(`SELECT size::int FROM colophon_heads`) == 3 }, patience, 5*time.Millisecond, "the commit must be visible")
+	// Either the record is acknowledged now, or the transaction that raises the epoch waits for the standby.
 	require.Eventually(s.t, func() bool {
 		select {
 		case <-second:
@@ -138,7 +138,7 @@ func (s *epochScene) run() (early bool) {
 	return early
 }
 
-// compare compares the receipts with what the promoted standby has.
+// compare compares the receipts with the log on the promoted standby.
 func (s *epochScene) compare() error {
 	conn, err := pgx.Connect(s.t.Context(), s.standby.URL())
 	require.NoError(s.t, err)

@@ -11,13 +11,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// fault is a failure that lasts for some time. Its function returns when the failure has ended.
+// fault is a failure that lasts for some time. run returns when the failure has ended, and describes it.
 type fault struct {
 	name string
 	run  func(w *world, r *rand.Rand) (what string)
 }
 
-// faults lists all kinds of faults. Each is drawn equally often.
+// faults lists all kinds of faults. Each is chosen equally often.
 var faults = []fault{
 	{"kill a server", killServer},
 	{"kill all servers", killServers},
@@ -40,7 +40,7 @@ var faults = []fault{
 	{"commits that only the primary has", loseReplicas},
 }
 
-// world is everything that faults affect.
+// world is everything on which faults act.
 type world struct {
 	database *database
 	servers  []*server
@@ -55,12 +55,12 @@ func (w *world) clear() {
 
 func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
 
-// between draws a duration from least to most.
+// between returns a random duration from least to most.
 func between(r *rand.Rand, least, most time.Duration) time.Duration {
 	return (least + time.Duration(r.Int64N(int64(most-least)))).Round(time.Millisecond)
 }
 
-// victim draws a node, most often the primary.
+// victim returns a random node, most often the primary, and its name for the log.
 func (w *world) victim(r *rand.Rand) (*node, string) {
 	n := pick(r, w.database.nodes)
 	primary := w.database.primary()
@@ -73,7 +73,7 @@ func (w *world) victim(r *rand.Rand) (*node, string) {
 	return n, n.name
 }
 
-// trouble disturbs lines for some time, in one of three ways.
+// trouble disturbs lines for some time: it cuts, stalls, or delays all of them.
 func trouble(r *rand.Rand, lines ...*line) string {
 	lasts := between(r, time.Second, 8*time.Second)
 	defer heal(lines...)
@@ -117,7 +117,7 @@ func stopServer(w *world, r *rand.Rand) string {
 	return fmt.Sprintf("%s for %v", s.name, lasts)
 }
 
-// cutServer cuts all lines of a server.
+// cutServer disturbs all lines of a server at once.
 func cutServer(w *world, r *rand.Rand) string {
 	i := r.IntN(len(w.servers))
 	lines := []*line{w.servers[i].line}
@@ -178,7 +178,7 @@ func fillFor(dir string, lasts time.Duration) string {
 	return fmt.Sprintf(" for %v", lasts)
 }
 
-// jumpServer sets a server's clock, by less than the day that an audit permits.
+// jumpServer changes a server's clock by less than the day that an audit tolerates.
 func jumpServer(w *world, r *rand.Rand) string {
 	s, jump := pick(r, w.servers), pick(r, jumps)
 	s.setClock(jump)
@@ -198,7 +198,7 @@ func jumpNode(w *world, r *rand.Rand) string {
 	return fmt.Sprintf("%s by %v from now on", name, jump)
 }
 
-// killPostgres kills the first process of PostgreSQL. Patroni starts it again, or promotes another.
+// killPostgres kills the main process of PostgreSQL. Patroni restarts it, or promotes another node.
 func killPostgres(w *world, r *rand.Rand) string {
 	n, name := w.victim(r)
 	if pid := n.postmaster(); pid != 0 {
@@ -234,12 +234,12 @@ func cutRegister(w *world, r *rand.Rand) string {
 	return name + " " + trouble(r, n.register)
 }
 
-// isolateNode cuts a node off from everything, sometimes for long enough that another node replaces it.
+// isolateNode cuts all lines of a node, sometimes for so long that another node replaces it.
 func isolateNode(w *world, r *rand.Rand) string {
 	n, name := w.victim(r)
 	lasts := between(r, time.Second, 20*time.Second)
 	lines := append([]*line{n.register, n.peers[0], n.peers[1]}, n.from...)
-	for _, m := range w.database.nodes { // the node cannot reach the others either
+	for _, m := range w.database.nodes { // the node must not reach the others either
 		if m != n {
 			lines = append(lines, m.peers...)
 		}
@@ -254,7 +254,7 @@ func isolateNode(w *world, r *rand.Rand) string {
 
 func promote(w *world, _ *rand.Rand) string { return w.database.promote() }
 
-// cancelWaits cancels all waits for the standby while it is slow, again and again.
+// cancelWaits repeatedly cancels all waits for the standby while replication is slow.
 func cancelWaits(w *world, r *rand.Rand) string {
 	n := w.database.primary()
 	if n == nil {
@@ -268,7 +268,8 @@ func cancelWaits(w *world, r *rand.Rand) string {
 	return fmt.Sprintf("%d on %s", cancelled, n.name)
 }
 
-// cancel cancels the waits of Colophon's commits for some time, and returns their number.
+// cancel repeatedly cancels the waits of Colophon's commits for the given time. It returns how many it has
+// cancelled.
 func (n *node) cancel(lasts time.Duration) (cancelled int) {
 	_ = n.ask(lasts+time.Second, "postgres", func(ctx context.Context, conn *pgx.Conn) error {
 		for until := time.Now().Add(lasts); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
@@ -284,21 +285,21 @@ func (n *node) cancel(lasts time.Duration) (cancelled int) {
 	return cancelled
 }
 
-// loseReplicas makes commits visible although no standby has them: the replication is cut, the waits for it are
-// cancelled, or PostgreSQL restarts. Soon afterwards the primary is lost, and another node is promoted.
+// loseReplicas makes commits visible although no standby has them: it cuts the replication and cancels the
+// waits for the standby. Soon afterwards the primary is killed, and another node is promoted.
 func loseReplicas(w *world, r *rand.Rand) string {
 	n := w.database.primary()
 	if n == nil {
 		return ""
 	}
-	// Otherwise Patroni may notice in time that there is no standby to promote.
+	// Otherwise Patroni can notice in time that no standby can be promoted.
 	n.patroni.signal(syscall.SIGSTOP)
 	for _, l := range n.peers {
 		l.cut()
 	}
 	defer heal(n.peers...)
 	cancelled := n.cancel(between(r, 200*time.Millisecond, 600*time.Millisecond))
-	away := between(r, 13*time.Second, 18*time.Second) // longer than the leader's key is valid
+	away := between(r, 13*time.Second, 18*time.Second) // longer than the leader's key in etcd is valid
 	n.kill(away)
 	time.Sleep(away)
 	return fmt.Sprintf("%d on %s, which is away for %v", cancelled, n.name, away)

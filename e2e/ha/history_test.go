@@ -8,7 +8,7 @@ import (
 	"colophon/proofs"
 )
 
-// history is what clients know about a ledger.
+// history is what the clients know about one ledger.
 type history struct {
 	ledger string
 
@@ -16,9 +16,9 @@ type history struct {
 	sent        int        // number of attempts
 	appends     []*attempt // acknowledged attempts
 	reads       []read
-	newest      uint64 // seq of an event that is acknowledged, or that a read has seen
+	newest      uint64 // highest seq that was acknowledged or that a read has seen
 	checkpoints map[uint64][]byte
-	wrong       []error // what must never happen
+	wrong       []error // observations that must never happen
 }
 
 // attempt is a record that a client posts until it is acknowledged.
@@ -29,7 +29,7 @@ type attempt struct {
 	receipt  *proofs.Receipt
 }
 
-// read is an answer with the size that an index had.
+// read is the response to a read, with the size of the index that answered it.
 type read struct {
 	sent, answered time.Time
 	size           uint64
@@ -39,7 +39,7 @@ func newHistory(ledger string) *history {
 	return &history{ledger: ledger, checkpoints: make(map[uint64][]byte)}
 }
 
-// begin returns attempts that are about to be sent.
+// begin returns count new attempts, which the caller is about to send.
 func (h *history) begin(count int) (list []*attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -50,7 +50,7 @@ func (h *history) begin(count int) (list []*attempt) {
 	return list
 }
 
-// acknowledged records a receipt. A later receipt of the same attempt must name the same event.
+// acknowledged records a receipt. A second receipt for the same attempt must be for the same event.
 func (h *history) acknowledged(a *attempt, receipt *proofs.Receipt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -65,22 +65,22 @@ func (h *history) acknowledged(a *attempt, receipt *proofs.Receipt) {
 	h.appends = append(h.appends, a)
 }
 
-// latest returns the seq of the newest event that is acknowledged, or that a read has seen.
+// latest returns the highest seq that was acknowledged or that a read has seen.
 func (h *history) latest() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.newest
 }
 
-// counts returns how many records were sent, and how many acknowledged.
+// counts returns how many records were sent, and how many of them were acknowledged.
 func (h *history) counts() (sent, acknowledged int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.sent, len(h.appends)
 }
 
-// saw records the response to a read. Later reads require at least its size, because two servers need not show
-// the same size at the same time.
+// saw records the response to a read. Later reads then require at least its size, because two servers need not
+// show the same size at the same time.
 func (h *history) saw(r read) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,7 +89,7 @@ func (h *history) saw(r read) {
 	h.reads = append(h.reads, r)
 }
 
-// signed records a checkpoint. The final check compares all of them with the log.
+// signed records a verified checkpoint. compare later compares all of them with the log.
 func (h *history) signed(c proofs.Checkpoint, note []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,13 +103,13 @@ func (h *history) signed(c proofs.Checkpoint, note []byte) {
 	}
 }
 
-// root returns the line with the root hash.
+// root returns the line of a checkpoint that contains the root hash.
 func root(note []byte) (line string) {
 	_, _ = fmt.Sscanf(string(note), "%s\n%s\n%s\n", new(string), new(string), &line)
 	return line
 }
 
-// broken records something that must never happen.
+// broken records an observation that must never happen.
 func (h *history) broken(format string, arguments ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A silent line holds data back, and delivers it once the line is healed. A cut line ends its connections.
+// A line that is stalled holds data back and delivers it once the line is healed. A line that is cut
+// closes its connections.
 func TestLine(t *testing.T) {
 	echo, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)

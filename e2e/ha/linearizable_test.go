@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// step is an operation on a log of some length: an append, whose event gets that seq, or a read, which
-// sees that length.
+// step is an operation on a log. For an append, at is the seq of the event; for a read, at is the length of the
+// log that the read saw.
 type step struct {
 	append bool
 	at     uint64
 }
 
-// logModel is an append-only log, seen from outside.
+// logModel models an append-only log that initially has the given length.
 func logModel(length uint64) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return length },
@@ -31,8 +31,8 @@ func logModel(length uint64) porcupine.Model {
 	}
 }
 
-// operations returns the history in the form that porcupine accepts. Every append has an outcome, since clients
-// repeat it until they get an answer.
+// operations returns the history as porcupine expects it. Every append has an outcome, because clients repeat
+// it until it is answered.
 func (h *history) operations(begin time.Time) (all []porcupine.Operation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -45,13 +45,13 @@ func (h *history) operations(begin time.Time) (all []porcupine.Operation) {
 	return all
 }
 
-// window is the number of operations that are checked at once, because the time of a check grows with the
-// square of this number.
+// window is the number of operations that porcupine checks together. The time of a check grows with the square
+// of this number.
 const window = 2000
 
-// linearizable returns an error if a history of a log is not linearizable. The seqs order all operations, so a
-// history is linearizable if each operation begins before all later ones have ended (which the loop checks for
-// the whole), and if each window is linearizable, which porcupine checks.
+// linearizable returns an error if the history of a log is not linearizable. The seqs order all operations. A
+// history is therefore linearizable if no operation begins after a later one has ended, which the loop checks
+// for the whole history, and if each window is linearizable, which porcupine checks.
 func linearizable(all []porcupine.Operation) error {
 	order := func(o porcupine.Operation) uint64 { // a read of a length precedes the append that changes it
 		s := o.Input.(step)
@@ -67,7 +67,7 @@ func linearizable(all []porcupine.Operation) error {
 		}
 		return int(a.Call - b.Call)
 	})
-	var earliest *porcupine.Operation // the later operation that returned first
+	var earliest *porcupine.Operation // of the later operations, the one that returned first
 	for i := len(all) - 1; i >= 0; i-- {
 		if o := &all[i]; earliest != nil && order(*earliest) > order(*o) && earliest.Return < o.Call {
 			return fmt.Errorf("%+v ended before %+v began", *earliest, *o)
@@ -84,7 +84,8 @@ func linearizable(all []porcupine.Operation) error {
 	return nil
 }
 
-// The check finds a read of the past, a read of the future, and an append in the wrong order.
+// linearizable detects a stale read, a read of a length that the log does not have yet, and appends in the
+// wrong order.
 func TestLinearizable(t *testing.T) {
 	appended := func(seq uint64, call, end int64) porcupine.Operation {
 		return porcupine.Operation{Input: step{true, seq}, Call: call, Return: end}
@@ -97,5 +98,5 @@ func TestLinearizable(t *testing.T) {
 	require.Error(t, linearizable([]porcupine.Operation{appended(1, 0, 10), saw(3, 11, 12), appended(2, 13, 15)}), "future")
 	require.Error(t, linearizable([]porcupine.Operation{appended(2, 0, 10), appended(1, 11, 15)}), "order")
 	require.Error(t, linearizable([]porcupine.Operation{appended(1, 0, 10), appended(1, 0, 10)}), "twice")
-	require.Error(t, linearizable([]porcupine.Operation{appended(1, 0, 10), appended(3, 0, 10)}), "one is missing")
+	require.Error(t, linearizable([]porcupine.Operation{appended(1, 0, 10), appended(3, 0, 10)}), "an event is missing")
 }

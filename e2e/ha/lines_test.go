@@ -11,20 +11,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// line is a TCP relay from a port of its own to a port of 127.0.0.1. It can be cut, silent, or slow.
+// line is a TCP relay from its own port to another port of 127.0.0.1. It can be cut, stalled, or delayed.
 type line struct {
 	t      testing.TB
-	listen string // address at which the line listens
+	listen string // address on which the line listens
 	target string
 
 	mu       sync.Mutex
 	listener net.Listener   // nil while the line is cut; guarded by mu
 	links    map[*link]bool // guarded by mu
 	slower   time.Duration  // guarded by mu
-	open     chan struct{}  // closed unless the line is silent; guarded by mu
+	open     chan struct{}  // closed unless the line is stalled; guarded by mu
 }
 
-// newLine makes a line to a port.
+// newLine starts a line to a port of 127.0.0.1. The line is cut when the test ends.
 func newLine(t testing.TB, port string) *line {
 	t.Helper()
 	l := &line{t: t, listen: "127.0.0.1:" + freePort(t), target: "127.0.0.1:" + port, links: make(map[*link]bool), open: make(chan struct{})}
@@ -34,7 +34,7 @@ func newLine(t testing.TB, port string) *line {
 	return l
 }
 
-// port is the port of the line.
+// port returns the port on which the line listens.
 func (l *line) port() string {
 	_, port, _ := net.SplitHostPort(l.listen)
 	return port
@@ -42,7 +42,7 @@ func (l *line) port() string {
 
 func (l *line) address() string { return l.listen }
 
-// start listens, if the line is cut.
+// start listens again if the line is cut.
 func (l *line) start() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +68,7 @@ func (l *line) accept(listener net.Listener) {
 	}
 }
 
-// connect connects a client to the target.
+// connect connects a client of the line to the target, and relays until the connection ends.
 func (l *line) connect(listener net.Listener, client net.Conn) {
 	server, err := net.DialTimeout("tcp4", l.target, 10*time.Second)
 	if err != nil {
@@ -77,7 +77,7 @@ func (l *line) connect(listener net.Listener, client net.Conn) {
 	}
 	k := &link{line: l, ends: [2]net.Conn{client, server}, done: make(chan struct{})}
 	l.mu.Lock()
-	if l.listener != listener { // the line was cut in the meantime
+	if l.listener != listener { // the line has been cut in the meantime
 		l.mu.Unlock()
 		_, _ = client.Close(), server.Close()
 		return
@@ -87,7 +87,7 @@ func (l *line) connect(listener net.Listener, client net.Conn) {
 	k.run()
 }
 
-// cut ends all connections, and refuses new ones.
+// cut closes all connections and refuses new ones, until the line is healed.
 func (l *line) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,7 +100,7 @@ func (l *line) cut() {
 	}
 }
 
-// stall keeps all connections open, and forwards nothing until the line is healed.
+// stall keeps all connections open but forwards nothing until the line is healed.
 func (l *line) stall() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,14 +111,14 @@ func (l *line) stall() {
 	}
 }
 
-// delay delays everything in both directions.
+// delay delays all data in both directions until the line is healed.
 func (l *line) delay(by time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.slower = by
 }
 
-// heal ends the effects of cut, stall, and delay. Data that a silent line held back is then delivered.
+// heal undoes cut, stall, and delay. Data that a stalled line has held back is then delivered.
 func (l *line) heal() {
 	l.mu.Lock()
 	l.slower = 0
@@ -133,14 +133,15 @@ func (l *line) heal() {
 	}
 }
 
-// heal heals lines.
+// heal heals all given lines.
 func heal(lines ...*line) {
 	for _, l := range lines {
 		l.heal()
 	}
 }
 
-// state returns the current state of the line.
+// state returns what send must wait for: open is closed unless the line is stalled, and slower is the
+// delay.
 func (l *line) state() (open <-chan struct{}, slower time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,23 +153,23 @@ type link struct {
 	line *line
 	ends [2]net.Conn
 	once sync.Once
-	done chan struct{} // closed when the link ends
+	done chan struct{} // closed when the link has ended
 }
 
-// chunk is data that arrived at one time. A chunk without bytes ends one direction.
+// chunk is data that arrived together. A chunk without bytes marks the end of one direction.
 type chunk struct {
 	bytes   []byte
 	arrived time.Time
 }
 
-// Limits of the data that a silent line holds back in one direction. Beyond them the sender waits, as on a
-// congested network.
+// Limits of the data that a stalled line holds back in one direction. When they are reached, the sender
+// blocks, as on a congested network.
 const (
 	chunkBytes = 32 << 10
 	chunks     = 128
 )
 
-// run forwards in both directions, and returns when both have ended.
+// run forwards in both directions. It returns when both directions have ended.
 func (k *link) run() {
 	var directions sync.WaitGroup
 	for i := range k.ends {
@@ -183,7 +184,7 @@ func (k *link) run() {
 	k.line.mu.Unlock()
 }
 
-// end ends the link at once.
+// end closes both ends of the link at once.
 func (k *link) end() {
 	k.once.Do(func() {
 		close(k.done)

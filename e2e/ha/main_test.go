@@ -1,15 +1,16 @@
-// Package ha_test injects faults into three servers on a PostgreSQL that Patroni keeps available: three nodes,
-// one of them the primary and one its synchronous standby. Clients write throughout. Nothing that was
-// acknowledged may be lost, and no two checkpoints may contradict each other.
+// Package ha_test injects faults into three servers on a highly available PostgreSQL: three nodes that Patroni
+// manages, one of them the primary and another its synchronous standby. Clients write throughout. No acknowledged
+// write may be lost, and no two checkpoints may contradict each other.
 //
 //	make ha                                  ten minutes of faults
 //	make ha HA_MINUTES=2 HA_SEED=7 HA_SEEDS=3  three runs, of two minutes each, with the seeds 7 to 9
 //	make ha HA_TAGS=withoutepoch             of a build that does not raise the epoch, which must fail
 //
-// HA_ONLY is a part of the names of the faults to draw; HA_LOGS names a folder that gets the logs of all processes.
+// HA_ONLY limits the faults to those whose names contain it. HA_LOGS names a folder to which the logs of all
+// processes are copied.
 //
-// The same seed draws the same faults, but does not repeat the order of concurrent steps. Everything runs in a
-// temporary folder, on free ports of 127.0.0.1. docs/faults.md reports the findings.
+// With the same seed, the same faults are chosen, but concurrent steps can happen in a different order. Everything
+// runs in a temporary folder, on free ports of 127.0.0.1. docs/faults.md reports the findings.
 package ha_test
 
 import (
@@ -28,8 +29,8 @@ var settings struct {
 	seed  uint64
 	seeds int
 	tags  string // build tags of the servers
-	only  string // part of the names of the faults to draw
-	logs  string // folder that gets the logs of all processes; empty for none
+	only  string // part of the names of the faults to choose from
+	logs  string // folder to which the logs of all processes are copied; "" means none
 	dir   string // folder with the builds of the command
 }
 
@@ -54,7 +55,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// number reads a number from the environment.
+// number reads a number from an environment variable. If the variable is not set, it returns otherwise.
 func number(name string, otherwise float64) float64 {
 	text := os.Getenv(name)
 	if text == "" {
@@ -67,7 +68,8 @@ func number(name string, otherwise float64) float64 {
 	return n
 }
 
-// build builds the command with these tags, once, and returns its path.
+// build returns the path of the command built with these tags. It builds the command only once for each list of
+// tags.
 func build(t testing.TB, tags string) string {
 	t.Helper()
 	path := filepath.Join(settings.dir, "colophon-"+tags)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// moments are the times at which something succeeded.
+// moments collects the times at which something succeeded.
 type moments struct {
 	mu    sync.Mutex
 	times []time.Time // guarded by mu
@@ -18,19 +18,19 @@ func (m *moments) note() {
 	m.times = append(m.times, time.Now())
 }
 
-// after reports whether anything has succeeded since t.
+// after reports whether anything has succeeded after t.
 func (m *moments) after(t time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.times) > 0 && m.times[len(m.times)-1].After(t)
 }
 
-// gap is a time without success.
+// gap is a period without success.
 type gap struct{ from, to time.Time }
 
 func (g gap) length() time.Duration { return g.to.Sub(g.from) }
 
-// gaps returns the times longer than least without success between two times.
+// gaps returns the periods without success between from and to that are longer than least.
 func (m *moments) gaps(from, to time.Time, least time.Duration) (found []gap) {
 	m.mu.Lock()
 	times := append([]time.Time{from, to}, m.times...)
@@ -45,7 +45,7 @@ func (m *moments) gaps(from, to time.Time, least time.Duration) (found []gap) {
 	return found
 }
 
-// beyond returns how much of a gap is outside the other gaps.
+// beyond returns how much of a gap does not overlap with any of the other gaps.
 func (g gap) beyond(others []gap) time.Duration {
 	rest := g.length()
 	for _, o := range others {

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// process is a program that is started again whenever it ends, as a service manager does.
+// process is a program that is restarted whenever it exits, as by a service manager.
 type process struct {
 	name      string
 	arguments []string
@@ -27,17 +27,18 @@ type process struct {
 	supervise sync.WaitGroup
 
 	mu      sync.Mutex
-	pid     int // of the running process; 0 while there is none; guarded by mu
+	pid     int // of the running process, or 0; guarded by mu
 	wanted  bool
-	until   time.Time // the process is not started again before this time
+	until   time.Time // the program is not restarted before this time
 	stopped chan struct{}
 	starts  int
 }
 
-// restartPause is the time until a process that has ended starts again.
+// restartPause is the time after which a program that has exited is restarted.
 const restartPause = 300 * time.Millisecond
 
-// start starts a program in a folder, until the end of the test.
+// start keeps a program running in a folder until the test ends. environment is added to the environment of
+// the test.
 func start(t testing.TB, dir, name string, environment []string, arguments ...string) *process {
 	t.Helper()
 	p := &process{name: name, arguments: arguments, log: filepath.Join(dir, name+".log"), wanted: true, stopped: make(chan struct{})}
@@ -68,7 +69,7 @@ func tail(path string, most int) string {
 	return string(text[max(0, len(text)-most):])
 }
 
-// keep runs the program until it is no longer wanted.
+// keep runs the program again and again until it is no longer wanted.
 func (p *process) keep() {
 	for {
 		p.mu.Lock()
@@ -92,7 +93,7 @@ func (p *process) keep() {
 	}
 }
 
-// once runs the program until it ends.
+// once runs the program until it exits.
 func (p *process) once() {
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) // #nosec G302 -- a log of a test
 	if err != nil {
@@ -113,7 +114,7 @@ func (p *process) once() {
 	}
 	p.pid, p.starts = command.Process.Pid, p.starts+1
 	p.mu.Unlock()
-	// Wait for the end of the process without reaping it, so that its id is not reused while mu is not held.
+	// Wait until the process has exited without reaping it, so that its ID is not reused while mu is not held.
 	_, _ = waitUntilEnded(command.Process.Pid)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,7 +131,7 @@ func (p *process) signal(signal syscall.Signal) {
 	}
 }
 
-// kill kills the process, which then stays away for some time.
+// kill kills the process. The program is restarted after the time away.
 func (p *process) kill(away time.Duration) {
 	p.mu.Lock()
 	p.until = time.Now().Add(away)
@@ -138,7 +139,7 @@ func (p *process) kill(away time.Duration) {
 	p.signal(syscall.SIGKILL)
 }
 
-// end ends the process for good.
+// end sends a signal to the process, and keeps the program from being restarted.
 func (p *process) end(signal syscall.Signal) {
 	p.mu.Lock()
 	if p.wanted {
@@ -149,21 +150,21 @@ func (p *process) end(signal syscall.Signal) {
 	p.signal(signal)
 }
 
-// running returns the id of the process, or 0.
+// running returns the ID of the process, or 0 if none is running.
 func (p *process) running() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.pid
 }
 
-// started returns how often it was started.
+// started returns how often the program has been started.
 func (p *process) started() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.starts
 }
 
-// children returns the processes that a process has started.
+// children returns the IDs of the direct children of a process.
 func children(of int) (pids []int) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, stat := range stats {
@@ -171,7 +172,7 @@ func children(of int) (pids []int) {
 		if err != nil {
 			continue
 		}
-		_, rest, _ := strings.Cut(string(text), ") ") // the name may contain spaces
+		_, rest, _ := strings.Cut(string(text), ") ") // the name can contain spaces
 		fields := strings.Fields(rest)
 		if len(fields) < 2 || fields[1] != strconv.Itoa(of) {
 			continue
@@ -183,7 +184,8 @@ func children(of int) (pids []int) {
 	return pids
 }
 
-// freePort returns a free port of 127.0.0.1, below the ports that the system gives to outgoing connections.
+// freePort returns a free port of 127.0.0.1. The port is below those that the system chooses for outgoing
+// connections.
 func freePort(t testing.TB) string {
 	t.Helper()
 	const first, count = 12000, 18000
@@ -192,8 +194,8 @@ func freePort(t testing.TB) string {
 		if _, used := ports.LoadOrStore(port, true); used {
 			continue
 		}
-		// Dial instead of listening: a process that is started at this moment would inherit the listener, and
-		// keep the port in use for longer.
+		// Dial instead of listening, because a process that is started at this moment would inherit the
+		// listener and keep the port in use for longer.
 		conn, err := net.DialTimeout("tcp4", fmt.Sprintf("127.0.0.1:%d", port), time.Second)
 		if err == nil {
 			require.NoError(t, conn.Close())
@@ -208,8 +210,8 @@ func freePort(t testing.TB) string {
 
 var ports sync.Map // ports that freePort has returned
 
-// reaper kills all processes that run from a folder once the test has ended, even if the test was killed. This
-// is necessary because Patroni starts PostgreSQL in a session of its own.
+// reaper kills all processes that run from a folder when the test process has exited, even if that process is
+// killed. This is necessary because Patroni starts PostgreSQL in its own session.
 func reaper(t testing.TB, dir string) {
 	t.Helper()
 	const script = `cat >/dev/null

@@ -13,17 +13,18 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// requireVariable names the environment variable that makes a missing program a failure.
+// requireVariable is the environment variable that makes a test fail, and not skip, if a program is missing.
 const requireVariable = "COLOPHON_REQUIRE_PATRONI"
 
-// programs are the paths of programs from Debian's packages.
+// programs holds the paths of programs from Debian packages.
 type programs struct {
 	patroni, etcd string
-	postgres      string // folder of PostgreSQL's programs
-	faketime      string // library that gives a process another clock; empty if it is missing
+	postgres      string // folder that contains PostgreSQL's programs
+	faketime      string // library that changes the clock of a process; "" if it is not installed
 }
 
-// findPrograms skips the test if a program is missing, unless all are required.
+// findPrograms finds the programs. It skips the test if one is missing, or fails it if requireVariable is
+// set.
 func findPrograms(t testing.TB) (p programs) {
 	t.Helper()
 	find := func(name, pack string) string {
@@ -50,13 +51,13 @@ func findPrograms(t testing.TB) (p programs) {
 	case os.Getenv(requireVariable) != "":
 		t.Fatalf("%s is set: install Debian's package libfaketime", requireVariable)
 	default:
-		t.Log("the clocks of databases do not jump: install Debian's package libfaketime")
+		t.Log("the clocks of the databases are not changed: install Debian's package libfaketime")
 	}
 	return p
 }
 
-// account returns the user that runs all programs if the test runs as root, because PostgreSQL refuses to run
-// as root. It returns nil for any other user.
+// account returns the user that must run all programs if the test runs as root, because PostgreSQL refuses to
+// run as root. If the test does not run as root, account returns nil.
 func account(t testing.TB) *syscall.Credential {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -69,7 +70,7 @@ func account(t testing.TB) *syscall.Credential {
 	return nil
 }
 
-// folder creates a folder that belongs to the user that account returns.
+// folder creates a folder for the user that account returns.
 func folder(t testing.TB, path string) string {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(path, 0o700))
@@ -77,7 +78,7 @@ func folder(t testing.TB, path string) string {
 	return path
 }
 
-// give makes the user that account returns the owner of a file.
+// give makes the user that account returns the owner of a file or folder.
 func give(t testing.TB, path string) {
 	t.Helper()
 	if a := account(t); a != nil {
@@ -85,7 +86,7 @@ func give(t testing.TB, path string) {
 	}
 }
 
-// write writes a file that belongs to the user that account returns.
+// write writes a file for the user that account returns.
 func write(t testing.TB, path, text string, mode os.FileMode) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(path, []byte(text), mode))

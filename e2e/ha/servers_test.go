@@ -17,23 +17,23 @@ import (
 	"colophon/proofs"
 )
 
-// ledgers are the names of the ledgers. Together the servers write all of them.
+// ledgers lists the names of the ledgers that the clients write.
 var ledgers = []string{"default", "second", "third"}
 
-// server is one of the servers of Colophon.
+// server is a server process of Colophon.
 type server struct {
 	*process
 	data  string
-	disk  bool // data is on a small disk of its own
+	disk  bool // whether data is on its own small disk
 	clock string
-	url   string // URL that bypasses the line
-	line  *line  // line from clients and from the other servers
+	url   string // URL of the server, without the line
+	line  *line  // line through which clients and the other servers reach this one
 }
 
-// reached is the URL of the server at the end of its line.
+// reached returns the URL through which clients reach the server: the address of its line.
 func (s *server) reached() string { return "http://" + s.line.address() }
 
-// startServers starts servers that share a database and have the keys of all ledgers.
+// startServers starts count servers that share a database and have the keys of all ledgers.
 func startServers(t testing.TB, binary string, d *database, dir string, count int) []*server {
 	t.Helper()
 	primary := d.primary()
@@ -67,7 +67,8 @@ func startServers(t testing.TB, binary string, d *database, dir string, count in
 	return servers
 }
 
-// startServer starts a server with a data folder that prepare has filled.
+// startServer starts a server and waits until it is ready. prepare is called first, with the empty
+// data folder.
 func startServer(t testing.TB, binary, store string, dir, name string, prepare func(data string)) *server {
 	t.Helper()
 	place, port := folder(t, filepath.Join(dir, name)), freePort(t)
@@ -77,23 +78,23 @@ func startServer(t testing.TB, binary, store string, dir, name string, prepare f
 	s.process = start(t, dir, name, []string{"COLOPHON_STORE=" + store, "COLOPHON_TEST_CLOCK=" + s.clock, "GOMEMLIMIT=200MiB"},
 		binary, "serve", "--data", s.data, "--listen", "127.0.0.1:"+port, "--advertise", s.line.address(),
 		"--trusted-proxies", "127.0.0.1/32", "--index-cache", "16MiB", "--min-free-space", "8MiB")
-	require.Eventually(t, func() bool { return status(s.url+"/readyz") == http.StatusOK }, time.Minute, 50*time.Millisecond, "%s does not start", name)
+	require.Eventually(t, func() bool { return status(s.url+"/readyz") == http.StatusOK }, time.Minute, 50*time.Millisecond, "%s does not become ready", name)
 	return s
 }
 
-// setClock makes the server's clock wrong.
+// setClock makes the server's clock differ from the real time by ahead.
 func (s *server) setClock(ahead time.Duration) {
 	_ = os.WriteFile(s.clock, []byte(ahead.String()), 0o644) // #nosec G306 -- the server's user reads it
 }
 
-// clear ends what faults may have left.
+// clear undoes the effects that faults can leave on the server.
 func (s *server) clear() {
 	s.signal(syscall.SIGCONT)
 	s.line.heal()
 	_ = os.Remove(s.clock)
 }
 
-// verifier returns the key of a ledger, as a server states it.
+// verifier returns the verifier key of a ledger as the server states it.
 func (s *server) verifier(t testing.TB, ledger string) *proofs.Verifier {
 	t.Helper()
 	answer, err := quick.Get(s.url + "/v1/ledgers/" + ledger)

@@ -16,8 +16,8 @@ import (
 	"colophon/proofs"
 )
 
-// watch collects the checkpoints of a ledger from all servers, over connections that faults do not affect, and
-// verifies them.
+// watch collects and verifies the checkpoints of a ledger from all servers until ctx is done. It uses
+// connections that faults do not affect.
 func watch(ctx context.Context, group *sync.WaitGroup, servers []*server, key *proofs.Verifier, h *history) {
 	for _, s := range servers {
 		group.Go(func() {
@@ -31,7 +31,8 @@ func watch(ctx context.Context, group *sync.WaitGroup, servers []*server, key *p
 	}
 }
 
-// checkpoint asks a server for its checkpoint of a ledger.
+// checkpoint reads and verifies a server's checkpoint of a ledger. The note is nil if the server does not
+// return one.
 func checkpoint(s *server, key *proofs.Verifier, h *history) (proofs.Checkpoint, []byte) {
 	note := get(s.url + "/v1/ledgers/" + h.ledger + "/log/checkpoint")
 	if note == nil {
@@ -39,13 +40,13 @@ func checkpoint(s *server, key *proofs.Verifier, h *history) (proofs.Checkpoint,
 	}
 	c, err := proofs.OpenCheckpoint(note, key)
 	if err != nil {
-		h.broken("the checkpoint of %s: %w:\n%s", s.name, err, note)
+		h.broken("verifying the checkpoint of %s: %w:\n%s", s.name, err, note)
 		return c, nil
 	}
 	return c, note
 }
 
-// get returns an answer with the status 200, or nil.
+// get returns the body of a response with the status 200. It returns nil for any other response.
 func get(url string) []byte {
 	answer, err := quick.Get(url) // #nosec G107 -- of the test
 	if err != nil {
@@ -59,7 +60,8 @@ func get(url string) []byte {
 	return text
 }
 
-// witness requires a proof from any server that each checkpoint extends the previous one.
+// witness checks that each checkpoint extends the previous one. It reads checkpoints and consistency proofs
+// from random servers.
 func witness(ctx context.Context, group *sync.WaitGroup, servers []*server, key *proofs.Verifier, h *history) {
 	group.Go(func() {
 		var last proofs.Checkpoint
@@ -81,7 +83,7 @@ func witness(ctx context.Context, group *sync.WaitGroup, servers []*server, key 
 				}
 				var answer struct{ Hashes []hash }
 				if err := json.Unmarshal(text, &answer); err != nil {
-					h.broken("a consistency proof: %w: %s", err, text)
+					h.broken("parsing a consistency proof: %w: %s", err, text)
 					continue
 				}
 				path := make([]proofs.Hash, len(answer.Hashes))
@@ -89,7 +91,7 @@ func witness(ctx context.Context, group *sync.WaitGroup, servers []*server, key 
 					path[i] = proofs.Hash(answer.Hashes[i])
 				}
 				if err := proofs.VerifyConsistency(older.Size, newer.Size, older.Root, newer.Root, path); err != nil {
-					h.broken("the witness: checkpoint %d of %s does not extend checkpoint %d: %w", newer.Size, s.name, older.Size, err)
+					h.broken("the witness found that checkpoint %d of %s does not extend checkpoint %d: %w", newer.Size, s.name, older.Size, err)
 				}
 			}
 			if next.Size > last.Size {
@@ -99,22 +101,22 @@ func witness(ctx context.Context, group *sync.WaitGroup, servers []*server, key 
 	})
 }
 
-// hash is a hash in hexadecimal digits.
+// hash is a hash that JSON contains as hexadecimal digits.
 type hash proofs.Hash
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (h *hash) UnmarshalText(text []byte) error {
 	if len(text) > 2*len(h) {
-		return fmt.Errorf("a hash of %d digits", len(text))
+		return fmt.Errorf("a hash has %d digits", len(text))
 	}
 	n, err := hex.Decode(h[:], text)
 	if err == nil && n != len(h) {
-		err = fmt.Errorf("a hash of %d bytes", n)
+		err = fmt.Errorf("a hash has %d bytes", n)
 	}
 	return err
 }
 
-// follow runs colophon audit --follow.
+// follow starts colophon audit --follow on a ledger of a server.
 func follow(t testing.TB, binary, dir string, s *server, key *proofs.Verifier, ledger string) *process {
 	t.Helper()
 	return start(t, dir, "audit-"+ledger, nil, binary, "audit", s.url+"/v1/ledgers/"+ledger, "--key", key.String(),

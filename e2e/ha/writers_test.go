@@ -17,22 +17,22 @@ import (
 
 const (
 	writers = 64
-	// answerTime is how long a client waits for an answer, before it asks another server.
+	// answerTime is how long a client waits for a response before it tries another server.
 	answerTime = 5 * time.Second
 )
 
-// clients write to random servers, and read from them.
+// clients write to random servers and read from them.
 type clients struct {
 	servers   []*server
 	histories []*history
-	acked     []*moments // by ledger
+	acked     []*moments // times of acknowledged writes, by ledger
 	http      *http.Client
-	stop      context.Context // once it is done, clients begin nothing new
-	quit      context.Context // once it is done, clients give up
+	stop      context.Context // when it is done, clients begin no new requests
+	quit      context.Context // when it is done, clients give up on unanswered requests
 }
 
-// write lets the writers write until stop is done, and then until everything that they have begun is
-// acknowledged or quit is done.
+// write starts the writers. They write until stop is done, and then until everything that they have
+// begun is acknowledged or quit is done. group waits for them.
 func (c *clients) write(group *sync.WaitGroup, seed uint64) {
 	c.http = &http.Client{Timeout: answerTime, Transport: &http.Transport{MaxIdleConnsPerHost: writers}}
 	for i := range writers {
@@ -54,7 +54,7 @@ func (c *clients) write(group *sync.WaitGroup, seed uint64) {
 	}
 }
 
-// post posts records until all are acknowledged.
+// post posts attempts to random servers until all are acknowledged.
 func (c *clients) post(r *rand.Rand, ledger int, list []*attempt) {
 	batch := len(list) > 1
 	for tries := 0; len(list) > 0 && c.quit.Err() == nil; tries++ {
@@ -77,7 +77,7 @@ func (c *clients) post(r *rand.Rand, ledger int, list []*attempt) {
 	}
 }
 
-// record returns what a client posts for an attempt.
+// record returns the JSON record of an attempt.
 func (a *attempt) record() string {
 	return fmt.Sprintf(`{"run_id":"run-%d","payload":{"n":%d},"system_prompt":"s","output":"output %d","model":"m","temperature":0.5,"max_tokens":16,"labels":{"attempt":"%d"}}`,
 		a.id, a.id, a.id, a.id)
@@ -137,7 +137,8 @@ func (c *clients) batch(s *server, ledger int, list []*attempt) {
 	}
 }
 
-// judge records the answer to an attempt.
+// judge records the response to an attempt: an acknowledgement, a refusal that may be repeated, or
+// something that must never happen.
 func (c *clients) judge(ledger int, a *attempt, status int, text []byte) {
 	h := c.histories[ledger]
 	switch status {
@@ -155,7 +156,8 @@ func (c *clients) judge(ledger int, a *attempt, status int, text []byte) {
 	}
 }
 
-// read reads what was acknowledged before, and requires that the response has at least that.
+// read reads from a random server with after set to the newest acknowledged event, and requires that
+// the response covers that event.
 func (c *clients) read(r *rand.Rand, h *history) {
 	s := c.servers[r.IntN(len(c.servers))]
 	one := read{sent: time.Now()}

@@ -13,7 +13,7 @@ import (
 
 var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 
-// script returns the commands from docs/transparency-log.md.
+// script returns the shell commands in docs/transparency-log.md.
 func script(t *testing.T) string {
 	t.Helper()
 	document, err := os.ReadFile("../../docs/transparency-log.md")
@@ -25,7 +25,8 @@ func script(t *testing.T) string {
 	return commands.String()
 }
 
-// run runs commands as a reader would, with a log and a key, and returns their output.
+// run runs commands as a reader of the document would, with LOG set to the URL of the server's log
+// and KEY to key. It returns their output.
 func (s *server) run(commands, key string) (string, error) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
@@ -37,7 +38,8 @@ func (s *server) run(commands, key string) (string, error) {
 	return string(out), err
 }
 
-// The document's commands work, including the verification of a checkpoint with OpenSSL.
+// The commands in docs/transparency-log.md work, including the verification of a checkpoint with
+// OpenSSL.
 func TestDocumentedCommands(t *testing.T) {
 	wantTools(t, "bash", "curl", "openssl")
 	s := start(t)
@@ -50,7 +52,7 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// OpenSSL refuses a checkpoint that was signed with another key.
+// The documented OpenSSL commands refuse a checkpoint that was signed with a different key.
 func TestOpenSSLRefusesAnotherKey(t *testing.T) {
 	wantTools(t, "bash", "curl", "openssl")
 	s, other := start(t), start(t)

@@ -23,8 +23,8 @@ import (
 
 const contract = "../../openapi.yaml"
 
-// wantNode skips a test if Node or its packages are missing, unless they are required. make
-// interop installs the packages.
+// wantNode skips a test if Node or its packages are missing. make interop installs the packages. If
+// COLOPHON_REQUIRE_INTEROP is set, the test fails instead.
 func wantNode(t testing.TB) {
 	t.Helper()
 	wantTools(t, "node")
@@ -37,7 +37,7 @@ func wantNode(t testing.TB) {
 	}
 }
 
-// lint runs Redocly's linter.
+// lint runs Redocly's linter on a document and returns its output.
 func lint(t testing.TB, document string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -56,7 +56,8 @@ func TestContractLints(t *testing.T) {
 	require.Contains(t, out, "operation-operationId-unique")
 }
 
-// edited writes a copy of a document in which one text is replaced, and returns its path.
+// edited writes a copy of a document in which the text old is replaced, and returns its path. It
+// requires that old occurs once.
 func edited(t testing.TB, document, old, replacement string) string {
 	t.Helper()
 	text, err := os.ReadFile(document)
@@ -67,9 +68,9 @@ func edited(t testing.TB, document, old, replacement string) string {
 	return path
 }
 
-// withoutLines returns a copy of the contract without the schemas of NDJSON lines. OpenAPI 3.0
-// cannot describe NDJSON: the contract describes an array, but Prism sees a string and would
-// refuse it. The server's tests check each line.
+// withoutLines writes a copy of the contract without the schemas of NDJSON bodies, and returns its
+// path. OpenAPI 3.0 cannot describe NDJSON: the contract describes an array, but Prism sees a
+// string and would refuse it. The server's own tests check each line.
 func withoutLines(t testing.TB) string {
 	t.Helper()
 	var document yaml.Node
@@ -82,7 +83,8 @@ func withoutLines(t testing.TB) string {
 	return path
 }
 
-// forgetLines removes the schema of every NDJSON body and returns how many there were.
+// forgetLines removes the schema of every NDJSON body below node, and returns how many it has
+// removed.
 func forgetLines(node *yaml.Node) (count int) {
 	for i, child := range node.Content {
 		if node.Kind == yaml.MappingNode && i%2 == 1 && node.Content[i-1].Value == "application/x-ndjson" {
@@ -101,8 +103,8 @@ func readContract(t testing.TB) []byte {
 	return text
 }
 
-// behind returns a server behind Prism. Prism checks each request and each answer against a
-// document, and answers 422 or 500 instead if they do not conform.
+// behind returns a server that is reached through Prism. Prism checks each request and each
+// response against a document. If one does not conform, Prism responds with 422 or 500 instead.
 func behind(s *server, document string) *server {
 	s.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -117,7 +119,7 @@ func behind(s *server, document string) *server {
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
 	s.t.Cleanup(func() {
-		_ = command.Process.Signal(syscall.SIGTERM) // the process may have ended already
+		_ = command.Process.Signal(syscall.SIGTERM) // the process may already have exited
 		<-ended
 	})
 	proxied := *s
@@ -125,8 +127,8 @@ func behind(s *server, document string) *server {
 	for begin := time.Now(); time.Since(begin) < patience; time.Sleep(time.Second / 10) {
 		select {
 		case err := <-ended:
-			ended <- err // for the clean-up
-			require.FailNow(s.t, "Prism has ended", "%v\n%s", err, &log)
+			ended <- err // so that the clean-up does not block
+			require.FailNow(s.t, "Prism has exited", "%v\n%s", err, &log)
 		default:
 		}
 		if response, err := http.Get(proxied.url + "/healthz"); err == nil {
@@ -139,8 +141,8 @@ func behind(s *server, document string) *server {
 	return nil
 }
 
-// The proxy really checks: with a stricter contract, it refuses requests and answers that it
-// passed before. (If it does not understand a schema, it silently checks nothing.)
+// The proxy really checks: with a stricter contract, it refuses requests and responses that it
+// accepted before. (If Prism does not understand a schema, it silently checks nothing.)
 func TestProxyRefuses(t *testing.T) {
 	wantNode(t)
 	s := start(t)
@@ -169,7 +171,7 @@ func TestProxyRefuses(t *testing.T) {
 }
 
 // Every request in the life of a ledger passes a proxy that allows only what the contract
-// describes: imports by our command, and one request for every route.
+// describes: imports with the command import, and one request for every route.
 func TestContractHolds(t *testing.T) {
 	wantNode(t)
 	s := start(t)
@@ -205,8 +207,8 @@ func (s *server) event() string {
 	return event.Hash
 }
 
-// importAll imports the real input if it is available (it is not part of the repository), and
-// some lines of every kind.
+// importAll imports the real input, if it is available (it is not part of the repository), and
+// lines of every kind.
 func (s *server) importAll() {
 	s.t.Helper()
 	files, err := filepath.Glob("../../../shared/data/*.ndjson.gz")
@@ -217,7 +219,7 @@ func (s *server) importAll() {
 	s.importLines([]byte(someLines))
 }
 
-// importLines imports lines with our command, in several parts because Prism accepts at most
+// importLines imports lines with the command import, in several parts because Prism accepts at most
 // 10 MB.
 func (s *server) importLines(lines []byte) {
 	s.t.Helper()
@@ -244,7 +246,7 @@ func unzipped(t testing.TB, path string) []byte {
 	return lines
 }
 
-// routes returns the routes of the contract, in the form "GET /v1/ledgers/{ledger}".
+// routes returns the routes of the contract, such as "GET /v1/ledgers/{ledger}".
 func routes(t testing.TB) (list []string) {
 	t.Helper()
 	var document struct {

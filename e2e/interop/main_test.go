@@ -1,6 +1,6 @@
-// Package interop_test uses a real server with other people's tools. Tools for transparency
-// logs mirror, check, and verify its log; tools for OpenAPI check its answers. No test relies
-// on the server's own code.
+// Package interop_test tests a real server with tools that other people wrote. Tools for
+// transparency logs mirror, check, and verify its log; tools for OpenAPI check its responses. No
+// test relies on the server's own code.
 package interop_test
 
 import (
@@ -15,7 +15,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// tools are the paths of the programs that TestMain has built.
+// tools holds the paths of the programs that TestMain has built.
 var tools struct{ colophon, mirror string }
 
 func TestMain(m *testing.M) {
@@ -47,7 +47,8 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// wantTools skips a test if a program is missing, unless all are required.
+// wantTools skips a test if one of the named programs is missing. If COLOPHON_REQUIRE_INTEROP is
+// set, the test fails instead.
 func wantTools(t testing.TB, names ...string) {
 	t.Helper()
 	for _, name := range names {

@@ -21,18 +21,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The load of BenchmarkProofs.
+// Load of BenchmarkProofs.
 const (
 	proofLeaves      = 1_000_000
 	proofConnections = 8
-	proofRequests    = 20_000 // requests of each kind per round
+	proofRequests    = 20_000 // number of requests of each kind per round
 	proofRounds      = 7
 )
 
-// BenchmarkProofs reports the server's CPU time for each kind of request at a million leaves.
-// It also reports the throughput for clients on the same machine, as a share of the throughput
-// of /healthz. It measures the kinds alternately, because other work disturbs them, and
-// reports medians.
+// BenchmarkProofs reports the server's CPU time for each kind of request in a log of a million
+// leaves. It also reports the throughput for clients on the same machine, as a share of the
+// throughput of /healthz. It measures the kinds alternately, because other work on the machine
+// disturbs them, and reports medians.
 //
 //	go test -run '^$' -bench Proofs -benchtime 1x .
 func BenchmarkProofs(b *testing.B) {
@@ -85,8 +85,8 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// spend returns the server's CPU time per request and the elapsed time per request, both in
-// microseconds.
+// spend sends proofRequests requests, and returns the server's CPU time and the elapsed time per
+// request, both in microseconds.
 func (s *server) spend(path func() string) (processor, passed float64) {
 	credentials := ""
 	if s.token != "" {
@@ -108,7 +108,7 @@ func (s *server) spend(path func() string) (processor, passed float64) {
 	return (s.processorTime() - before) * 1e6 / proofRequests, passed * 1e6 / proofRequests
 }
 
-// askAll sends requests one after another on one connection.
+// askAll sends requests one after another over one connection.
 func (s *server) askAll(requests [][]byte) {
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 	if err != nil {
@@ -134,7 +134,8 @@ func (s *server) askAll(requests [][]byte) {
 	}
 }
 
-// processorTime returns the server's CPU time so far, in seconds, with a resolution of 10 ms.
+// processorTime returns the CPU time, in seconds, that the server has used so far. The resolution
+// is 10 ms.
 func (s *server) processorTime() float64 {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.process.Pid))
 	require.NoError(s.t, err)
@@ -146,7 +147,7 @@ func (s *server) processorTime() float64 {
 	return float64(user+system) / 100
 }
 
-// folded waits until the index is up to date, because indexing also takes CPU time.
+// folded waits until the index is up to date, because indexing uses CPU time too.
 func (s *server) folded() {
 	for {
 		var stats struct {

@@ -19,18 +19,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// server is a server in its own process.
+// server is the command serve, running in its own process.
 type server struct {
 	t       testing.TB
 	process *os.Process
 	data    string
 	copied  string // the folder with the published copy of public logs
 	url     string // URL of the server, without a trailing slash
-	token   string // allows everything; empty while the server requires no credentials
+	token   string // token with all scopes; "" while the server requires no credentials
 	key     string // verifier key of the default ledger, as the server printed it
 }
 
-// start runs a server that requires credentials, and whose default ledger has a public log.
+// start starts a server that requires credentials, and whose default ledger has a public log.
 func start(t testing.TB) *server {
 	t.Helper()
 	s := startOpen(t)
@@ -39,7 +39,7 @@ func start(t testing.TB) *server {
 	return s
 }
 
-// protect creates a token. From then on, clients without the token can read only a public log.
+// protect creates a token. From then on, a client without a token can read only a public log.
 func (s *server) protect() {
 	s.t.Helper()
 	made, err := exec.Command(tools.colophon, "token", "create", "--data", s.data, "--name", "all", "--ledger", "*",
@@ -48,7 +48,7 @@ func (s *server) protect() {
 	s.token = strings.TrimSpace(string(made))
 }
 
-// startOpen runs a server without authentication until the test ends.
+// startOpen starts a server without authentication. The server is stopped when the test ends.
 func startOpen(t testing.TB) *server {
 	t.Helper()
 	s := &server{t: t, data: filepath.Join(t.TempDir(), "data"), copied: filepath.Join(t.TempDir(), "copy")}
@@ -70,8 +70,7 @@ func startOpen(t testing.TB) *server {
 	return s
 }
 
-// readBanner reads the address and the key from the text that the server prints when it is
-// ready.
+// readBanner reads the URL and the key from the text that the server prints when it is ready.
 func (s *server) readBanner(out io.Reader, log string) {
 	s.t.Helper()
 	lines := bufio.NewScanner(out)
@@ -90,13 +89,13 @@ func (s *server) readBanner(out io.Reader, log string) {
 	}
 }
 
-// origin returns the default ledger's origin, which is the name of its key.
+// origin returns the default ledger's origin, which is also the name of its key.
 func (s *server) origin() string {
 	name, _, _ := strings.Cut(s.key, "+")
 	return name
 }
 
-// log returns the prefix of the default ledger's log.
+// log returns the URL of the default ledger's log, which ends with a slash.
 func (s *server) log() *url.URL {
 	s.t.Helper()
 	u, err := url.Parse(s.url + "/v1/ledgers/default/log/")
@@ -104,7 +103,8 @@ func (s *server) log() *url.URL {
 	return u
 }
 
-// do sends a request, with the token if there is one, and requires a status.
+// do sends a request, with the token if the server has one, requires the status, and returns the
+// response body. headers alternates names and values.
 func (s *server) do(method, path string, body []byte, status int, headers ...string) []byte {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, bytes.NewReader(body))
@@ -125,7 +125,8 @@ func (s *server) do(method, path string, body []byte, status int, headers ...str
 	return answer
 }
 
-// public reads from the default ledger's log without credentials.
+// public requests a path below the default ledger's log without credentials, and returns the
+// response body.
 func (s *server) public(path string) []byte {
 	s.t.Helper()
 	response, err := http.Get(s.log().JoinPath(path).String())
@@ -147,7 +148,7 @@ func (s *server) size() (size uint64) {
 	return size
 }
 
-// grow posts small records until the default ledger has this number of events.
+// grow posts small records until the default ledger has size events.
 func (s *server) grow(size uint64) {
 	s.t.Helper()
 	const most = 100_000 // maximum number of lines in a batch
@@ -162,7 +163,7 @@ func (s *server) grow(size uint64) {
 	require.Equal(s.t, size, s.size())
 }
 
-// hashes returns the hashes in the answer of a proof endpoint.
+// hashes returns the hashes in the response of a proof endpoint.
 func (s *server) hashes(query string) [][]byte {
 	s.t.Helper()
 	var answer struct {
@@ -176,7 +177,7 @@ func (s *server) hashes(query string) [][]byte {
 	return hashes
 }
 
-// hexadecimal is bytes in hexadecimal, as the API writes hashes.
+// hexadecimal is a byte string that JSON contains as hexadecimal digits, as the API writes hashes.
 type hexadecimal []byte
 
 // UnmarshalText implements encoding.TextUnmarshaler.

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// sumdbTiles reads tiles for the client of Go's checksum database. The paths of that client
-// differ from those of tlog-tiles only in the tile height.
+// sumdbTiles reads tiles for the client of Go's checksum database. The tile paths of that client
+// differ from those of tlog-tiles only in that they contain the tile height.
 type sumdbTiles struct{ *server }
 
 // Height implements tlog.TileReader.
@@ -32,7 +32,7 @@ func (s sumdbTiles) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
 // SaveTiles implements tlog.TileReader.
 func (sumdbTiles) SaveTiles([]tlog.Tile, [][]byte) {}
 
-// tree opens the checkpoint with golang.org/x/mod.
+// tree verifies the checkpoint with golang.org/x/mod, and returns the tree that it describes.
 func (s *server) tree() (tree tlog.Tree) {
 	s.t.Helper()
 	opened, err := note.Open(s.public("checkpoint"), note.VerifierList(s.verifier()))
@@ -48,7 +48,7 @@ func (s *server) tree() (tree tlog.Tree) {
 	return tree
 }
 
-// asHashes converts the proof from an endpoint for package tlog.
+// asHashes converts the hashes of a proof endpoint to those of package tlog.
 func asHashes(list [][]byte) []tlog.Hash {
 	hashes := make([]tlog.Hash, len(list))
 	for i, h := range list {
@@ -57,7 +57,7 @@ func asHashes(list [][]byte) []tlog.Hash {
 	return hashes
 }
 
-// The client of Go's checksum database accepts checkpoints, tiles, and proofs.
+// The client of Go's checksum database accepts the server's checkpoints, tiles, and proofs.
 func TestSumdb(t *testing.T) {
 	s := start(t)
 	var before tlog.Tree
@@ -81,14 +81,14 @@ func TestSumdb(t *testing.T) {
 		}
 		before = tree
 	}
-	// The example of tlog-tiles: the tiles of a tree of 70,000 leaves.
+	// The tiles that the specification of tlog-tiles lists for a tree of 70,000 leaves.
 	for path, width := range map[string]int{"0/000": 256, "0/272": 256, "0/273.p/112": 112, "1/000": 256, "1/001.p/17": 17, "2/000.p/1": 1} {
 		require.Len(t, s.public("tile/"+path), 32*width, path)
 	}
 }
 
-// checkRecord proves one entry with the tiles, with the endpoint, and with the tlog-proof
-// file.
+// checkRecord requires that the proof of an entry is the same from tiles, from the endpoint, and in
+// the tlog-proof file.
 func (s *server) checkRecord(tree tlog.Tree, hashes tlog.HashReader, seq int64) {
 	s.t.Helper()
 	path, err := tlog.ProveRecord(tree.N, seq, hashes)

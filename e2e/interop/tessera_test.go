@@ -20,15 +20,15 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// sizes are the sizes at which a growing log is checked: around tiles that become full, on one
-// level and on two, and where the index of a tile has two path elements. A log is never empty,
-// because its first entry says that the ledger was created.
+// sizes lists the sizes at which a growing log is checked: where tiles become full on one level or
+// on two, and where the index of a tile has two path elements. A log is never empty, because its
+// first entry records the creation of the ledger.
 var sizes = []uint64{1, 2, 255, 256, 257, 511, 512, 600, 65_535, 65_536, 65_537, 70_000, 256_256, 256_300}
 
-// patience limits the running time of a tool. Some tools wait forever for missing data.
+// patience limits the running time of a tool, because some tools wait forever for missing data.
 const patience = 2 * time.Minute
 
-// verifier returns the default ledger's key as a verifier of x/mod.
+// verifier returns the default ledger's key as a verifier of package note.
 func (s *server) verifier() note.Verifier {
 	s.t.Helper()
 	v, err := note.NewVerifier(s.key)
@@ -36,7 +36,7 @@ func (s *server) verifier() note.Verifier {
 	return v
 }
 
-// fetcher reads a public log over HTTP, without credentials.
+// fetcher returns a reader of a public log over HTTP, without credentials.
 func fetcher(t testing.TB, log *url.URL) *client.HTTPFetcher {
 	t.Helper()
 	f, err := client.NewHTTPFetcher(log, nil)
@@ -57,7 +57,7 @@ func leafHashes(bundle []byte) ([][]byte, error) {
 	return hashes, nil
 }
 
-// check runs Tessera's fsck on a whole log.
+// check runs Tessera's fsck on the whole log.
 func (s *server) check(log fsck.Fetcher) error {
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
@@ -91,14 +91,14 @@ func TestTessera(t *testing.T) {
 			require.NoError(t, s.check(client.FileFetcher{Root: s.published()}))
 		})
 	}
-	// The same holds for earlier trees: their partial tiles are still available.
+	// Proofs in earlier trees are the same too, because their partial tiles are still available.
 	for _, size := range sizes {
 		s.wantSameProofs(log, size)
 	}
 }
 
-// published waits until the published copy has the checkpoint of the server, and returns the folder
-// of the log.
+// published waits until the published copy has the server's checkpoint, and returns the folder of
+// the copied log.
 func (s *server) published() string {
 	s.t.Helper()
 	folder := filepath.Join(s.copied, "v1", "ledgers", "default", "log")
@@ -109,8 +109,8 @@ func (s *server) published() string {
 	return folder
 }
 
-// wantSameProofs compares the proofs that Tessera's builder makes from tiles with the proofs
-// of the endpoints, for some leaves and earlier trees.
+// wantSameProofs requires that the proofs that Tessera's builder makes from tiles are those of the
+// endpoints, for some leaves and earlier trees.
 func (s *server) wantSameProofs(log *client.HTTPFetcher, size uint64) {
 	s.t.Helper()
 	builder, err := client.NewProofBuilder(s.t.Context(), size, log.ReadTile)
@@ -129,12 +129,13 @@ func (s *server) wantSameProofs(log *client.HTTPFetcher, size uint64) {
 	}
 }
 
-// mirror runs Tessera's mirror to update a copy in a folder to a size.
+// mirror runs Tessera's mirror to update the copy in a folder, and requires that the copy then has
+// the server's checkpoint.
 func (s *server) mirror(folder string, size uint64) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
-	// With more workers than new entries, the mirror never ends.
+	// With more workers than new entries, the mirror never exits.
 	command := exec.CommandContext(ctx, tools.mirror, "-storage_dir", folder, "-source_url", s.log().String(), "-num_workers", "1")
 	out, err := command.CombinedOutput()
 	require.NoError(s.t, err, "%s", out)
@@ -144,7 +145,7 @@ func (s *server) mirror(folder string, size uint64) {
 	require.Contains(s.t, string(checkpoint), "\n"+strconv.FormatUint(size, 10)+"\n")
 }
 
-// tampered is a log in which the last byte of one resource is changed.
+// tampered is a log in which the last byte of some resources is changed.
 type tampered struct {
 	fsck.Fetcher
 	checkpoint, bundle bool
@@ -177,7 +178,7 @@ func (f tampered) ReadEntryBundle(ctx context.Context, index uint64, width uint8
 	return flipped(f.bundle && index == 1, b, err)
 }
 
-// Tessera's fsck refuses a log that was tampered with.
+// Tessera's fsck refuses a log in which anything has been changed.
 func TestTesseraSeesTampering(t *testing.T) {
 	s := start(t)
 	s.grow(600)

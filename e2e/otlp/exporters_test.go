@@ -1,5 +1,5 @@
-// Package otlp_test sends generations with the exporters of OpenTelemetry's SDK for Go, as an
-// instrumented service does, to a server of its own.
+// Package otlp_test runs the exporters of OpenTelemetry's SDKs, as an instrumented service does,
+// against a server with a new ledger.
 package otlp_test
 
 import (
@@ -32,7 +32,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// server is a server with the ledger "default", by HTTP and by gRPC.
+// server is a server with the ledger "default", reachable by HTTP and by gRPC.
 type server struct {
 	http, grpc *httptest.Server
 	ledger     *ledger.Ledger
@@ -61,7 +61,8 @@ func start(t *testing.T) *server {
 
 const count = 300
 
-// generate makes count generations, and as many spans around them.
+// generate exports count spans that are generations, and as many spans around them. It returns all
+// of them.
 func generate(t *testing.T, exporter trace.SpanExporter) []trace.ReadOnlySpan {
 	t.Helper()
 	var kept keeper
@@ -80,7 +81,7 @@ func generate(t *testing.T, exporter trace.SpanExporter) []trace.ReadOnlySpan {
 	return kept.spans
 }
 
-// keeper keeps spans, to export them again.
+// keeper is an exporter that keeps spans, so that a test can export them again.
 type keeper struct{ spans []trace.ReadOnlySpan }
 
 func (k *keeper) ExportSpans(_ context.Context, spans []trace.ReadOnlySpan) error {
@@ -90,7 +91,7 @@ func (k *keeper) ExportSpans(_ context.Context, spans []trace.ReadOnlySpan) erro
 
 func (k *keeper) Shutdown(context.Context) error { return nil }
 
-// Every exporter of spans records each generation once, and again nothing when it repeats them.
+// Every exporter of spans records each generation once, even if it exports the spans twice.
 func TestSpanExporters(t *testing.T) {
 	for name, make := range map[string]func(s *server) (*otlptrace.Exporter, error){
 		"HTTP": func(s *server) (*otlptrace.Exporter, error) {
@@ -124,7 +125,7 @@ func TestSpanExporters(t *testing.T) {
 	}
 }
 
-// An exporter reports why a call by gRPC was refused.
+// An exporter reports why the server refused a call by gRPC.
 func TestRefusedExport(t *testing.T) {
 	s := start(t)
 	exporter, err := otlptracegrpc.New(t.Context(), otlptracegrpc.WithEndpoint(strings.TrimPrefix(s.grpc.URL, "http://")), otlptracegrpc.WithInsecure(),
@@ -138,7 +139,7 @@ func TestRefusedExport(t *testing.T) {
 	require.NoError(t, exporter.Shutdown(t.Context()))
 }
 
-// The exporter of log records records the events that report generations.
+// The exporter of log records records the log events that report generations.
 func TestLogExporter(t *testing.T) {
 	s := start(t)
 	exporter, err := otlploghttp.New(t.Context(), otlploghttp.WithEndpointURL(s.http.URL+"/v1/ledgers/default/otlp/v1/logs"))
@@ -166,7 +167,7 @@ func TestLogExporter(t *testing.T) {
 	require.NoError(t, provider.Shutdown(t.Context()))
 }
 
-// recorded requires that the ledger has every generation, each of the named service.
+// recorded requires that the ledger contains every generation, each from the named service.
 func (s *server) recorded(t *testing.T, service string) {
 	t.Helper()
 	outputs := make(map[string]bool)
@@ -181,10 +182,10 @@ func (s *server) recorded(t *testing.T, service string) {
 				Labels map[string]string
 			}
 		}
-		require.NoError(t, json.Unmarshal(entry[32:], &event)) // after the hash of the event before it
+		require.NoError(t, json.Unmarshal(entry[32:], &event)) // the body follows prev_event_hash
 		require.Equal(t, service, event.Record.Labels["service"])
 		require.NotEmpty(t, event.Record.Hashes.Output)
 		outputs[event.Record.Hashes.Output] = true
 	}
-	require.Len(t, outputs, count, "every generation has an answer of its own")
+	require.Len(t, outputs, count, "every generation must have its own output")
 }

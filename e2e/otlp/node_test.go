@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wantNode skips a test if Node or the packages of node/ are missing, unless all tools are required.
+// wantNode skips a test if Node or the packages of node/ are missing. If COLOPHON_REQUIRE_INTEROP is set,
+// the test fails instead.
 func wantNode(t *testing.T) {
 	t.Helper()
 	_, missing := exec.LookPath("node")
@@ -27,7 +28,8 @@ func wantNode(t *testing.T) {
 	}
 }
 
-// Every exporter of the SDK for JavaScript records each generation once, although send.mjs sends all twice.
+// Every exporter of the SDK for JavaScript records each generation once, although send.mjs sends all of
+// them twice.
 func TestNodeExporters(t *testing.T) {
 	wantNode(t)
 	for _, signal := range []string{"traces", "logs"} {

@@ -1,5 +1,5 @@
-// Package upgrade_test replaces the servers of one database one by one, as an upgrade does,
-// while clients write.
+// Package upgrade_test replaces the servers of one database one after another, as in an upgrade, while
+// clients write.
 package upgrade_test
 
 import (
@@ -29,14 +29,14 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// from names the commit of the old servers. By default, they are the same build as the new servers, with
-// another version.
+// from is the environment variable that names the commit of the old servers. If it is not set, the old
+// servers are the same build with a different version.
 const from = "DRILL_FROM"
 
-// patience limits each wait. It is not a requirement.
+// patience limits each wait. No requirement depends on it.
 const patience = time.Minute
 
-// build builds the program of a source folder.
+// build builds the command from the source in dir, with the given version, and returns its path.
 func build(t *testing.T, dir, version string) (program string) {
 	t.Helper()
 	program = filepath.Join(t.TempDir(), "colophon")
@@ -47,7 +47,7 @@ func build(t *testing.T, dir, version string) (program string) {
 	return program
 }
 
-// programs builds the old and the new program.
+// programs builds the old and the new command.
 func programs(t *testing.T) (old, latest string) {
 	t.Helper()
 	top, err := filepath.Abs(filepath.Join("..", ".."))
@@ -65,7 +65,7 @@ func programs(t *testing.T) (old, latest string) {
 	return build(t, source, "old"), build(t, top, "new")
 }
 
-// node is one of the servers: a data folder, and the process that runs on it.
+// node is one of the servers: a data folder, and the process that serves it.
 type node struct {
 	*testing.T
 	data    string
@@ -77,7 +77,7 @@ type node struct {
 
 var serves = regexp.MustCompile(`server +(http://[0-9.:]+)`)
 
-// start starts a program on the node's folder, and waits until it answers.
+// start starts a program on the node's folder, and waits until the server answers.
 func (n *node) start(program string) {
 	n.Helper()
 	n.said = new(locked.Buffer)
@@ -94,7 +94,7 @@ func (n *node) start(program string) {
 	require.Eventually(n, func() bool { return strings.HasPrefix(n.get("/readyz"), "ready") }, patience, 20*time.Millisecond)
 }
 
-// stop asks the server to end, and waits until it has.
+// stop sends SIGTERM to the server and waits until it has exited.
 func (n *node) stop() {
 	n.Helper()
 	require.NoError(n, n.command.Process.Signal(syscall.SIGTERM))
@@ -103,7 +103,7 @@ func (n *node) stop() {
 	require.NoError(n, err, "%s", n.said)
 }
 
-// get returns an answer of this server, or "" if there is none.
+// get returns the body of a response with the status 200. It returns "" for any other response.
 func (n *node) get(path string) string {
 	answer, err := http.Get(*n.url.Load() + path)
 	if err != nil {
@@ -117,13 +117,13 @@ func (n *node) get(path string) string {
 	return string(text)
 }
 
-// writes reports whether the server writes the ledger.
+// writes reports whether the server holds the lease of the ledger.
 func (n *node) writes() bool {
 	return strings.Contains(n.get("/metrics"), `colophon_lease_held{ledger="default"} 1`)
 }
 
-// balancer sends each request to the next server that can be reached, like a load balancer.
-// It repeats no request that may have reached a server: the client does that.
+// balancer passes each request to the next server that can be reached, as a load balancer does. It does
+// not repeat a request that may have reached a server; the client does.
 type balancer struct {
 	nodes []*node
 	turn  atomic.Uint64
@@ -140,13 +140,13 @@ func (b *balancer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, fmt.Errorf("no server is running")
 }
 
-// writers write records through the balancer until they are stopped.
+// writers write records through the balancer until stop is set.
 type writers struct {
 	sync.WaitGroup
 	stop atomic.Bool
 
 	mu    sync.Mutex
-	seqs  []uint64      // seqs of the acknowledged records
+	seqs  []uint64      // seqs of the acknowledged records, in the order of acknowledgement
 	last  time.Time     // time of the last acknowledgement
 	pause time.Duration // longest time without an acknowledgement since the last call of longest
 }
@@ -160,7 +160,7 @@ func (w *writers) begin(t *testing.T, c *client.Client) {
 			for n := 0; !w.stop.Load(); n++ {
 				receipt, err := c.Ledger("default").Records.Post(context.WithoutCancel(t.Context()), record(i, n), nil)
 				if err != nil {
-					t.Errorf("a write failed in the end: %v", err)
+					t.Errorf("a write failed despite retries: %v", err)
 					return
 				}
 				w.note(receipt.Seq)
@@ -185,8 +185,8 @@ func (w *writers) note(seq uint64) {
 	w.pause, w.last = max(w.pause, time.Since(w.last)), time.Now()
 }
 
-// longest returns the longest time without an acknowledgement since the last call, and the
-// number of acknowledged records.
+// longest returns the longest time without an acknowledgement since its last call, and the number of
+// records acknowledged so far.
 func (w *writers) longest() (pause time.Duration, acknowledged int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -194,7 +194,7 @@ func (w *writers) longest() (pause time.Duration, acknowledged int) {
 	return pause, len(w.seqs)
 }
 
-// waitFor waits until this number of further records is acknowledged.
+// waitFor waits until more further records have been acknowledged.
 func (w *writers) waitFor(t *testing.T, more int) {
 	t.Helper()
 	_, begun := w.longest()
@@ -205,8 +205,8 @@ func (w *writers) waitFor(t *testing.T, more int) {
 	}, patience, 5*time.Millisecond)
 }
 
-// rotate introduces the next key, which the upgrade has given to all servers, and lets another
-// server write the ledger: it signs with both keys.
+// rotate introduces the next key, which the upgrade has given to all servers. It then stops the server
+// that writes the ledger, so that another server has to sign with both keys.
 func (w *writers) rotate(t *testing.T, c *client.Client, nodes []*node, program string, next *proofs.Signer) {
 	t.Helper()
 	_, err := c.Ledger("default").ChangeKeys(t.Context(), "rotate")
@@ -222,10 +222,10 @@ func (w *writers) rotate(t *testing.T, c *client.Client, nodes []*node, program 
 	nodes[holder].start(program)
 }
 
-// Three servers with one key, as in deploy/kubernetes/servers, start at the same time, and are
-// replaced one by one. Each writer's server passes its ledger on before it ends. No write
-// fails in the end, and each acknowledged record is there once. The upgrade also gives the next
-// key to all servers.
+// Three servers that share one key, as in deploy/kubernetes/servers, start at the same time and are
+// replaced one after another. A server that writes the ledger passes it on before it exits. No write
+// fails despite retries, and each acknowledged record is in the log once. The upgrade also gives the
+// next key to all servers.
 func TestRollingUpgrade(t *testing.T) {
 	database := postgrestest.Start(t)
 	old, latest := programs(t)
@@ -271,7 +271,7 @@ func TestRollingUpgrade(t *testing.T) {
 		n.stop()
 		stopped := time.Since(begun)
 		if wrote {
-			require.Contains(t, n.said.String(), "passed the ledger to another server", "the ledger was not passed on")
+			require.Contains(t, n.said.String(), "passed the ledger to another server", "the server must pass the ledger on")
 			passed++
 		}
 		w.waitFor(t, 100)
@@ -281,21 +281,21 @@ func TestRollingUpgrade(t *testing.T) {
 		require.Contains(t, n.get("/version"), `"new"`)
 		w.waitFor(t, 100)
 		with, acknowledged := w.longest()
-		t.Logf("server %d (wrote the ledger: %v) ended in %v; longest time without an acknowledged write: %v while it ended, %v while it came back; %d acknowledged",
+		t.Logf("server %d (wrote the ledger: %v) stopped in %v; longest time without an acknowledged write: %v while it stopped, %v while it restarted; %d acknowledged",
 			i, wrote, stopped.Round(time.Millisecond), without.Round(time.Millisecond), with.Round(time.Millisecond), acknowledged)
 	}
-	require.Positive(t, passed, "one of them wrote the ledger")
+	require.Positive(t, passed, "one of the servers must have written the ledger")
 	w.rotate(t, c, nodes, latest, next)
 	w.stop.Store(true)
 	w.Wait()
 	require.False(t, t.Failed())
 
 	slices.Sort(w.seqs)
-	require.Equal(t, len(w.seqs), len(slices.Compact(slices.Clone(w.seqs))), "two records have one seq")
+	require.Equal(t, len(w.seqs), len(slices.Compact(slices.Clone(w.seqs))), "no two records may have the same seq")
 	for _, n := range nodes {
 		want := fmt.Sprintf(`"tree_size":%d,`, len(w.seqs)+2) // the records, the creation, and the rotation
 		require.Eventually(t, func() bool { return strings.Contains(n.get("/v1/ledgers/default"), want) }, patience, 20*time.Millisecond,
-			"the servers do not show each acknowledged record once: want %s, got %s", want, n.get("/v1/ledgers/default"))
+			"the server must show each acknowledged record once: want %s, got %s", want, n.get("/v1/ledgers/default"))
 	}
 	for _, n := range nodes {
 		n.stop()
