@@ -34,7 +34,7 @@ func Inspect(ctx context.Context, database *pebble.Database) (list []Ledger, err
 	for _, info := range infos {
 		state, err := inspectLedger(ctx, database, info)
 		if err != nil {
-			return nil, fmt.Errorf("ledger %q: %w", info.Name, err)
+			return nil, fmt.Errorf("inspecting ledger %q: %w", info.Name, err)
 		}
 		list = append(list, state)
 	}

@@ -344,7 +344,7 @@ func (j *judge) vocabulary(c *Check) {
 			return
 		}
 		w := c.Words[0]
-		c.Summary = fmt.Sprintf("Most of all, the word %q: it is in %s of the baseline's outputs and in %s of the candidate's.", w.Word, percent(w.Baseline), percent(w.Candidate))
+		c.Summary = fmt.Sprintf("Above all, the word %q is in %s of the baseline's outputs and in %s of the candidate's.", w.Word, percent(w.Baseline), percent(w.Candidate))
 	}
 }
 

@@ -34,7 +34,7 @@ func (r *answerReader) read(receipt []byte) (answer, error) {
 	}
 	root := r.document.Root()
 	if !root.Member("seq").Given() {
-		return answer{}, fmt.Errorf("the server's answer is not a receipt: %.100q", receipt)
+		return answer{}, fmt.Errorf("the server's response is not a receipt: %.100q", receipt)
 	}
 	a := answer{replayed: root.Member("replayed").Kind() == pyjson.True, seq: string(root.Member("seq").Raw()),
 		ledger: string(root.Member("ledger").Text()), kind: string(root.Member("kind").Text())}

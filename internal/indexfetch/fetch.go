@@ -54,7 +54,7 @@ var (
 	ErrDiffer   = errors.New("two servers have different rows for the same events, so one of the indexes is wrong")
 	ErrSlow     = errors.New("the server is too slow")
 	ErrTooShort = errors.New("the part is too short")
-	ErrAnswer   = errors.New("the server's answer is malformed")
+	ErrAnswer   = errors.New("the server's response is malformed")
 )
 
 // Fetch implements index.Fetch.
@@ -113,7 +113,7 @@ func (s *session) next(ctx context.Context) (*index.Part, error) {
 	took := s.now().Sub(s.began)
 	switch {
 	case first.AsOf != s.size || first.RootHash != s.root:
-		return nil, fmt.Errorf("%w: it is of size %d and root %s, not %d and %s", ErrAnswer, first.AsOf, first.RootHash, s.size, s.root)
+		return nil, fmt.Errorf("%w: it has the size %d and the root %s instead of %d and %s", ErrAnswer, first.AsOf, first.RootHash, s.size, s.root)
 	case hex.EncodeToString(digest[:]) != first.Digest:
 		return nil, ErrDigest
 	case first.Next != "" && len(first.Rows) < s.least():
@@ -163,7 +163,7 @@ func compare(first, other *wire.IndexPart) error {
 	case first.Layout != other.Layout:
 		return fmt.Errorf("%w: %q, not %q", ErrLayout, other.Layout, first.Layout)
 	case first.AsOf != other.AsOf:
-		return fmt.Errorf("%w: it is of size %d, not %d", ErrAnswer, other.AsOf, first.AsOf)
+		return fmt.Errorf("%w: it has the size %d instead of %d", ErrAnswer, other.AsOf, first.AsOf)
 	case first.RootHash != other.RootHash:
 		return fmt.Errorf("%w at size %d", ErrRoot, first.AsOf)
 	case first.Digest != other.Digest || first.Next != other.Next:

@@ -161,7 +161,7 @@ func TestLyingServers(t *testing.T) {
 		{"other digest", at(1, func(p *wire.IndexPart) { p.Digest = strings.Repeat("0", 64) }), ErrDigest, ""},
 		{"other root", at(1, func(p *wire.IndexPart) { p.RootHash = strings.Repeat("0", 64) }), ErrRoot, "at size 60"},
 		{"changing root", at(2, func(p *wire.IndexPart) { p.RootHash = strings.Repeat("0", 64) }), ErrAnswer, ""},
-		{"changing size", at(2, func(p *wire.IndexPart) { p.AsOf++ }), ErrAnswer, "it is of size 61"},
+		{"changing size", at(2, func(p *wire.IndexPart) { p.AsOf++ }), ErrAnswer, "it has the size 61"},
 		{"other layout", at(1, func(p *wire.IndexPart) { p.Layout = "colophon index, layout 1" }), ErrLayout, "layout 1"},
 		{"short parts", at(2, func(p *wire.IndexPart) {
 			digest := sha256.Sum256(p.Rows[:9])

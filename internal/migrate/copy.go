@@ -138,7 +138,7 @@ func (c *copier) open() (err error) {
 	}
 	signed, err := proofs.OpenCheckpoint(c.head.Checkpoint, keys.Verifiers()...)
 	if err != nil {
-		return fmt.Errorf("%w: the checkpoint of the source: %w", ledger.ErrDamaged, err)
+		return fmt.Errorf("%w: verifying the checkpoint of the source: %w", ledger.ErrDamaged, err)
 	}
 	if signed.Size != c.head.Size {
 		return fmt.Errorf("%w: the source's checkpoint has size %d, but its head has size %d", ledger.ErrDamaged, signed.Size, c.head.Size)
@@ -161,7 +161,7 @@ func (c *copier) add(entry storage.Entry) error {
 	}
 	e, err := c.decoder.Decode(entry.Bytes)
 	if err != nil {
-		return fmt.Errorf("%w: event %d: %w", ledger.ErrDamaged, seq, err)
+		return fmt.Errorf("%w: decoding event %d: %w", ledger.ErrDamaged, seq, err)
 	}
 	if e.Prev != c.tip || e.Seq != seq {
 		return fmt.Errorf("%w: entry %d does not link to the previous entry", ledger.ErrDamaged, seq)
@@ -198,11 +198,11 @@ func (c *copier) redact(by uint64, redaction event.Redaction) error {
 	for seq := range redaction.Seqs.All() {
 		entry, err := c.to.Entry(c.ctx, seq)
 		if err != nil {
-			return fmt.Errorf("entry %d, which event %d redacts: %w", seq, by, err)
+			return fmt.Errorf("reading entry %d, which event %d redacts: %w", seq, by, err)
 		}
 		e, err := c.earlier.Decode(entry)
 		if err != nil {
-			return fmt.Errorf("%w: event %d: %w", ledger.ErrDamaged, seq, err)
+			return fmt.Errorf("%w: decoding event %d: %w", ledger.ErrDamaged, seq, err)
 		}
 		r := storage.Redaction{Seq: seq, By: by}
 		for piece := range e.Contents() {
@@ -232,7 +232,7 @@ func (c *copier) contents(e *event.Event) error {
 		}
 		switch {
 		case err != nil:
-			return fmt.Errorf("content %q of event %d: %w", named.Name, e.Seq, err)
+			return fmt.Errorf("reading content %q of event %d: %w", named.Name, e.Seq, err)
 		case uint64(len(piece)) != named.Size:
 			return fmt.Errorf("%w: content %q of event %d has %d bytes, but the event states %d", storage.ErrDamaged, named.Name, e.Seq, len(piece), named.Size)
 		}

@@ -152,7 +152,7 @@ func (l *load) read(ctx context.Context) (err error) {
 	l.tip, l.time = l.stored.Tip, l.stored.Time
 	l.tree, err = proofs.OpenTree(l.stored.Size, func(level uint8, index uint64) ([]byte, error) { return l.to.Tile(ctx, level, index) }, proofs.NewTileCache(cachedTiles))
 	if err != nil {
-		return fmt.Errorf("%w: tree edge at size %d: %w", ledger.ErrDamaged, l.stored.Size, err)
+		return fmt.Errorf("%w: reading the tree edge at size %d: %w", ledger.ErrDamaged, l.stored.Size, err)
 	}
 	l.base = proofs.Checkpoint{Size: l.stored.Size, Root: l.tree.Root()}
 	for entry, err := range l.log.EntriesAlone(ctx, l.stored.Size) {

@@ -76,7 +76,7 @@ func (d *Database) open(ctx context.Context, name string) (*log, error) {
 	l := &log{Store: stored}
 	served, err := servedHead(ctx, stored)
 	if err != nil {
-		return nil, fmt.Errorf("ledger %q: %w", name, err)
+		return nil, fmt.Errorf("reading the checkpoint of ledger %q: %w", name, err)
 	}
 	l.served.Store(&served)
 	d.logs[name] = l
@@ -104,19 +104,19 @@ func servedHead(ctx context.Context, stored storage.Store) (storage.Head, error)
 	}
 	signed, err := proofs.OpenCheckpoint(head.Checkpoint, keys.Verifiers()...)
 	if err != nil {
-		return storage.Head{}, fmt.Errorf("%w: the stored checkpoint: %w", ledger.ErrDamaged, err)
+		return storage.Head{}, fmt.Errorf("%w: verifying the stored checkpoint: %w", ledger.ErrDamaged, err)
 	}
 	if signed.Size == head.Size || signed.Size == 0 {
 		return head, nil
 	}
 	last, err := stored.Entry(ctx, signed.Size-1)
 	if err != nil {
-		return storage.Head{}, fmt.Errorf("%w: entry %d: %w", ledger.ErrDamaged, signed.Size-1, err)
+		return storage.Head{}, fmt.Errorf("%w: reading entry %d: %w", ledger.ErrDamaged, signed.Size-1, err)
 	}
 	var decoder event.Decoder
 	e, err := decoder.Decode(last)
 	if err != nil {
-		return storage.Head{}, fmt.Errorf("%w: event %d: %w", ledger.ErrDamaged, signed.Size-1, err)
+		return storage.Head{}, fmt.Errorf("%w: decoding event %d: %w", ledger.ErrDamaged, signed.Size-1, err)
 	}
 	return storage.Head{Size: signed.Size, Tip: sha256.Sum256(last), Time: e.Time.UnixMicro(), Checkpoint: head.Checkpoint}, nil
 }

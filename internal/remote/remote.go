@@ -157,7 +157,7 @@ func Ask[T any](ctx context.Context, s *Server, r client.Request) (value *T, tex
 	}
 	value = new(T)
 	if err := json.Unmarshal(answer.Body, value); err != nil {
-		return nil, nil, fmt.Errorf("reading the server's answer: %w", err)
+		return nil, nil, fmt.Errorf("decoding the server's response: %w", err)
 	}
 	return value, answer.Body, nil
 }

@@ -145,11 +145,11 @@ func (c Config) validate() error {
 	case c.From != "" && c.Key == "":
 		return errors.New("key: give the verifier key of the ledger whose copy --from names, as its operator has published it, or the name of a file that contains it")
 	case c.ReadOnly && c.Publish != "":
-		return errors.New("publish: a server with --read-only publishes nothing; leave one of the two out")
+		return errors.New("publish: a server with --read-only publishes nothing; omit one of the two")
 	case c.ReadOnly && c.Webhooks != "":
-		return errors.New("webhooks: a server with --read-only sends no messages; leave one of the two out")
+		return errors.New("webhooks: a server with --read-only sends no messages; omit one of the two")
 	case c.Advertise != "" && c.Store == "":
-		return errors.New("advertise: has no effect without --store; leave it out")
+		return errors.New("advertise: has no effect without --store; omit it")
 	case c.Advertise != "" && advertised(c.Advertise, "http") == "":
 		return fmt.Errorf("advertise: %q is neither host:port nor the URL of a server, like https://node1.example.org:8443", c.Advertise)
 	case (c.TLSCert == "") != (c.TLSKey == ""):

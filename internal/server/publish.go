@@ -38,7 +38,7 @@ func (n *Node) openArchive(ctx context.Context, config Config) error {
 		}
 		archived, err := storage.ReadArchived(ctx, store)
 		if err != nil {
-			return fmt.Errorf("ledger %q: %w", info.Name, err)
+			return fmt.Errorf("reading which entries of ledger %q are archived: %w", info.Name, err)
 		}
 		if archived.Below > 0 {
 			return cli.Exitf(cli.ExitUsage, "ledger %q: %w", info.Name, &storage.ArchivedError{Archived: archived})

@@ -85,7 +85,7 @@ func (n *Node) share(ctx context.Context) (err error) {
 	}
 	started, err := cluster.Start(ctx, n.remote, n.Host, n.log.With("part", "cluster"))
 	if err != nil {
-		return fmt.Errorf("taking the ledgers of the store: %w", err)
+		return fmt.Errorf("taking over the ledgers of the store: %w", err)
 	}
 	n.cluster = started
 	n.started.Store(started)

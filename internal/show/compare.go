@@ -105,7 +105,7 @@ func PathChange(c *cli.Console, a, b *wire.RecordRow) error {
 	var paths [2]string
 	for i, r := range []*wire.RecordRow{a, b} {
 		if err := json.Unmarshal(r.Event, &of[i]); err != nil {
-			return fmt.Errorf("reading the server's answer: %w", err)
+			return fmt.Errorf("decoding the event in the server's response: %w", err)
 		}
 		p := &of[i].Record
 		paths[i] = fmt.Sprintf("path %s of %s (%s)", cli.Plain(r.Hashes.Get("path_id")), cli.Plain(p.Project), cli.Plain(strings.Join(p.Route, " → ")))

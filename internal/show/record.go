@@ -26,7 +26,7 @@ const maxValue = 200
 func Record(ctx context.Context, c *cli.Console, t *Texts, r *wire.RecordRow, full bool) error {
 	var e shownEvent
 	if err := json.Unmarshal(r.Event, &e); err != nil {
-		return fmt.Errorf("reading the server's answer: %w", err)
+		return fmt.Errorf("decoding the event in the server's response: %w", err)
 	}
 	state := ""
 	if r.State != "" {

@@ -103,7 +103,7 @@ func setChange(c *cli.Console, x *wire.CitationSetChange, a, b *wire.RecordRow, 
 func sourcesOf(set *wire.RecordRow) (map[string][]string, error) {
 	var e struct{ Record wire.CitationSetEvent }
 	if err := json.Unmarshal(set.Event, &e); err != nil {
-		return nil, fmt.Errorf("reading the server's answer: %w", err)
+		return nil, fmt.Errorf("decoding the event in the server's response: %w", err)
 	}
 	sources := make(map[string][]string)
 	for _, c := range e.Record.Citations {

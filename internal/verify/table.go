@@ -103,11 +103,11 @@ func checkRows(rows func(func([]byte, error) bool), leaves []proofs.Hash) error 
 		case "added":
 			wrong = append(wrong, fmt.Sprintf("row %d%s was added", d.File, seqs[d.File-1]))
 		case "removed":
-			wrong = append(wrong, fmt.Sprintf("row %d of the answer was removed", d.Was))
+			wrong = append(wrong, fmt.Sprintf("row %d of the export was removed", d.Was))
 		case "moved":
 			wrong = append(wrong, fmt.Sprintf("row %d%s was moved up", d.File, seqs[d.File-1]))
 		default:
-			wrong = append(wrong, fmt.Sprintf("row %d%s was changed; it was row %d of the answer", d.File, seqs[d.File-1], d.Was))
+			wrong = append(wrong, fmt.Sprintf("row %d%s was changed; it was row %d of the export", d.File, seqs[d.File-1], d.Was))
 		}
 	}
 	if len(wrong) == 0 {

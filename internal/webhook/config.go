@@ -135,7 +135,7 @@ func parseSecret(text string) ([]byte, error) {
 	if encoded, is := strings.CutPrefix(text, secretPrefix); is {
 		var err error
 		if key, err = base64.StdEncoding.DecodeString(encoded); err != nil {
-			return nil, fmt.Errorf("after %s there must be base64: %w", secretPrefix, err)
+			return nil, fmt.Errorf("the text after %s is not base64: %w", secretPrefix, err)
 		}
 	}
 	if len(key) < minSecret {

@@ -62,7 +62,7 @@ func (w *worker) post(ctx context.Context, m *Message, body []byte) (wait time.D
 	if seconds, err := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 31); err == nil {
 		wait = min(time.Duration(seconds)*time.Second, longestWait)
 	}
-	return wait, fmt.Errorf("the receiver answered %s", response.Status)
+	return wait, fmt.Errorf("the receiver responded with %s", response.Status)
 }
 
 // deliver sends a message until the receiver accepts it. It returns an error only if ctx is
