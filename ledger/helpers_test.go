@@ -61,7 +61,7 @@ func ipc(t testing.TB, runID, output string) *record.Record {
 	return ipcOf(t, memberSecret, runID, output)
 }
 
-// ipcOf is like ipc, for a ledger with a different secret of payload members.
+// ipcOf is like ipc, for a ledger that has a different secret of payload members.
 func ipcOf(t testing.TB, members *members.Secret, runID, output string) *record.Record {
 	t.Helper()
 	fields := map[string]any{"payload": map[string]any{"seed": 1, "q": output}, "system_prompt": "Be brief.",

@@ -213,8 +213,8 @@ func (h *Host) Reopen(ctx context.Context, name string) (*Ledger, error) {
 }
 
 // StepDown closes a ledger for writing, so that another server can write it. From then on, the
-// ledger refuses new writes with storage.ErrNotHeld. StepDown commits the records that were
-// accepted before. Reads continue.
+// ledger refuses new writes with storage.ErrNotHeld. StepDown first commits the records that the
+// ledger has accepted. Reads continue.
 func (h *Host) StepDown(name string) {
 	if l, err := h.Ledger(name); err == nil {
 		end(l, storage.ErrNotHeld)

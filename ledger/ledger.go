@@ -254,8 +254,8 @@ func (l *Ledger) Head() *Head { return l.sequencer.head.Load() }
 // Queue returns the number of submissions that wait for the sequencer.
 func (l *Ledger) Queue() int { return l.queue.len() }
 
-// Freeze makes the ledger refuse all later writes for good, durably. Submissions that were accepted
-// before are committed first. The last checkpoint is final (spec: Frozen ledgers).
+// Freeze makes the ledger refuse all later writes for good, durably. Submissions that the ledger
+// has already accepted are committed first. The last checkpoint is final (spec: Frozen ledgers).
 func (l *Ledger) Freeze(ctx context.Context) error {
 	if l.standby {
 		return fmt.Errorf("freezing ledger %q: %w", l.info.Name, storage.ErrNotHeld)

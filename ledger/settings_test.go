@@ -51,7 +51,7 @@ func (f forgetful) SetSetting(ctx context.Context, name string, value []byte) er
 	return f.Store.SetSetting(ctx, name, value)
 }
 
-// A log is never public unless its setting says so.
+// A log becomes public only once the store holds that setting.
 func TestVisibilityThatCannotBeStored(t *testing.T) {
 	s := store(t, memory.New())
 	l := open(t, forgetful{s}, config(t))

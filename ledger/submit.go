@@ -57,8 +57,8 @@ type Ack struct {
 	// Entry is prev_event_hash and body of the appended event or, for Replayed, of event
 	// First.
 	Entry []byte
-	// Seq to TimeText describe the appended event: the submitted one or, for Conflicted, the
-	// refusal. They are zero for Replayed.
+	// The fields from Seq to TimeText describe the appended event: the submitted one or, for
+	// Conflicted, the refusal. They are zero for Replayed.
 	Seq       uint64
 	EventHash proofs.Hash
 	LeafHash  proofs.Hash

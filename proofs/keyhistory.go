@@ -49,10 +49,10 @@ func BeginKeyHistory(entry []byte) (*KeyHistory, error) {
 	return NewKeyHistory(first), nil
 }
 
-// Add applies the change in the event at seq, which must be greater than the seqs of all
-// earlier changes. The error says which rule is broken (spec: Key rotation): ErrMalformed if
-// the step is out of order or names the wrong keys; ErrOrigin, ErrWrongKey, or ErrSignature if
-// the handover is wrong. After an error the history is unchanged.
+// Add applies the change in the event at seq, which must be greater than the seqs of all earlier
+// changes. The error shows which rule is broken (spec: Key rotation): ErrMalformed if the step is
+// out of order or names the wrong keys; ErrOrigin, ErrWrongKey, or ErrSignature if the handover is
+// wrong. After an error the history is unchanged.
 func (h *KeyHistory) Add(seq uint64, c KeyChange) error {
 	current, overlapping := h.Current(), h.Overlapping()
 	switch {

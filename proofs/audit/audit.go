@@ -21,7 +21,7 @@ import (
 )
 
 // ErrUnavailable is wrapped by the errors of a Source that cannot be read at the moment, for
-// example because the network is down. It is not damage: the walk ends with this error.
+// example because the network is down. It is not damage: the walk stops and returns the error.
 var ErrUnavailable = errors.New("audit: source unavailable")
 
 // ErrAbsent is wrapped by the errors of a Source that is certain not to have the requested

@@ -45,12 +45,12 @@ type Extension struct {
 	Past Past
 	// Seen are earlier checkpoints. The log's tree must extend each of their trees.
 	Seen []Seen
-	// Each, if set, receives every entry, in order. If it returns an error, the walk ends with
-	// it.
+	// Each, if set, receives every entry, in order. If Each returns an error, the walk stops and
+	// returns it.
 	Each func(Walked) error
-	// Reached, if set, is called after every 65,536 entries, provided that these are shown to
-	// be in the signed tree. Past then holds everything up to the position. If Reached returns
-	// an error, the walk ends with it.
+	// Reached, if set, is called after every 65,536 entries, provided that these are shown to be in
+	// the signed tree. Past then holds everything up to the position. If Reached returns an error,
+	// the walk stops and returns it.
 	Reached func(Position) error
 }
 

@@ -18,7 +18,7 @@ func count(v pyjson.Value) (uint64, bool) {
 	if v.Kind() != pyjson.Integer || raw[0] == '-' {
 		return 0, false
 	}
-	if len(raw) < len("10000000000000000000") { // a longer number might not fit into 64 bits
+	if len(raw) < len("10000000000000000000") { // a longer number might not fit in 64 bits
 		n := uint64(0)
 		for _, digit := range raw {
 			n = n*10 + uint64(digit-'0')

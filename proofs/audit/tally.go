@@ -47,7 +47,7 @@ func (t *Tally) add(e *event.Body) {
 	}
 }
 
-// countState counts the state of one record. uses must hold all changes of its state; it
+// countState counts the state of one record. uses must hold all changes of its state. countState
 // ignores uses of other kinds.
 func (t *Tally) countState(uses []KeyUse) {
 	before, now := record.Live, record.Live

@@ -46,7 +46,7 @@ type contentChecker struct {
 	goneBy  map[uint64]uint64 // by record: the redacting event that the server named
 }
 
-// contentJob is a record whose content is to be checked.
+// contentJob is a request to check the content of one record.
 type contentJob struct {
 	seq  uint64
 	body []byte

@@ -34,8 +34,8 @@ type stateFile struct {
 	Ledger       string   `json:"ledger"`
 	Origin       string   `json:"origin"`
 	VerifierKeys []string `json:"verifier_keys"`
-	// Checkpoint is the last seen signed note that extends all earlier notes. Unproved are up
-	// to 63 later notes for which this was not shown.
+	// Checkpoint is the last signed note that was shown to extend all earlier ones. Unproved holds
+	// up to 63 later notes for which this has not been shown.
 	Checkpoint string   `json:"checkpoint"`
 	Unproved   []string `json:"unproved,omitempty"`
 	// The fields below describe the walked part of the log: the number of entries, the
@@ -46,7 +46,7 @@ type stateFile struct {
 	Time         string   `json:"time"`
 	CompactRange []string `json:"compact_range"`
 	KeyUses      uint64   `json:"key_uses"`
-	// KeysChecked is the number of entries whose idempotency keys were compared with all
+	// KeysChecked is the number of entries whose idempotency keys have been compared with all
 	// earlier ones.
 	KeysChecked uint64 `json:"keys_checked"`
 	// Keys holds the log's keys according to its events, in the format of log/key; absent before
@@ -121,7 +121,7 @@ type state struct {
 	past    *pastFiles
 	at      audit.Position
 	uses    uint64               // number of uses of idempotency keys so far
-	checked uint64               // number of entries whose idempotency keys were compared
+	checked uint64               // number of entries whose idempotency keys have been compared
 	seen    []seenNote           // signed checkpoints, the oldest first
 	keys    []*proofs.Verifier   // the trusted keys
 	done    map[string]CheckedAt // by check: when it last succeeded
@@ -405,7 +405,7 @@ func (m *state) save() error {
 	return nil
 }
 
-// Close closes the files. It removes them if nothing is to be stored.
+// Close closes the files. It removes them if the audit stores nothing.
 func (m *state) Close() error {
 	err := m.past.Close()
 	if m.file == "" {

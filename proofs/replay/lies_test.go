@@ -485,8 +485,8 @@ func TestRowsLeftOutOfFilteredListsAreFound(t *testing.T) {
 		"groups by question_hash", "groups by model_profile_hash", "groups by governance_policy_hash", "groups by cache_key"}, slices.Collect(maps.Keys(lied)))
 }
 
-// leaveRowsOut requires that the comparison finds each row that is left out of a filtered list.
-// It counts these lists in lied.
+// leaveRowsOut requires that the comparison finds each row that is left out of a filtered list. It
+// counts, by kind of list, the lists that it changed in lied.
 func leaveRowsOut(t *testing.T, w *comparedLedger, lied map[string]int) {
 	t.Helper()
 	for _, q := range w.questions.all() { // with answers as of the head, where no list is empty

@@ -140,8 +140,8 @@ func (n *normalForm) claim(check string, effective pyjson.Value) []byte {
 	return nil
 }
 
-// opposite returns computed for match, and match for every other result: the result that a check
-// would have if the writer had not claimed the hash, or had claimed it.
+// opposite returns computed for match, and match for every other result. That is the result if the
+// writer had not claimed a hash that was claimed, or had claimed one that was not.
 func opposite(result record.Result) record.Result {
 	if result == record.Match {
 		return record.Computed

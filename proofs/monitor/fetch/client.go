@@ -50,7 +50,7 @@ func (UnavailableError) Is(target error) bool { return target == audit.ErrUnavai
 // Server describes how to reach a server.
 type Server struct {
 	URL   string // scheme, host, and path before /v1, without a trailing slash
-	Token string // empty if there is none
+	Token string // sent with every request, unless it is empty
 	// Transport sends the requests; nil means http.DefaultTransport. The Client uses a copy of
 	// an *http.Transport.
 	Transport http.RoundTripper

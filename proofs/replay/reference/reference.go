@@ -88,9 +88,9 @@ func (r *Reference) Show(ctx context.Context, size uint64) error {
 // Close closes the index. No question may be in progress.
 func (r *Reference) Close() error { return r.store.Close() }
 
-// Ask answers a question to the index (query.Questions). path is percent-encoded and relative
-// to the ledger's path. parameters is the query part of the URL. size is the tree size that
-// the answer describes, or 0 if there is none.
+// Ask answers a question to the index (query.Questions). path is percent-encoded and relative to
+// the ledger's path. parameters is the query part of the URL. size is the tree size that the answer
+// describes, or 0 if the question is refused before the index is read.
 func (r *Reference) Ask(ctx context.Context, path, parameters string) (answer any, size uint64, err error) {
 	asked, elements, ok := query.Find(path)
 	if !ok {
