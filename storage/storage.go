@@ -27,7 +27,7 @@ var (
 	// ErrNoSpace means that there is too little free space. Nothing was written. Writes succeed
 	// again when there is space.
 	ErrNoSpace = errors.New("storage: too little free space")
-	// ErrInUse means that another process has the database open.
+	// ErrInUse means that this process or another one already has the database open.
 	ErrInUse = errors.New("storage: in use by another process")
 	// ErrNotHeld means that several servers share the database, and that this server does not hold
 	// the ledger's lease. Nothing was written.

@@ -326,7 +326,7 @@ func (g *runDAG) evidenceID(o strict.Object, v pyjson.Value, i int) []byte {
 	return id
 }
 
-// found returns the distinct texts in lists for which is returns true, sorted. It returns nil if
+// found returns the distinct texts in lists that the function is accepts, sorted. It returns nil if
 // there are none or more than fields.MaxFound.
 func found(is func([]byte) bool, lists ...[][]byte) [][]byte {
 	all := slices.DeleteFunc(slices.Concat(lists...), func(text []byte) bool { return !is(text) })

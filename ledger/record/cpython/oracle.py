@@ -1,4 +1,4 @@
-"""The oracle of differential tests: what CPython makes of a batch of inputs.
+"""The oracle of differential tests: it applies operations of CPython to batches of inputs.
 
 Each line of standard input is a JSON array [operation, [input, ...]]; the
 answer is one line with the JSON array of results. An operation is a function
@@ -24,7 +24,7 @@ def operation(function):
 
 
 def raw(data):
-    """The bytes that Go sent; a nil slice comes as null."""
+    """The bytes that Go sent. Go sends a nil slice as null."""
     return base64.b64decode(data or "")
 
 
@@ -64,7 +64,7 @@ def constant(token):
 
 
 def depth(source):
-    """The largest number of open brackets outside strings."""
+    """The maximum depth of nested brackets outside strings."""
     deepest = level = 0
     quoted = escaped = False
     for c in source:
@@ -109,7 +109,7 @@ def canonical(source):
 
 @operation
 def float_repr(token):
-    """repr(float(token)), or null if that is an infinity."""
+    """repr(float(token)), or null if that is infinite."""
     try:
         return repr(number(token))
     except Refused:
@@ -146,18 +146,18 @@ def nfc(text):
 
 @operation
 def spaces(block):
-    """The code points of the 256 of a block for which str.isspace holds."""
+    """The code points in a block of 256 for which str.isspace is true."""
     return [c for c in range(block * 256, block * 256 + 256) if chr(c).isspace()]
 
 
 @operation
 def assigned(block):
-    """The code points of a block that CPython's Unicode version knows."""
+    """The code points in a block of 256 that are assigned in CPython's Unicode version."""
     return [c for c in range(block * 256, block * 256 + 256) if unicodedata.category(chr(c)) != "Cn"]
 
 
 # Records (spec: Hashes). Each operation takes the JSON of a record,
-# or of a part of one, and gives its hashes by name.
+# or of a part of one, and returns its hashes by name.
 
 
 def sha(text):
@@ -366,8 +366,8 @@ def path(source):
             "raw_content_fingerprint": md5(whitespace(r["content"]))}
 
 
-# What other systems write, with their own hashes in it (docs/users.md, Files of other systems).
-# An operation takes a seed and gives one native value as JSON.
+# Files as other systems write them, including their own hashes (docs/users.md, Files of other systems).
+# An operation takes a seed and returns one native value as JSON.
 
 TEXTS = ["", "Once.", "two  spaces\n\n end \u2003", "caf\u00e9 \u2192 \U0001f600", "a\x1cb\u0085c", "\"quoted\"\\", "x" * 200]
 
@@ -382,7 +382,7 @@ def native(function):
 
 
 def some(r, **members):
-    """The members, each with an even chance."""
+    """A random selection of the members. Each is included with a probability of one half."""
     return {name: value for name, value in members.items() if r.random() < 0.5}
 
 
@@ -411,7 +411,7 @@ def chain(r, payload, prompt, text):
 def axis_log(r):
     payload, text = axis_payload(r), r.choice(TEXTS)
     entry = chain(r, payload, r.choice(TEXTS), text)
-    if r.random() < 0.3:  # older than the chain
+    if r.random() < 0.3:  # a record that is older than the provenance chain
         for name in ["system_prompt_hash", "output_hash", "ipc_id"]:
             del entry[name]
     return {**entry, "payload": payload, "output": text, "timestamp": stamp(r).isoformat(),

@@ -73,7 +73,7 @@ func (f *forms) count(name string, raw []byte) {
 }
 
 // found checks a list that may be missing. Its texts must be distinct and sorted, there may be at
-// most MaxFound of them, and is must return true for each.
+// most MaxFound of them, and the function is must accept each of them.
 func (f *forms) found(name string, list [][]byte, is func([]byte) bool) {
 	for i, text := range list {
 		if !is(text) || i > 0 && bytes.Compare(list[i-1], text) >= 0 || i == MaxFound {

@@ -79,8 +79,8 @@ func TestNumbersBeyondStrconv(t *testing.T) {
 	})
 }
 
-// TestPowersOfTwo covers numbers that are not in the middle of the interval of decimals that parse
-// as the same double. Some powers of two lie between two shortest decimals.
+// TestPowersOfTwo covers powers of two and their neighbours. A power of two is not in the middle of
+// the interval of decimals that parse as it, and can lie between two shortest decimals.
 func TestPowersOfTwo(t *testing.T) {
 	oracle := cpython.Start(t)
 	var tokens []string
