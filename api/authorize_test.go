@@ -151,7 +151,7 @@ func TestOpenServerNamesNoCaller(t *testing.T) {
 	require.Equal(t, ledger.Anonymous, s.actorOf("new", 0))
 	a := s.get("/log/tile/0/000.p/1").want(http.StatusOK)
 	require.Equal(t, "public, max-age=31536000, immutable", a.header.Get("Cache-Control"))
-	require.Empty(t, a.header.Values("Access-Control-Allow-Origin"), "pages of other origins would read what is on loopback")
+	require.Empty(t, a.header.Values("Access-Control-Allow-Origin"), "pages of other origins must not read from a server on loopback")
 }
 
 // The first token takes effect at once: requests without a token are refused.
@@ -200,7 +200,7 @@ func TestPublicLog(t *testing.T) {
 	a := g.ask(anonymous, http.MethodGet, atDefault+"/log/tile/0/000.p/1", "")
 	require.Equal(t, "public, max-age=31536000, immutable", a.header.Get("Cache-Control"))
 	a = g.ask(anonymous, http.MethodGet, atDefault+"/log/tile/0/009", "").want(http.StatusNotFound)
-	require.Equal(t, "*", a.header.Get("Access-Control-Allow-Origin"), "a page must be able to tell")
+	require.Equal(t, "*", a.header.Get("Access-Control-Allow-Origin"), "a page must be able to read the 404")
 	a = g.ask(anonymous, http.MethodOptions, atDefault+"/log/checkpoint", "").want(http.StatusNoContent)
 	require.Equal(t, "*", a.header.Get("Access-Control-Allow-Origin"))
 	require.Equal(t, "GET, HEAD", a.header.Get("Access-Control-Allow-Methods"))
@@ -268,7 +268,7 @@ func TestContractSaysWhatRoutesNeed(t *testing.T) {
 		require.ElementsMatch(t, r.needs.Any.Names(), slices.Concat(o.Scopes.Any), r.name())
 		require.ElementsMatch(t, r.needs.All.Names(), slices.Concat(o.Scopes.All), r.name())
 		require.True(t, strings.HasSuffix(strings.TrimSpace(o.Description), sentence(o.Scopes.Any, o.Scopes.All)+sentences[r.needs.On]), "%s: %s", r.name(), o.Description)
-		require.Equal(t, r.needs.On == call.TheLog, o.Security != nil, "%s: only a log needs no token at times", r.name())
+		require.Equal(t, r.needs.On == call.TheLog, o.Security != nil, "%s: only the routes of a log can be used without a token", r.name())
 		for _, status := range []string{"401", "403"} {
 			require.Contains(t, o.Responses, status, r.name())
 		}

@@ -253,7 +253,7 @@ func TestSpoolThatFails(t *testing.T) {
 	defer response.Body.Close()
 	_, err = io.ReadAll(response.Body)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	require.EqualValues(t, 2, s.size(), "the record is there: the same line again is a replay")
+	require.EqualValues(t, 2, s.size(), "the record must exist, so that the same line is replayed")
 }
 
 func TestProblemsOfABatchKeepEventsByteForByte(t *testing.T) {

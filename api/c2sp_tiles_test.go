@@ -146,7 +146,7 @@ func TestTlogTiles(t *testing.T) {
 			"entries/001", "entries/001.p/45", "entries/002.p/1", "0/x018/x446/x744/x073/x709/x551/615"} {
 			a := s.get("/log/tile/" + path)
 			a.problem(http.StatusNotFound)
-			require.Equal(t, "private, no-cache", a.header.Get("Cache-Control"), "it may exist soon")
+			require.Equal(t, "private, no-cache", a.header.Get("Cache-Control"), "the tile may exist soon")
 			require.Equal(t, "*", a.header.Get("Access-Control-Allow-Origin"))
 		}
 	})

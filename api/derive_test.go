@@ -24,14 +24,14 @@ func TestDerivedFactsOfRuns(t *testing.T) {
 	s := start(t)
 	const body = `{"payload":{"seed":1},"system_prompt":"p","output":"%","model":"m","temperature":0,"max_tokens":9}`
 	run := func(output string) string { return strings.Replace(body, "%", output, 1) }
-	require.Equal(t, wire.Derived{}, s.derived("/ipc-records", run("a")), "nothing before it")
+	require.Equal(t, wire.Derived{}, s.derived("/ipc-records", run("a")), "there is no previous run")
 	require.Equal(t, &wire.DerivedDrift{Against: 1, Cause: "identical", Variables: []string{}}, s.derived("/ipc-records", run("a")).Drift)
 	other := strings.Replace(run("b"), `"m"`, `"n"`, 1)
 	require.Equal(t, &wire.DerivedDrift{Against: 2, Cause: "model", Variables: []string{"model"}, OutputChanged: true}, s.derived("/ipc-records", other).Drift)
 	s.post("/records/3/state", `{"state":"failed","reason":"r"}`).want(http.StatusCreated)
 	require.Equal(t, &wire.DerivedDrift{Against: 2, Cause: "stochastic_or_model_internal", Variables: []string{}, OutputChanged: true},
 		s.derived("/ipc-records", run("c")).Drift, "event 3 has failed")
-	require.Equal(t, wire.Derived{Incomplete: []string{"output"}}, s.derived("/ipc-records", strings.Replace(run("d"), `"output":"d",`, "", 1)), "no run")
+	require.Equal(t, wire.Derived{Incomplete: []string{"output"}}, s.derived("/ipc-records", strings.Replace(run("d"), `"output":"d",`, "", 1)), "an incomplete record is not a run")
 	require.Equal(t, wire.Derived{Incomplete: []string{"system_prompt", "output", "seed"}},
 		s.derived("/ipc-records", `{"payload":{},"model":"m","temperature":0,"max_tokens":9}`), "all that a record may lack")
 }
@@ -52,7 +52,7 @@ func TestDerivedFactsOfRunDAGs(t *testing.T) {
 		return strings.TrimSuffix(body, "}") + `,"cache_dimensions":` + strings.NewReplacer(`"s1"`, schema, `"c1"`, chunking).Replace(someDimensions) + "}"
 	}
 	cause := func(body string) *wire.DerivedDivergence { return s.derived("/run-dags", body).Divergence }
-	require.Equal(t, wire.RunUnknown, cause(keyed(filled, `"1"`, `"1"`)).Cause, "the run before has no dimensions")
+	require.Equal(t, wire.RunUnknown, cause(keyed(filled, `"1"`, `"1"`)).Cause, "the previous run has no dimensions")
 	require.Equal(t, &wire.DerivedDivergence{Against: 4, FirstDivergingStage: new("answer"), Cause: wire.RunNoDimension, DifferingDimensions: []string{}},
 		cause(keyed(other, `"1"`, `"1"`)))
 	require.Equal(t, &wire.DerivedDivergence{Against: 5, FirstDivergingStage: new("answer"), Cause: "chunking_version", DifferingDimensions: []string{"chunking_version"}},
@@ -60,7 +60,7 @@ func TestDerivedFactsOfRunDAGs(t *testing.T) {
 	require.Equal(t, wire.RunConfounded, cause(keyed(other, `"2"`, `"3"`)).Cause)
 	var again wire.RecordRow
 	s.get("/records/6?derive=true").want(http.StatusOK).json(&again)
-	require.Equal(t, wire.RunCause("chunking_version"), again.Divergence.Cause, "later the same")
+	require.Equal(t, wire.RunCause("chunking_version"), again.Divergence.Cause, "a later query must give the same cause")
 }
 
 func TestDerivedFactsOfPaths(t *testing.T) {

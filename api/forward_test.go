@@ -58,7 +58,7 @@ func TestForward(t *testing.T) {
 	require.Equal(t, large, string(body))
 	require.Equal(t, "Bearer token", seen.Header.Get("Authorization"))
 	require.Equal(t, "k", seen.Header.Get("Idempotency-Key"))
-	require.Equal(t, "127.0.0.1", seen.Header.Get("X-Forwarded-For"), "what the client says does not count")
+	require.Equal(t, "127.0.0.1", seen.Header.Get("X-Forwarded-For"), "the header that the client sent is ignored")
 	require.NotEmpty(t, seen.Header.Get(forwardedHeader))
 
 	// This server answers reads and queries itself.

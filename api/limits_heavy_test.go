@@ -135,11 +135,11 @@ func TestWaitingRequestsHoldNoCore(t *testing.T) {
 	require.NoError(t, c.Hold(limits.HeavyMemory/2))
 	require.Equal(t, 1, work.InUse(), "the work continues")
 	require.NoError(t, c.Hold(2*limits.HeavyMemory))
-	require.Zero(t, work.InUse(), "it may wait for memory")
+	require.Zero(t, work.InUse(), "a request that might wait for memory holds no turn")
 	require.NoError(t, c.BeginAnswer(2*limits.HeavyMemory))
 	_, err := io.WriteString(c.Writer(), "x")
 	require.NoError(t, err)
-	require.Zero(t, work.InUse(), "it may wait for the client")
+	require.Zero(t, work.InUse(), "a request that might wait for its client holds no turn")
 	c.End()
 }
 

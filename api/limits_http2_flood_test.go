@@ -161,7 +161,7 @@ func TestRequestsOverHTTP2AreShared(t *testing.T) {
 	require.NoError(t, f.get("/v1/ledgers/default"))
 	require.Equal(t, "503", f.status(f.stream))
 	require.NoError(t, f.get("/healthz"))
-	require.Equal(t, "200", f.status(f.stream), "what watches the server is answered")
+	require.Equal(t, "200", f.status(f.stream), "monitoring is still answered")
 	require.EqualValues(t, 1, plain.refusals(limits.RefusedConnections))
 	_ = f.conn.Close()
 	require.Eventually(t, func() bool { return s.server().shared.Limits.Requests.InUse() == 0 }, patience, time.Millisecond)
@@ -198,7 +198,7 @@ func TestHeadersOverHTTP2AreBounded(t *testing.T) {
 			break // the server has closed the connection
 		}
 	}
-	require.Less(t, sent, flood, "the connection was ended")
+	require.Less(t, sent, flood, "the server must close the connection")
 	metrics.Read(sample)
 	require.Less(t, sample[0].Value.Uint64()-before, uint64(flood/4))
 	s.healthy()

@@ -68,7 +68,7 @@ func TestRateOfAnAddress(t *testing.T) {
 	require.Equal(t, http.StatusOK, seen("2001:db8:1:1::1"))
 	require.Equal(t, http.StatusTooManyRequests, seen("2001:db8:1:1:ffff::2"))
 	require.Equal(t, http.StatusOK, seen("2001:db8:1:2::1"))
-	require.Equal(t, http.StatusOK, seen("not an address"), "then it is the proxy's")
+	require.Equal(t, http.StatusOK, seen("not an address"), "without a valid address, the proxy's address is used")
 	require.Equal(t, http.StatusTooManyRequests, seen("not an address either"))
 	s.get(s.http.URL + "/healthz").want(http.StatusOK)
 	require.EqualValues(t, 6, s.refusals(limits.RefusedAddressRate))
@@ -168,7 +168,7 @@ func TestLinesOfABatchWait(t *testing.T) {
 	first := make([]byte, 1)
 	_, err = response.Body.Read(first)
 	require.NoError(t, err)
-	require.EqualValues(t, 2, s.size(), "one line was taken, the next one waits")
+	require.EqualValues(t, 2, s.size(), "one line is recorded, and the next one waits")
 	s.get("/stats").problem(http.StatusTooManyRequests)
 }
 

@@ -27,12 +27,13 @@ import (
 // The load of BenchmarkOTLP.
 const (
 	otlpClients = 8
-	otlpSpans   = 512 // of a request: what the SDKs send in one
-	otlpBodies  = 12  // of a client in a round
+	otlpSpans   = 512 // per request; the SDKs send as many at once
+	otlpBodies  = 12  // per client and round
 	otlpRounds  = 7
 )
 
-// The two kinds of bodies of BenchmarkOTLP have the same records, apart from their idempotency keys.
+// Both kinds of bodies that BenchmarkOTLP posts contain the same records, apart from
+// idempotency keys.
 func TestBenchmarkOTLPPostsTheSameRecords(t *testing.T) {
 	s := start(t)
 	s.do(http.MethodPost, "/batch", string(benchLines(otlpSpans)), "Content-Type", call.NDJSON).want(http.StatusOK)
@@ -54,11 +55,12 @@ func TestBenchmarkOTLPPostsTheSameRecords(t *testing.T) {
 	}
 }
 
-// BenchmarkOTLP measures how many records per second 8 clients post to a server with a real disk, by
-// /batch and as spans by OTLP over HTTP, in turns, of which neither always comes first. Both have the
-// same content and labels and as many records in a request. All records are new. The clock stops when
-// the index has the last record. It reports medians of the rounds; the ratio is the median of the ratios of
-// the rounds. The clients share the machine with the server, but prepare all bodies in advance.
+// BenchmarkOTLP measures how many records per second 8 clients post to a server with a real
+// disk: as lines of /batch, and as spans of OTLP over HTTP. The two alternate, and take turns
+// at coming first. Both have the same content, labels, and number of records per request. All
+// records are new. A round ends when the index has the last record. The benchmark reports the
+// medians of the rounds; the ratio is the median of the rounds' ratios. The clients share the
+// machine with the server, but prepare all bodies in advance.
 //
 //	go test -run '^$' -bench 'BenchmarkOTLP$' -benchtime 1x ./api
 func BenchmarkOTLP(b *testing.B) {
@@ -73,7 +75,7 @@ func BenchmarkOTLP(b *testing.B) {
 					first += otlpSpans
 				}
 			}
-			runtime.GC() // neither pays for the bodies of the other
+			runtime.GC() // so that neither kind pays for the other's bodies
 			before, begin := s.ledger.Head().Size, time.Now()
 			s.each(otlpClients, func(c int) {
 				for _, body := range bodies[c] {
@@ -89,7 +91,7 @@ func BenchmarkOTLP(b *testing.B) {
 		export := func() float64 {
 			return round("/otlp/v1/traces", otlp.Protobuf, func(first int) []byte { return benchSpans(b, first) })
 		}
-		batch() // warm
+		batch() // warm-up
 		export()
 		var batches, exports, ratios []float64
 		for i := range otlpRounds {
@@ -110,7 +112,7 @@ func BenchmarkOTLP(b *testing.B) {
 	}
 }
 
-// send posts a body that must be answered with success.
+// send posts a body, and reports an error of the benchmark unless the answer is 200.
 func (s *loaded) send(path, kind string, body []byte) {
 	response, err := s.client.Post("http://"+s.address+"/v1/ledgers/default"+path, kind, bytes.NewReader(body))
 	if err != nil {
@@ -133,7 +135,8 @@ func benchIDs(i int) (trace, span []byte) {
 	return binary.BigEndian.AppendUint64([]byte("trace id"), uint64(i)), binary.BigEndian.AppendUint64(nil, 1<<60+uint64(i))
 }
 
-// benchSpans returns generations as OTLP has them.
+// benchSpans returns an OTLP request with otlpSpans generations, which are numbered from first
+// on.
 func benchSpans(t testing.TB, first int) []byte {
 	spans := make([]*tracepb.Span, otlpSpans)
 	for i := range spans {
@@ -154,7 +157,7 @@ func benchSpans(t testing.TB, first int) []byte {
 	return []byte(marshal(t, tracesOf(spans...)))
 }
 
-// benchLines returns the records of such generations as lines of a batch.
+// benchLines returns the records of the same generations as lines of a batch.
 func benchLines(first int) (lines []byte) {
 	for number := first; number < first+otlpSpans; number++ {
 		trace, span := benchIDs(number)

@@ -129,7 +129,7 @@ func TestOTLPRecordsEachGenerationOnce(t *testing.T) {
 	changed := tracesOf(spans...)
 	changed.ResourceSpans[0].Resource.Attributes = textAttributes("service.name", "renamed", "deployment.environment", "prod")
 	require.Nil(t, s.export(marshal(t, changed)), "a collector has changed the resource")
-	require.EqualValues(t, 1+count, s.size(), "nothing twice, and no refusal")
+	require.EqualValues(t, 1+count, s.size(), "no generation is recorded twice, and none is refused")
 
 	seen := make(map[string]bool)
 	for seq := uint64(1); seq <= count; seq++ {
@@ -194,7 +194,7 @@ func TestOTLPKeepsOnlyHashes(t *testing.T) {
 	require.Equal(t, kept.Record.Labels, hashed.Record.Labels)
 	require.NotContains(t, hashed.text, "answer")
 	other.do(http.MethodPut, "/otlp-content", `{"otlp_content":"keep"}`, "Content-Type", "application/json").want(http.StatusOK)
-	require.Nil(t, other.export(body), "what was recorded stays as it is")
+	require.Nil(t, other.export(body), "existing records do not change")
 	l, err := s.host.Ledger("private")
 	require.NoError(t, err)
 	require.EqualValues(t, 2, l.Head().Size)
@@ -289,7 +289,7 @@ func TestOTLPFailures(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.Freeze(t.Context()))
 	status(s.do("POST", "/otlp/v1/traces", marshal(t, tracesOf(chatSpan(1))), protobuf...).want(403), 7, "frozen")
-	require.Nil(t, s.export(marshal(t, tracesOf(chats(1)[1]))), "what is no generation is not refused")
+	require.Nil(t, s.export(marshal(t, tracesOf(chats(1)[1]))), "a span that is not a generation is not refused")
 }
 
 // otlpStatus reads a google.rpc.Status.
@@ -374,7 +374,7 @@ func TestOTLPByGRPC(t *testing.T) {
 		require.Equal(t, make([]byte, 5), answer)
 		require.EqualValues(t, 201, s.size())
 	}
-	require.Nil(t, s.export(body), "HTTP and gRPC are one")
+	require.Nil(t, s.export(body), "a generation that gRPC has recorded is not recorded again by HTTP")
 	require.EqualValues(t, 201, s.size())
 	status, _, _ := call(logs, "")
 	require.Equal(t, "0", status)

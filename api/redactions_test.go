@@ -97,7 +97,7 @@ func TestRedactionsShowLive(t *testing.T) {
 		Links      struct{ Content map[string]string }
 	}
 	s.get("/records/1?as_of=2").want(http.StatusOK).json(&row)
-	require.EqualValues(t, 2, *row.RedactedBy, "whatever as_of")
+	require.EqualValues(t, 2, *row.RedactedBy, "redacted_by does not depend on as_of")
 	type page struct {
 		Rows []struct {
 			Seq        uint64
@@ -133,7 +133,7 @@ func TestDocumentOfARedactedSet(t *testing.T) {
 	require.NotContains(t, string(a.body), `"text":"t"`)
 	require.Equal(t, "3", a.header.Get("Colophon-Redacted-By"))
 	a = s.get("/citation-sets/2/document").want(http.StatusOK)
-	require.Contains(t, string(a.body), `"text":"t"`, "another set needs it")
+	require.Contains(t, string(a.body), `"text":"t"`, "another set still needs the text")
 	require.Empty(t, a.header.Get("Colophon-Redacted-By"))
 }
 
@@ -227,7 +227,7 @@ func TestRedactionByFilter(t *testing.T) {
 		Erased: wire.ContentPieces{Pieces: 2, Bytes: 16}, Kept: wire.ContentPieces{Pieces: 2, Bytes: uint64(len(`{"seed":1}`) + len("Be brief."))}, NeededBy: 3,
 		FirstSeqs: []uint64{1, 5}, FirstAlreadyRedacted: []wire.RedactedEvent{{Seq: 3, RedactedBy: 7}},
 	}}, dry)
-	require.EqualValues(t, 8, s.size(), "nothing is done")
+	require.EqualValues(t, 8, s.size(), "a dry run records nothing")
 
 	// A record written in between is not redacted, although the filter matches it.
 	s.post("/ipc-records", labelled("ann", "output 6")).want(http.StatusCreated)

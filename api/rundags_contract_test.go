@@ -101,7 +101,7 @@ func TestRunsAreComparedAsTheContractSays(t *testing.T) {
 	}
 	require.Equal(t, "1 live - -;2 live 1 answer;3 live 2 outcome;", divergence("?as_of=6&proofs=true"))
 	require.Equal(t, "1 live - -;2 live 1 answer;3 live 2 outcome;4 quarantined 3 outcome;", divergence("?as_of=6&state=any"))
-	require.Equal(t, "1 live - -;2 live 1 answer;3 live 2 outcome;4 live 3 outcome;", divergence("?as_of=5"), "it was live")
+	require.Equal(t, "1 live - -;2 live 1 answer;3 live 2 outcome;4 live 3 outcome;", divergence("?as_of=5"), "the run-DAG was live at this size")
 }
 
 func TestRunsAreServedByCacheKeyAsTheContractSays(t *testing.T) {
@@ -287,7 +287,7 @@ func TestAnswersAreLookedUpAsTheContractSays(t *testing.T) {
 	s.send(t, post(prefix+"/run-dags/lookup", `{"question":"q"}`), http.StatusUnprocessableEntity)
 	require.Equal(t, "Ana Varga, since 1911.", string(s.do(t, get(prefix+"/records/{seq}/content/{path}", "seq", "2", "path", "answer_text"), http.StatusOK).body))
 	s.do(t, verb(http.MethodDelete, contentsOf, `{"reason":"r"}`, "seq", "2"), http.StatusCreated)
-	require.Nil(t, lookup("who keeps lighthouse", digit("6"), http.StatusOK).Answer, "it is redacted")
+	require.Nil(t, lookup("who keeps lighthouse", digit("6"), http.StatusOK).Answer, "the answer is redacted")
 
 	var key struct {
 		Key string `json:"cache_key"`
@@ -338,7 +338,7 @@ func TestRunGroupsAreListedAsTheContractSays(t *testing.T) {
 	}
 	require.Equal(t, []row{{digit("1"), 2, 2}}, rows("?by=model_profile_hash&proofs=true"))
 	require.Equal(t, []row{{digit("1"), 3, 4}}, rows("?by=model_profile_hash&state=any"))
-	require.Equal(t, []row{{digit("3"), 3, 4}}, rows("?by=governance_policy_hash&as_of=5"), "it was live")
+	require.Equal(t, []row{{digit("3"), 3, 4}}, rows("?by=governance_policy_hash&as_of=5"), "the run-DAG was live at this size")
 	require.Equal(t, []row{{cacheKey(digit("6")), 1, 2}, {cacheKey(digit("5")), 1, 1}}, rows("?by=cache_key"))
 	require.Empty(t, rows("?by=verifier_policy_hash"))
 	require.Empty(t, rows("?by=question_hash&until=2020-01-01T00:00:00Z"))

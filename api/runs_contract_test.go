@@ -133,7 +133,7 @@ func TestSourcesThatChangeUnderRuns(t *testing.T) {
 	require.Empty(t, x.Reregistered, "no registration listed chunks before")
 	require.Contains(t, x.Says, "A cited source no longer has the same chunks.")
 	require.False(t, s.compareRuns(t, "?a=a&b=b&as_of=5").SourcesChanged)
-	require.Len(t, s.compareRuns(t, "?a=a&b=a").LostChunks, 1, "once, although both are the same set")
+	require.Len(t, s.compareRuns(t, "?a=a&b=a").LostChunks, 1, "a lost chunk is listed once if both runs have the same set")
 
 	s.do(t, post(prefix+"/citation-sets", cite("c", "s two")), http.StatusCreated)
 	require.False(t, s.compareRuns(t, "?a=b&b=c&after=6").SourcesChanged)

@@ -56,7 +56,7 @@ func TestValidationNamesItsBuild(t *testing.T) {
 	var door, wall wire.Page[wire.Path]
 	s.get("/paths/p?build=main").want(http.StatusOK).json(&door)
 	s.get("/paths/p?build=pr7").want(http.StatusOK).json(&wall)
-	require.Len(t, door.Rows, 1, "also after the path has a record of another build")
+	require.Len(t, door.Rows, 1, "main still has the path after a different build has recorded it")
 	fingerprint := *door.Rows[0].ContentFingerprint
 
 	s.validate(`{"validated":true,"build":"main","content_fingerprint":"` + *wall.Rows[0].ContentFingerprint + `"}`).problem(http.StatusConflict)

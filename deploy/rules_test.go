@@ -109,7 +109,7 @@ func TestAlertsAreActionable(t *testing.T) {
 		require.Contains(t, []string{"critical", "warning", "info"}, r.Labels["severity"], "%s", r.Alert)
 		require.NotEmpty(t, r.Annotations["summary"], "%s", r.Alert)
 		require.NotEmpty(t, r.Annotations["description"], "%s", r.Alert)
-		require.Contains(t, cases.String(), `ALERTS{alertname="`+r.Alert+`",alertstate="firing",`, "there is no test case in which it fires")
+		require.Contains(t, cases.String(), `ALERTS{alertname="`+r.Alert+`",alertstate="firing",`, "no test case makes the alert fire")
 	}
 	require.NotZero(t, alerts)
 }

@@ -139,7 +139,7 @@ func TestADamagedFileLetsNobodyIn(t *testing.T) {
 		require.Contains(t, said, d.said)
 		require.Equal(t, "no valid token", b.Summary())
 		_, err := Open(Config{Dir: b.store.Dir})
-		require.Error(t, err, "%s: a server does not start", d.said)
+		require.Error(t, err, "%s: Open must return an error", d.said)
 		restore()
 	}
 	// A folder whose file is missing was once a token store.

@@ -131,7 +131,7 @@ func (s *attacker) prepare(t *testing.T) {
 			continue // the operation succeeds only while a backup waits for the copy
 		}
 		for tries := 0; !s.tally.succeeded(op.OperationID); tries++ {
-			require.Less(t, tries, 500, "%s is never answered with success", op.OperationID)
+			require.Less(t, tries, 500, "%s never succeeds", op.OperationID)
 			r := d.valid(op)
 			if op.OperationID == "lookUpRunDAG" { // the ledger needs a run-DAG with the hashes of the example
 				s.server.send(t, http.MethodPost, "/v1/ledgers/"+first+"/run-dags", answered, http.StatusCreated)

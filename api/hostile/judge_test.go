@@ -150,7 +150,7 @@ func (c *contract) checkProblem(status int, text []byte) error {
 // leaks returns an error if a message reveals internals of the server.
 func leaks(message string) error {
 	if found := inside.FindString(message); found != "" {
-		return fmt.Errorf("%q shows %q", message, found)
+		return fmt.Errorf("the message %q reveals %q", message, found)
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func TestRecentMap(t *testing.T) {
 				}
 			}
 			if at < len(lately) {
-				require.False(t, made && len(lately)-at <= limit, "%d was asked for lately", key)
+				require.False(t, made && len(lately)-at <= limit, "%d was used recently", key)
 				lately = append(lately[:at], lately[at+1:]...)
 			} else {
 				require.True(t, made)

@@ -74,7 +74,7 @@ func TestFramesAreShared(t *testing.T) {
 	write(t, l, record.IPCRecord, ipcRecord("y"))
 	b, err := f.at(t.Context(), l, last, l.Head().Size)
 	require.NoError(t, err)
-	require.EqualValues(t, 101, b.next, "as it was encoded")
+	require.EqualValues(t, 101, b.next, "the cached block must not change")
 }
 
 // A block has at most the bytes that a follower can get at once, unless it is a single larger
