@@ -110,11 +110,11 @@ func TestCheckKeys(t *testing.T) {
 		},
 		"claim": {
 			`INSERT INTO colophon_claims VALUES ($1, $2, $2, 1)`, []any{other[:]},
-			storage.Stray{Kind: storage.StrayClaim, Seq: 1, Message: "a record with this key would not be recorded"},
+			storage.Stray{Kind: storage.StrayClaim, Seq: 1, Message: "a new record under this key would not be recorded"},
 		},
 		"claim of a later record": {
 			`INSERT INTO colophon_claims VALUES ($1, $2, $2, 9)`, []any{other[:]},
-			storage.Stray{Kind: storage.StrayClaim, Seq: 9, Message: "a record with this key would not be recorded"},
+			storage.Stray{Kind: storage.StrayClaim, Seq: 9, Message: "a new record under this key would not be recorded"},
 		},
 		"setting": {
 			`INSERT INTO colophon_settings VALUES ($1, 'other', $2)`, []any{[]byte("x")},
