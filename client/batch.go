@@ -181,7 +181,7 @@ func (b *batch) encode(index int, line Line) *batchLine {
 	}
 	text, err := wire.Marshal(wire.BatchLine{Kind: kind, Record: line.Record, IdempotencyKey: key})
 	if err != nil {
-		l.result.Err = fmt.Errorf("client: line %d: %w", index, err)
+		l.result.Err = fmt.Errorf("client: encoding line %d: %w", index, err)
 		return l
 	}
 	l.text = withoutLineEnds(text)
@@ -530,7 +530,7 @@ func (b *batch) decode(text []byte) (a batchAnswer, err error) {
 		wire.Problem
 	}
 	if err := decode(text, &line); err != nil {
-		return a, fmt.Errorf("%w to a line of a batch: decoding it: %w", ErrAnswer, err)
+		return a, fmt.Errorf("%w to a line of a batch: %w", ErrAnswer, err)
 	}
 	switch {
 	case line.Status != 0:

@@ -153,7 +153,7 @@ func TestBatchFailures(t *testing.T) {
 				require.ErrorIs(t, last, test.err)
 				require.Equal(t, test.requests, requests.Load())
 			} else {
-				require.ErrorContains(t, last, "307 redirects to")
+				require.ErrorContains(t, last, "307 the server redirects to")
 			}
 		})
 	}
@@ -205,7 +205,7 @@ func answersLines(most int) (server *http.Client, requests *atomic.Int32) {
 	})}, requests
 }
 
-// Batch ends with an error if the server accepts lines but stops answering.
+// Batch stops with an error if the server accepts lines but stops answering.
 func TestBatchEndsIfTheServerIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, requests := answersLines(1)

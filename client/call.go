@@ -46,7 +46,7 @@ func (c *Client) send(ctx context.Context, r request, body io.Reader) (*http.Res
 	}
 	q, err := http.NewRequestWithContext(ctx, r.method, target, body)
 	if err != nil {
-		return nil, fmt.Errorf("client: %w", err)
+		return nil, fmt.Errorf("client: creating the request: %w", err)
 	}
 	if r.body != nil {
 		q.Header.Set("Content-Type", "application/json")

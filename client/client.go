@@ -157,7 +157,7 @@ func WithVerifierKeys(ledger string, keys ...string) Option {
 		for _, key := range keys {
 			v, err := proofs.ParseVerifier(strings.TrimSpace(key))
 			if err != nil {
-				return fmt.Errorf("client: verifier key of ledger %s: %w", ledger, err)
+				return fmt.Errorf("client: parsing a verifier key of ledger %s: %w", ledger, err)
 			}
 			verifiers = append(verifiers, v)
 		}

@@ -183,7 +183,7 @@ func (r *eventReader) readStream(lines *lineScanner) error {
 	if lines.Err() != nil {
 		return lines.Err()
 	}
-	return fmt.Errorf("%w: the stream of events ended", ErrUnreachable)
+	return fmt.Errorf("%w: the stream of events ended without a final event", ErrUnreachable)
 }
 
 func (r *eventReader) dispatch(name string, data []byte) error {
@@ -200,7 +200,7 @@ func (r *eventReader) dispatch(name string, data []byte) error {
 		return errComplete
 	case "closing", "refused":
 		if err := decode(data, &farewell); err != nil {
-			return fmt.Errorf("%w: server-sent event %s: %w", ErrAnswer, name, err)
+			return fmt.Errorf("%w: parsing the server-sent event %s: %w", ErrAnswer, name, err)
 		}
 		e := &Error{Request: "GET " + r.service.ledger.path + "/events"}
 		e.Status, e.Detail = http.StatusServiceUnavailable, farewell.Detail
@@ -217,7 +217,7 @@ func (r *eventReader) dispatch(name string, data []byte) error {
 func (r *eventReader) event(text []byte) error {
 	line := new(wire.EventLine)
 	if err := decode(text, line); err != nil {
-		return fmt.Errorf("%w: event %d: %w", ErrAnswer, r.next, err)
+		return fmt.Errorf("%w: parsing event %d: %w", ErrAnswer, r.next, err)
 	}
 	prev, err := checkLine(line)
 	switch {
@@ -240,7 +240,7 @@ func (r *eventReader) event(text []byte) error {
 func checkLine(line *wire.EventLine) (prev proofs.Hash, err error) {
 	prev, body, err := proofs.SplitEntry(line.Entry)
 	if err != nil {
-		return prev, fmt.Errorf("%w: event %d: %w", ErrAnswer, line.Seq, err)
+		return prev, fmt.Errorf("%w: parsing the entry of event %d: %w", ErrAnswer, line.Seq, err)
 	}
 	if hash := proofs.EventHash(prev, body); hex.EncodeToString(hash[:]) != line.EventHash || !bytes.Equal(body, line.Event) {
 		return prev, fmt.Errorf("%w: event %d: the entry does not match the event_hash or the event", ErrAnswer, line.Seq)

@@ -36,7 +36,7 @@ func (s *LogService) Keys(ctx context.Context) (*proofs.KeyHistory, error) {
 	}
 	history, err := proofs.ParseLogKey(text)
 	if err != nil {
-		return nil, fmt.Errorf("%w: log/key: %w", ErrAnswer, err)
+		return nil, fmt.Errorf("%w: parsing log/key: %w", ErrAnswer, err)
 	}
 	return history, nil
 }
@@ -60,7 +60,7 @@ func (s *LogService) Entries(ctx context.Context, index uint64, width int) ([][]
 	}
 	entries, err := proofs.ParseBundle(bundle)
 	if err != nil {
-		return nil, fmt.Errorf("%w: bundle %d: %w", ErrAnswer, index, err)
+		return nil, fmt.Errorf("%w: parsing bundle %d: %w", ErrAnswer, index, err)
 	}
 	if len(entries) != width {
 		return nil, fmt.Errorf("%w: bundle %d has %d entries instead of %d", ErrAnswer, index, len(entries), width)

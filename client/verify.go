@@ -58,7 +58,7 @@ func (l *Ledger) Verify(receipt *wire.Receipt) error {
 	}
 	text, err := json.Marshal(receipt)
 	if err != nil {
-		return fmt.Errorf("client: receipt: %w", err)
+		return fmt.Errorf("client: encoding the receipt: %w", err)
 	}
 	r, err := proofs.ParseReceipt(text)
 	if err != nil {
@@ -98,7 +98,7 @@ func (l *Ledger) acceptNested(proof *wire.NestedProof, seq uint64) (*wire.Nested
 	}
 	text, err := json.Marshal(proof)
 	if err != nil {
-		return nil, fmt.Errorf("client: proof: %w", err)
+		return nil, fmt.Errorf("client: encoding the proof: %w", err)
 	}
 	nested, err := proofs.ParseNested(text)
 	if err == nil {
@@ -117,7 +117,7 @@ func (want expected) match(receipt *wire.Receipt) error {
 		} `json:"record"`
 	}
 	if err := json.Unmarshal(receipt.Event, &event); err != nil {
-		return fmt.Errorf("%w: event: %w", proofs.ErrMalformed, err)
+		return fmt.Errorf("%w: parsing the event: %w", proofs.ErrMalformed, err)
 	}
 	if receipt.Kind != want.kind {
 		return fmt.Errorf("%w: the event is of kind %.60q, but the request was of kind %q", proofs.ErrField, receipt.Kind, want.kind)

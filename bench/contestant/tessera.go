@@ -81,7 +81,7 @@ func (t *tesseraLog) verify(ctx context.Context, answer, body []byte) error {
 func VerifyTessera(ctx context.Context, dir string, size uint64, answer, body []byte) error {
 	index, err := strconv.ParseUint(string(answer), 10, 64)
 	if err != nil {
-		return fmt.Errorf("the answer is not an index: %w", err)
+		return fmt.Errorf("parsing the index in the answer: %w", err)
 	}
 	bundle, err := client.GetEntryBundle(ctx, client.FileFetcher{Root: dir}.ReadEntryBundle, index/layout.EntryBundleWidth, size)
 	if err != nil {

@@ -52,7 +52,7 @@ func countFsyncs(pid int, folder string) (*fsyncCounter, error) {
 	for _, thread := range threads {
 		tid, err := strconv.Atoi(filepath.Base(thread))
 		if err != nil {
-			return nil, fmt.Errorf("thread: %w", err)
+			return nil, fmt.Errorf("parsing the ID of a thread: %w", err)
 		}
 		attributes := &unix.PerfEventAttr{Type: unix.PERF_TYPE_TRACEPOINT, Config: id, Bits: unix.PerfBitInherit}
 		attributes.Size = uint32(unsafe.Sizeof(*attributes))

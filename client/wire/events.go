@@ -54,7 +54,7 @@ type Event struct {
 func ParseEvent(text []byte) (*Event, error) {
 	e := new(Event)
 	if err := json.Unmarshal(text, e); err != nil {
-		return nil, fmt.Errorf("wire: event: %w", err)
+		return nil, fmt.Errorf("wire: parsing the event: %w", err)
 	}
 	return e, nil
 }

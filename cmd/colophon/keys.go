@@ -218,7 +218,7 @@ func checkedKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, e
 		return nil, fmt.Errorf("reading the head: %w", err)
 	}
 	if _, err := proofs.OpenCheckpoint(head.Checkpoint, keys.Verifiers()...); err != nil {
-		return nil, fmt.Errorf("%w: stored checkpoint: %w", ledger.ErrDamaged, err)
+		return nil, fmt.Errorf("%w: verifying the stored checkpoint: %w", ledger.ErrDamaged, err)
 	}
 	return keys, nil
 }

@@ -78,7 +78,7 @@ func background(ts *testscript.TestScript, args ...string) *exec.Cmd {
 //	server start NAME DATA FLAG...   returns when the server answers; sets COLOPHON_SERVER, ADDRESS
 //	                                 and KEY, and METRICS if metrics have a separate address
 //	server kill NAME                 kill -9
-//	server stop NAME                 SIGTERM; the server must end with exit code 0
+//	server stop NAME                 SIGTERM; the server must exit with code 0
 //
 // The file NAME.log gets the server's log, and NAME.said gets the text that it prints when
 // it starts.
@@ -160,9 +160,9 @@ type feedProcess struct {
 // scriptFeed imports a file in two parts:
 //
 //	feed start NAME FILE LINES FLAG...   starts an import in the background and gives it the first lines
-//	feed rest NAME CODE                  gives it the rest; it must end with this exit code
-//	feed end NAME CODE                   ends its input; it must end with this exit code
-//	feed interrupt NAME CODE             sends SIGINT; it must end with this exit code
+//	feed rest NAME CODE                  gives it the rest; it must exit with this code
+//	feed end NAME CODE                   ends its input; it must exit with this code
+//	feed interrupt NAME CODE             sends SIGINT; it must exit with this code
 //
 // The file NAME.out gets the output of the import.
 func scriptFeed(ts *testscript.TestScript, neg bool, args []string) {

@@ -278,7 +278,7 @@ func (o *oracle) onceOf(a *attempt, events []event, acked map[uint64]bool) error
 	case errors.Is(err, storage.ErrNotFound) && len(events) == 0:
 		return nil
 	case err != nil:
-		return fmt.Errorf("its key: %w", err)
+		return fmt.Errorf("reading its key: %w", err)
 	case len(events) == 0 || claim.Seq != events[0].seq:
 		return fmt.Errorf("its key is claimed by event %d", claim.Seq)
 	}

@@ -38,7 +38,7 @@ func readLog(ctx context.Context, conn *pgx.Conn, ledger string, sizes map[uint6
 		}
 		prev, body, err := proofs.SplitEntry(entry)
 		if err != nil {
-			return fmt.Errorf("event %d: %w", seq, err)
+			return fmt.Errorf("parsing the entry of event %d: %w", seq, err)
 		}
 		if seq > 0 && prev != log.events[seq-1] {
 			return fmt.Errorf("event %d does not link to event %d", seq, seq-1)
@@ -47,7 +47,7 @@ func readLog(ctx context.Context, conn *pgx.Conn, ledger string, sizes map[uint6
 			Record struct{ Labels map[string]string }
 		}
 		if err := json.Unmarshal(body, &e); err != nil {
-			return fmt.Errorf("event %d: %w", seq, err)
+			return fmt.Errorf("parsing the body of event %d: %w", seq, err)
 		}
 		if label, posted := e.Record.Labels["attempt"]; posted {
 			id, err := strconv.Atoi(label)

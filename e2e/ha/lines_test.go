@@ -133,7 +133,6 @@ func (l *line) heal() {
 	}
 }
 
-// heal heals all given lines.
 func heal(lines ...*line) {
 	for _, l := range lines {
 		l.heal()

@@ -83,7 +83,7 @@ func TestRedirectsDoNotGetTheToken(t *testing.T) {
 	asked, err := remote.Options{URL: server.URL}.Connect(c)
 	require.NoError(t, err)
 	err = ask(t, asked)
-	require.ErrorContains(t, err, "307 redirects to \""+thief.URL+"/v1/ledgers\"")
+	require.ErrorContains(t, err, "307 the server redirects to \""+thief.URL+"/v1/ledgers\"")
 	require.ErrorContains(t, err, "use its URL with --server")
 }
 

@@ -7,7 +7,6 @@ import (
 	"colophon/internal/cli"
 )
 
-// newFailures returns the command failures, which counts run-DAGs by outcome.
 func newFailures(d *commands) *cobra.Command {
 	var periods bool
 	command := &cobra.Command{

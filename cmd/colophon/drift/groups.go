@@ -48,7 +48,6 @@ outputs, the model is not deterministic.`,
 	return command
 }
 
-// groupColumns returns the columns of a table of groups.
 func groupColumns(by string) []cli.Column {
 	return []cli.Column{cli.TextColumn(by), cli.NumberColumn("runs"), cli.NumberColumn("outputs"), cli.NumberColumn("stability"),
 		cli.NumberColumn("entropy"), cli.NumberColumn("flips"), cli.NumberColumn("first"), cli.NumberColumn("last"), cli.TextColumn("last recorded")}

@@ -11,7 +11,6 @@ import (
 	"colophon/internal/cli"
 )
 
-// newSearch returns the command search, which finds what a text can refer to.
 func newSearch(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "search TEXT",
@@ -69,7 +68,6 @@ func nameCell(name *wire.Name) string {
 	return strings.Join(parts, ": ")
 }
 
-// newValues returns the command values, which lists values for drift effects.
 func newValues(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "values temperature|max_tokens|label",
@@ -95,7 +93,6 @@ lists the names of labels; colophon drift groups --by label:NAME shows the value
 	return command
 }
 
-// newRates returns the command rates, which counts records over time.
 func newRates(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "rates",

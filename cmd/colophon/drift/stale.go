@@ -17,7 +17,6 @@ import (
 	"colophon/internal/completion"
 )
 
-// newStale returns the command stale, which lists citations of superseded chunks.
 func newStale(d *commands) *cobra.Command {
 	var every bool
 	command := &cobra.Command{

@@ -13,7 +13,6 @@ import (
 	"colophon/ledger/index/rundags"
 )
 
-// newMismatches returns the command mismatches, which lists records with wrong claims.
 func newMismatches(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "mismatches",
@@ -35,8 +34,6 @@ func newMismatches(d *commands) *cobra.Command {
 	return command
 }
 
-// newConflicts returns the command conflicts, which lists chunks that are cited under several
-// sources.
 func newConflicts(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "conflicts",
@@ -59,7 +56,6 @@ func newConflicts(d *commands) *cobra.Command {
 	return command
 }
 
-// newDivergence returns the command divergence, which lists the run-DAGs of one question.
 func newDivergence(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "divergence QUESTION_HASH",
@@ -99,7 +95,6 @@ func runCause(r *wire.DivergenceRow) string {
 	return cli.Plain(string(*r.Cause))
 }
 
-// newRunGroups returns the command run-groups, which lists groups of run-DAGs.
 func newRunGroups(d *commands) *cobra.Command {
 	var by string
 	command := &cobra.Command{
@@ -137,8 +132,6 @@ each verdict (audit mode, failure stage, and shape), and the first and last even
 	return command
 }
 
-// newProducers returns the command producers, which lists the producers, or the gaps of one
-// producer.
 func newProducers(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "producers [ID]",

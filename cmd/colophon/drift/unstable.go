@@ -10,8 +10,6 @@ import (
 	"colophon/internal/cli"
 )
 
-// newUnstable returns the command unstable, which lists groups of runs that had the same conditions
-// but different outputs.
 func newUnstable(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "unstable",
