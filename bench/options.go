@@ -36,7 +36,7 @@ func (o *options) bindColophon(c *cobra.Command) {
 	c.Flags().StringArrayVar(&o.colophon, "colophon", nil, "`[name=]file` of a build of colophon; several builds are compared; default: one built from this tree")
 }
 
-// binary is a build of Colophon.
+// binary is a build of Colophon: its name in the tables, and the path of the file.
 type binary struct{ name, file string }
 
 // binaries returns the builds of Colophon to measure: those of --colophon, or one that is built

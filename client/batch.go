@@ -371,7 +371,7 @@ func (b *batch) oldestSent() *batchLine {
 	return b.queue[0]
 }
 
-// drop removes the oldest line from the queue.
+// drop removes the oldest line from the queue: it was answered, or it failed before it was sent.
 func (b *batch) drop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -133,8 +133,8 @@ func (c *Client) attempt(ctx context.Context, r request) (*Answer, error) {
 	return &Answer{Status: response.StatusCode, Header: response.Header, Body: text}, nil
 }
 
-// readUpTo reads at most limit+1 bytes of a body. It trusts Content-Length for allocations only after the first MiB
-// has arrived.
+// readUpTo reads at most limit+1 bytes of a body. Whatever Content-Length states, it allocates no more than about 1 MiB
+// before the first MiB has arrived.
 func readUpTo(response *http.Response, limit int64) ([]byte, error) {
 	const first = 1 << 20 // bytes
 	var body bytes.Buffer
@@ -413,7 +413,7 @@ func pages[P any](page func(cursor string) (*P, error), next func(*P) string) it
 	}
 }
 
-// rows iterates over the rows of all pages.
+// rows iterates over the rows that of returns for each page. It stops after the first error.
 func rows[P, T any](pages iter.Seq2[*P, error], of func(*P) []T) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		for page, err := range pages {

@@ -372,7 +372,7 @@ func TestEveryCall(t *testing.T) {
 	full(t, "gaps", l.Producers.Producer("web-7", &single).Gaps(ctx))
 	full(t, "duplicates", l.Producers.Producer("web-7", &single).Duplicates(ctx))
 
-	// The types lose no member of any kind of event.
+	// The types lose no member of an event, of whatever kind.
 	kinds := make(map[wire.Kind]bool)
 	var lines []string
 	for line, err := range l.Events.All(ctx, 0) {

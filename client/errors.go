@@ -30,7 +30,7 @@ var (
 	ErrUnavailable  = errors.New("client: unavailable")        // 503
 )
 
-// Other errors.
+// Errors that do not come from a response with an error status.
 var (
 	// ErrUnreachable means that the server could not be reached, or that the connection broke before the response was
 	// complete. A write might have been recorded.

@@ -95,7 +95,7 @@ func (w *proverWork) some(ctx context.Context, r *load.Result) (err error) {
 	return nil
 }
 
-// fill calls add from many goroutines with each number from from up to, but not including, to.
+// fill calls add once with each number i, from <= i < to, from many goroutines.
 func fill(ctx context.Context, from, to uint64, add func(ctx context.Context, i uint64) error) error {
 	const callers = 8192
 	var next atomic.Uint64

@@ -67,7 +67,7 @@ func (t *tesseraLog) add(ctx context.Context, body []byte) ([]byte, error) {
 	return strconv.AppendUint(nil, index.Index, 10), nil
 }
 
-// verify reads an entry back from the files.
+// verify checks that the files of the log contain body at the index in answer.
 func (t *tesseraLog) verify(ctx context.Context, answer, body []byte) error {
 	size, err := t.reader.IntegratedSize(ctx)
 	if err != nil {

@@ -43,7 +43,7 @@ func DialAll(address string, count int) ([]*Conn, error) {
 	return connections, nil
 }
 
-// CloseAll closes connections.
+// CloseAll closes all connections, and joins the errors.
 func CloseAll(connections []*Conn) error {
 	var errs []error
 	for _, c := range connections {

@@ -158,8 +158,8 @@ func (o *auditFlags) source(c *cli.Console) (fetch.Server, error) {
 	return fetchFrom(server), nil
 }
 
-// fetchFrom returns the server of a connection as package fetch describes it. It compresses
-// responses unless the server is on this machine.
+// fetchFrom returns the server of a connection as package fetch describes it. It requests
+// compressed responses unless the server is on this machine.
 func fetchFrom(s *remote.Server) fetch.Server {
 	u, err := url.Parse(s.URL)
 	return fetch.Server{URL: s.URL, Token: s.Token, Transport: s.Transport, Compress: err == nil && !cli.Loopback(u.Hostname()), Explain: s.Explain}

@@ -225,8 +225,8 @@ func TestBackupsAreVerified(t *testing.T) {
 	require.Empty(t, s.manifests())
 }
 
-// A backup contains only the database and the tokens. It can be restored from a backup folder in
-// any place.
+// A backup contains only the database and the tokens. It can be restored after the backup folder
+// has been moved.
 func TestBackupsHoldDatabaseAndTokensOnly(t *testing.T) {
 	s := newStored(t)
 	s.post(3)

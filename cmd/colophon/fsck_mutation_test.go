@@ -31,8 +31,9 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// newFsckWorld creates a data folder with two ledgers that contain events of every kind. One of
-// them is frozen. They have batches, replays, refusals, rotations, and shared and redacted content.
+// newFsckWorld creates a data folder with three ledgers. The ledger default has events of every kind.
+// The ledger second has a batch, a replay, a refusal, a key rotation, and shared and redacted content,
+// and is frozen. The ledger empty has no records.
 func newFsckWorld(t *testing.T) string {
 	t.Helper()
 	w := ledgertest.New(t, 3, 5, 260)

@@ -51,9 +51,9 @@ func receipts(t *testing.T, w http.ResponseWriter, lines *bufio.Scanner, seq, n 
 	require.NoError(t, http.NewResponseController(w).Flush())
 }
 
-// duplex begins an answer whose handler can return before it has read the whole body. The
-// connection is closed afterwards, because net/http might panic if it reused the
-// connection (golang.org/issue/68560).
+// duplex begins a response whose handler can return before it has read the whole request body. The
+// connection is closed afterwards, because net/http might panic if it reused the connection
+// (golang.org/issue/68560).
 func duplex(t *testing.T, w http.ResponseWriter, r *http.Request) *bufio.Scanner {
 	require.NoError(t, http.NewResponseController(w).EnableFullDuplex())
 	w.Header().Set("Connection", "close")

@@ -15,8 +15,8 @@ func closePostgres(env *testscript.Env) {
 	}
 }
 
-// scriptPostgres starts a PostgreSQL server and sets COLOPHON_STORE to its URL, or kills it
-// and starts it again:
+// scriptPostgres starts a PostgreSQL server and sets COLOPHON_STORE to its URL, kills it, or
+// restarts it:
 //
 //	postgres start
 //	postgres kill

@@ -40,7 +40,7 @@ type childMessage struct {
 	Hit    string `json:",omitempty"` // a call that has just failed as planned
 }
 
-// childMain is the main function of a child.
+// childMain serves the sessions that arrive on standard input, one after another. It returns the exit code.
 func childMain() int {
 	asked := json.NewDecoder(os.Stdin)
 	var mu sync.Mutex // keeps messages from being mixed

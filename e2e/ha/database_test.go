@@ -173,7 +173,6 @@ func (n *node) askWith(timeout time.Duration, database string, notice pgconn.Not
 	return use(ctx, conn)
 }
 
-// execute executes statements on a node.
 func (n *node) execute(database string, statements ...string) error {
 	return n.ask(10*time.Second, database, func(ctx context.Context, conn *pgx.Conn) error {
 		for _, statement := range statements {
@@ -273,7 +272,7 @@ func (n *node) signalPostgres(signal syscall.Signal) {
 	}
 }
 
-// kill kills all processes of the node. The node restarts after the time away.
+// kill kills all processes of the node. The node is not restarted before the time away has passed.
 func (n *node) kill(away time.Duration) {
 	n.patroni.kill(away)
 	n.signalPostgres(syscall.SIGKILL)

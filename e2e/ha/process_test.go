@@ -69,7 +69,7 @@ func tail(path string, most int) string {
 	return string(text[max(0, len(text)-most):])
 }
 
-// keep runs the program again and again until it is no longer wanted.
+// keep restarts the program whenever it exits, until it is no longer wanted.
 func (p *process) keep() {
 	for {
 		p.mu.Lock()
@@ -131,7 +131,7 @@ func (p *process) signal(signal syscall.Signal) {
 	}
 }
 
-// kill kills the process. The program is restarted after the time away.
+// kill kills the process. The program is not restarted before the time away has passed.
 func (p *process) kill(away time.Duration) {
 	p.mu.Lock()
 	p.until = time.Now().Add(away)
