@@ -76,3 +76,36 @@ func TestEffectsOfLabels(t *testing.T) {
 	require.Equal(t, []uint64{1, 0, 1}, []uint64{got.Pairs, got.Changed, got.Unchanged}, "1 with 3")
 	require.Equal(t, uint64(2), asked("a=eu&b=us&as_of=8").Pairs)
 }
+
+// Runs that agree in all variables of the ipc_id and differ in the build of the runtime are pairs, and form groups by build.
+func TestEffectsOfBuilds(t *testing.T) {
+	s := start(t)
+	for _, run := range [][2]string{{"old", "x"}, {"new", "y"}, {"", "x"}, {"new", "x"}, {"old", "x"}} {
+		environment := ""
+		if run[0] != "" {
+			environment = fmt.Sprintf(`,"environment":{"ollama_build_hash":%q}`, run[0])
+		}
+		s.post("/ipc-records", fmt.Sprintf(`{"payload":{"q":1},"system_prompt":"s","output":%q,"model":"m","temperature":0,"max_tokens":1,"seed":1%s}`, run[1], environment)).
+			want(http.StatusCreated)
+	}
+	var effects struct {
+		Pairs, Changed uint64
+		Rows           []struct{ A, B struct{ Seq uint64 } }
+	}
+	s.get("/drift/effects?variable=ollama_build_hash&a=old&b=new").want(http.StatusOK).json(&effects)
+	require.Equal(t, []uint64{2, 1}, []uint64{effects.Pairs, effects.Changed})
+	require.Equal(t, []uint64{1, 2, 5, 4}, []uint64{effects.Rows[0].A.Seq, effects.Rows[0].B.Seq, effects.Rows[1].A.Seq, effects.Rows[1].B.Seq})
+	var groups struct {
+		Rows []struct {
+			Value string
+			Runs  uint64
+		}
+	}
+	s.get("/drift/groups?by=ollama_build_hash").want(http.StatusOK).json(&groups)
+	require.Len(t, groups.Rows, 2)
+	require.Equal(t, "new", groups.Rows[0].Value)
+	require.Equal(t, uint64(2), groups.Rows[0].Runs)
+	var records struct{ Rows []struct{ Seq uint64 } }
+	s.get("/records?ollama_build_hash=old").want(http.StatusOK).json(&records)
+	require.Len(t, records.Rows, 2)
+}

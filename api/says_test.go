@@ -31,10 +31,10 @@ func TestParametersAreExplained(t *testing.T) {
 		"/drift/groups?by=model&sort=runs&as_of=1": "as_of: cannot be combined with sort: rankings are kept for the head only",
 		"/drift/attribution?c=1":                   "c: unknown query parameter; the known ones are a, after, as_of, b, names, proofs, text",
 		"/drift/timeline?seed=1": "seed: unknown query parameter; the known ones are after, as_of, cursor, input, input_hash, ipc_id, label:<name>, " +
-			"limit, model, names, output_hash, proofs, seeded, state, system_prompt_hash, text",
+			"limit, model, names, ollama_build_hash, output_hash, proofs, seeded, state, system_prompt_hash, text",
 		"/drift/groups?by=model&seeded=true": "seeded: unknown query parameter; the counts of groups include runs without a seed; " +
 			"/drift/groups/{by}/{value} takes it for the list of a group's runs",
-		"/drift/effects?variable=label:&a=1&b=2": "variable: must be one of input, input_hash, system_prompt_hash, model, temperature, max_tokens, seed, label:<name>, or the JSON pointer of a member of the payload, such as /policy_hash",
+		"/drift/effects?variable=label:&a=1&b=2": "variable: must be one of input, input_hash, system_prompt_hash, model, temperature, max_tokens, seed, ollama_build_hash, label:<name>, or the JSON pointer of a member of the payload, such as /policy_hash",
 		"/stats?x=1":                             "x: unknown query parameter; this route has none",
 		"/records?limit=abc":                     "limit: must be a number from 1 to 1000",
 		"/records?limit=1001":                    "limit: must be a number from 1 to 1000",

@@ -22,7 +22,7 @@ type GroupFilter struct {
 }
 
 // Groups lists the groups of runs that have the same value of a field: GET /drift/groups. by is the field: ipc_id,
-// input, input_hash, system_prompt_hash, output_hash, model or label:NAME.
+// input, input_hash, system_prompt_hash, output_hash, model, ollama_build_hash or label:NAME.
 func (s *DriftService) Groups(by string, f *GroupFilter) *List[wire.Group] {
 	if f == nil {
 		f = new(GroupFilter)
@@ -98,8 +98,8 @@ func between(q url.Values, a, b string) url.Values {
 }
 
 // Timeline lists the runs that have the same value of a field, each with what caused the change since the previous
-// run: GET /drift/timeline. by is the field: input, input_hash, ipc_id, system_prompt_hash, output_hash, model or
-// label:NAME.
+// run: GET /drift/timeline. by is the field: input, input_hash, ipc_id, system_prompt_hash, output_hash, model,
+// ollama_build_hash or label:NAME.
 func (s *DriftService) Timeline(by, value string, o *GenerationOptions) *List[wire.TimelineRow] {
 	q := o.values()
 	q.Set(by, value)
@@ -115,7 +115,7 @@ type Effects struct {
 
 // Effects pairs runs in which a variable has the value a with runs in which it has the value b and that are
 // otherwise equal. The variable is input, input_hash, system_prompt_hash, model, temperature, max_tokens, seed,
-// label:NAME, or the JSON pointer of a payload member.
+// ollama_build_hash, label:NAME, or the JSON pointer of a payload member.
 func (s *DriftService) Effects(variable, a, b string, o *GenerationOptions) *Effects {
 	q := between(o.values(), a, b)
 	q.Set("variable", variable)

@@ -104,7 +104,7 @@ export interface Suggestion {
   b: string;
 }
 
-const comparable: Record<string, string> = { model: "model", system_prompt: "system_prompt_hash", temperature: "temperature", max_tokens: "max_tokens" };
+const comparable: Record<string, string> = { model: "model", system_prompt: "system_prompt_hash", temperature: "temperature", max_tokens: "max_tokens", ollama_build_hash: "ollama_build_hash" };
 
 /** suggestions finds comparisons in timelines: the single variables that changed from one run to the next, the latest first. */
 export function suggestions(timelines: readonly (readonly Pick<Run, "differences">[])[], most = 6): Suggestion[] {

@@ -24,8 +24,8 @@ import (
 // Values that both flags and arguments can have: the names by which runs are grouped, and the
 // variables of effects.
 var (
-	Groupings = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "label:"}
-	Variables = []string{"input", "input_hash", "system_prompt_hash", "model", "temperature", "max_tokens", "seed", "label:"}
+	Groupings = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "ollama_build_hash", "label:"}
+	Variables = []string{"input", "input_hash", "system_prompt_hash", "model", "temperature", "max_tokens", "seed", "ollama_build_hash", "label:"}
 )
 
 // flagValues are the values that the shell completes, by flag name.

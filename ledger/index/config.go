@@ -136,4 +136,4 @@ func (c Config) Settings() (Settings, error) {
 
 // Layout identifies the format of keys and values, and the set of counters. It must change
 // whenever one of these changes, because an index that has a different layout is emptied.
-const Layout = "colophon index, layout 13\n"
+const Layout = "colophon index, layout 14\n"

@@ -188,7 +188,7 @@ func mismatchNote(r *wire.AttributedRecord) string {
 }
 
 // groupings are the names of values by which runs are grouped.
-var groupings = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "label:<name>"}
+var groupings = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "ollama_build_hash", "label:<name>"}
 
 // parseTimeline parses the parameter that selects the runs. It requires exactly one.
 func parseTimeline(p Parameters) (value records.Value, err error) {
@@ -202,7 +202,7 @@ func parseTimeline(p Parameters) (value records.Value, err error) {
 		value = records.Value{Name: name, Text: p[name]}
 	}
 	if value.Name == "" {
-		err = invalid("input", "is required to select the runs, unless input_hash, ipc_id, system_prompt_hash, output_hash, model or label:<name> is given")
+		err = invalid("input", "is required to select the runs, unless input_hash, ipc_id, system_prompt_hash, output_hash, model, ollama_build_hash or label:<name> is given")
 	}
 	return value, err
 }

@@ -111,7 +111,7 @@ func effectValue(p Parameters, variable, name string) (string, error) {
 			return "", invalid(name, "must be the digest of the member as in events: 32 lower-case hexadecimal digits")
 		}
 		return value, nil
-	case variable == "model" || strings.HasPrefix(variable, records.LabelPrefix):
+	case variable == records.Model || variable == records.OllamaBuild || strings.HasPrefix(variable, records.LabelPrefix):
 		return value, nil
 	case variable == "temperature":
 		number, err := strconv.ParseFloat(value, 64)

@@ -64,7 +64,7 @@ func parseGroups(p Parameters) (q GroupsQuery, err error) {
 // checkGrouping returns an error unless runs are grouped by that name.
 func checkGrouping(by string) error {
 	if !groups.IsGrouped(by) {
-		return invalid("by", "must be ipc_id, input, input_hash, system_prompt_hash, output_hash, model or label:<name>")
+		return invalid("by", "must be ipc_id, input, input_hash, system_prompt_hash, output_hash, model, ollama_build_hash or label:<name>")
 	}
 	return nil
 }

@@ -25,10 +25,10 @@ covers. In each pair, the variable is A in one run and B in the other. effects p
 many outputs changed, then the pairs.
 
 VARIABLE is input, input_hash, system_prompt_hash, model, temperature, max_tokens, seed,
-label:NAME, or the JSON pointer of a member of the payload, such as /policy_hash. Runs
-that differ in a label agree in everything that ipc_id covers. For a member of the
-payload, A and B are its values as JSON or as text, or the digests that compare shows.
-Values need the scope content.
+ollama_build_hash, label:NAME, or the JSON pointer of a member of the payload, such as
+/policy_hash. Runs that differ in a build or a label agree in everything that ipc_id
+covers. For a member of the payload, A and B are its values as JSON or as text, or the
+digests that compare shows. Values need the scope content.
 
 For each pair, and for all of them together, the tables show how similar the outputs are,
 word by word, and how their length changes. This needs the scope content.

@@ -10,7 +10,7 @@ import (
 )
 
 // groupingHelp lists the fields by which runs can be grouped.
-const groupingHelp = "ipc_id, input, input_hash, system_prompt_hash, output_hash, model or label:NAME"
+const groupingHelp = "ipc_id, input, input_hash, system_prompt_hash, output_hash, model, ollama_build_hash or label:NAME"
 
 func (d *commands) newGroups() *cobra.Command {
 	var by string

@@ -3460,10 +3460,10 @@ export interface components {
         };
         /**
          * @description A variable of a run, a label, or a member of the payload: `input`, `input_hash`, `system_prompt_hash`, `model`,
-         *     `temperature`, `max_tokens`, `seed`, `label:<name>`, or a JSON pointer such as `/policy_hash`. For `seed` and
-         *     `input`, the inputs of runs are compared without the seed; for a member, by the digests of all other members;
-         *     otherwise by `input_hash`. Runs that differ in a label agree in all variables of the `ipc_id`. The run's seed is
-         *     not a member.
+         *     `temperature`, `max_tokens`, `seed`, `ollama_build_hash`, `label:<name>`, or a JSON pointer such as
+         *     `/policy_hash`. For `seed` and `input`, the inputs of runs are compared without the seed; for a member, by the
+         *     digests of all other members; otherwise by `input_hash`. Runs that differ in `ollama_build_hash` or in a label
+         *     agree in all variables of the `ipc_id`. The run's seed is not a member.
          */
         EffectVariable: string;
         /** @description An event body. In the log it is compact canonical JSON, its members sorted. */
@@ -7915,6 +7915,8 @@ export interface operations {
                  *     the current content, and are not part of the answer at the size `as_of`.
                  */
                 names?: components["parameters"]["Names"];
+                /** @description The runs of a build of the runtime. */
+                ollama_build_hash?: string;
                 /** @description The runs with one output. */
                 output_hash?: components["schemas"]["WantedHash"];
                 /**
@@ -9782,6 +9784,8 @@ export interface operations {
                  *     the current content, and are not part of the answer at the size `as_of`.
                  */
                 names?: components["parameters"]["Names"];
+                /** @description The build of the runtime that made an IPC record. */
+                ollama_build_hash?: string;
                 output_hash?: components["schemas"]["WantedHash"];
                 path_id?: string;
                 preflight_hash?: components["schemas"]["WantedHash"];

@@ -40,8 +40,8 @@ function useChoices(place: Place, variable: string): Loading<Choice[]> {
   return useLoad(`${place.ledger} values of ${variable} ${asOf(place) ?? ""}`, (signal) => choicesOf(place.ledger, variable, asOf(place), signal));
 }
 
-const variables = ["model", "system_prompt_hash", "temperature", "max_tokens"];
-const plural: Record<string, string> = { model: "models", system_prompt_hash: "prompts", temperature: "temperatures", max_tokens: "limits of tokens" };
+const variables = ["model", "system_prompt_hash", "temperature", "max_tokens", "ollama_build_hash"];
+const plural: Record<string, string> = { model: "models", system_prompt_hash: "prompts", temperature: "temperatures", max_tokens: "limits of tokens", ollama_build_hash: "builds of Ollama" };
 
 /** ChangedPage shows what the change from one value of a variable to another did to the outputs. */
 export function ChangedPage() {

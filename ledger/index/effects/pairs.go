@@ -53,13 +53,13 @@ func (p *matched) first(of int) (seq uint64, found bool, err error) {
 // ids returns the two combinations that a run would have with A and with B.
 func (e *walk) ids(ipc event.IPC) (ids combinations) {
 	by := inputIn(e.query.Variable)
-	var without rowstore.Identity // stays zero for a label, which is not part of the run
-	if e.ofLabel() {
+	var without rowstore.Identity // stays zero for a variable of combinations
+	if e.isBeside() {
 		without = groups.Combination(&ipc, by)
 	}
 	for i, l := range e.lists {
-		if e.ofLabel() {
-			ids[i] = groups.LabelCombination(without, l.id)
+		if e.isBeside() {
+			ids[i] = groups.CombinationWith(without, l.id)
 			continue
 		}
 		e.setValue(&ipc, l.value)
@@ -73,8 +73,11 @@ func (e *walk) pairOf(ids combinations) matched {
 	return matched{view: e.view, combinations: ids, any: e.query.Any}
 }
 
-// ofLabel reports whether the variable is a label.
-func (e *walk) ofLabel() bool { return strings.HasPrefix(e.query.Variable, records.LabelPrefix) }
+// isLabel reports whether the variable is a label.
+func (e *walk) isLabel() bool { return strings.HasPrefix(e.query.Variable, records.LabelPrefix) }
+
+// isBeside reports whether combinations do not contain the variable.
+func (e *walk) isBeside() bool { return e.isLabel() || e.query.Variable == records.OllamaBuild }
 
 // inputIn returns how combinations compare the input when this variable differs. input_hash
 // covers the seed if the payload contains it.
@@ -128,6 +131,8 @@ func fieldOf(r *event.IPC, variable string) *[]byte {
 		return &r.Temperature
 	case maxTokensName:
 		return &r.MaxTokens
+	case records.OllamaBuild:
+		return &r.OllamaBuildHash
 	}
 	return &r.Seed
 }

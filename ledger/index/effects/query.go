@@ -16,7 +16,7 @@ import (
 
 // Variables are the possible values of Query.Variable, in addition to labels and payload
 // members.
-var Variables = [...]string{records.Input, records.InputHash, records.SystemPromptHash, records.Model, temperatureName, maxTokensName, seedName}
+var Variables = [...]string{records.Input, records.InputHash, records.SystemPromptHash, records.Model, temperatureName, maxTokensName, seedName, records.OllamaBuild}
 
 // IsVariable reports whether a name is a valid Query.Variable.
 func IsVariable(name string) bool {

@@ -121,7 +121,7 @@ func (e *walk) touched(ctx context.Context, from, to uint64) (map[combinations]b
 			if err == nil {
 				// The labels of the run are not available here. It does no harm to add
 				// combinations that do not have the label.
-				e.touch(touched, &run.IPC, e.ofLabel() || e.isValue(e.valueOf(&run.IPC)))
+				e.touch(touched, &run.IPC, e.isLabel() || e.isValue(e.valueOf(&run.IPC)))
 			}
 		}
 	}
@@ -138,7 +138,7 @@ func (e *walk) touch(touched map[combinations]bool, ipc *event.IPC, has bool) {
 
 // hasValue reports whether a run has one of the two values.
 func (e *walk) hasValue(decoded *event.Event, ipc *event.IPC) bool {
-	if !e.ofLabel() {
+	if !e.isLabel() {
 		return e.isValue(e.valueOf(ipc))
 	}
 	for name, value := range decoded.Labels() {

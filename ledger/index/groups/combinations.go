@@ -38,14 +38,15 @@ func Combination(ipc *event.IPC, by By) rowstore.Identity {
 	return rowstore.Identify(combinationNames[by], of, ipc.SystemPromptHash, ipc.Model, ipc.Temperature, ipc.MaxTokens, ipc.Seed)
 }
 
-// LabelCombination returns the identity of a combination together with a value of a label.
-// group is the group of that value.
-func LabelCombination(combination, group rowstore.Identity) rowstore.Identity {
+// CombinationWith returns the identity of a combination together with the value of a group that
+// is not part of combinations, such as a label.
+func CombinationWith(combination, group rowstore.Identity) rowstore.Identity {
 	return rowstore.Identify([]byte("label"), combination[:], group[:])
 }
 
-// labelled is a value of a label of a run, and the run's combination together with that value.
-type labelled struct{ group, combination rowstore.Identity }
+// combinedWith is a value that is not part of combinations, such as a label, and the run's
+// combination together with that value.
+type combinedWith struct{ group, combination rowstore.Identity }
 
 // combine adds the run at seq to its combinations, and sets first and firstWith.
 func (r *run) combine(f *Deriver, seq uint64, of *preparedRun) {
@@ -62,9 +63,9 @@ func (r *run) combine(f *Deriver, seq uint64, of *preparedRun) {
 		}
 	}
 	r.firstWith = r.firstWith[:0]
-	for _, l := range of.labels {
-		if addFiltered(f, l.combination, seq) {
-			r.firstWith = append(r.firstWith, l.group)
+	for _, value := range of.beside {
+		if addFiltered(f, value.combination, seq) {
+			r.firstWith = append(r.firstWith, value.group)
 		}
 	}
 }

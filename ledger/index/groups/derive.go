@@ -21,8 +21,8 @@ type run struct {
 	repeats bool
 	// first says, for each value of By, whether this is the first run of its combination.
 	first [byCount]bool
-	// firstWith lists the groups of labels for which the run is the first of its combination
-	// with that label.
+	// firstWith lists the groups of labels and builds for which the run is the first of its
+	// combination with that value.
 	firstWith []rowstore.Identity
 	facts     []byte
 	// otherEvidence is true if the citation set of the run differs from that of the previous
@@ -64,7 +64,7 @@ func (f *Deriver) AlsoLoad(d ...rowstore.Dimension) { f.loads = append(f.loads, 
 // preparedRun has the values that follow from the run's event alone.
 type preparedRun struct {
 	combinations [byCount]rowstore.Identity
-	labels       []labelled
+	beside       []combinedWith // labels and the build
 	facts        []byte
 }
 
@@ -77,10 +77,10 @@ func (f *Deriver) Prepare(e *index.Event) {
 	for by := range byCount {
 		p.combinations[by] = Combination(&e.IPC, by)
 	}
-	p.labels = p.labels[:0]
+	p.beside = p.beside[:0]
 	for one := range index.Prepared[records.Values](e).Grouped() { // prepared by records.Deriver
-		if one.IsLabel() {
-			p.labels = append(p.labels, labelled{one.ID, LabelCombination(p.combinations[ByInputHash], one.ID)})
+		if one.IsBesideCombination() {
+			p.beside = append(p.beside, combinedWith{one.ID, CombinationWith(p.combinations[ByInputHash], one.ID)})
 		}
 	}
 	p.facts = appendFacts(p.facts[:0], &e.IPC)

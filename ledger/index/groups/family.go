@@ -34,7 +34,7 @@ const (
 	// outputLevels maps a group and a number of live runs (8 bytes) to the number of outputs
 	// of the group that have that number of live runs.
 	outputLevels rowstore.Dimension = 0x84
-	// A row of Combinations has a combination, alone or together with a label, and one version
+	// A row of Combinations has a combination, alone or together with a label or a build, and one version
 	// for each run of the combination. The value is the run's output, as the distance to the
 	// first run of the ledger with that output.
 	Combinations rowstore.Dimension = 0x85

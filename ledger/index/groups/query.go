@@ -153,6 +153,8 @@ func ValueOf(ctx context.Context, v *index.View, seq uint64, by string) (string,
 		return string(r.SystemPromptHash), err
 	case records.OutputHash:
 		return string(r.OutputHash), err
+	case records.OllamaBuild:
+		return string(r.OllamaBuildHash), err
 	default:
 		return string(r.Model), err
 	}

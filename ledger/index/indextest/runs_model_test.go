@@ -122,7 +122,7 @@ func requireGroups(t tester, want, got []groups.Group) {
 	}
 }
 
-var groupNames = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "label:step", "label:where", "label:none"}
+var groupNames = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "ollama_build_hash", "label:step", "label:where", "label:none"}
 
 // runsUnderTest is a random log of runs, and a view of its index.
 type runsUnderTest struct {
@@ -378,7 +378,7 @@ func (n *naiveGenerations) before(r naiveGeneration, size uint64) *naiveGenerati
 func TestEffectsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
-			variable := rapid.SampledFrom(append(effects.Variables[:], "temperature", "temperature", "model", "label:step", "label:where", "label:none", "/q", "/a", "/a", "/b~1~0", "/b~1~0", "/seed", "/m7")).Draw(t, "variable")
+			variable := rapid.SampledFrom(append(effects.Variables[:], "temperature", "temperature", "model", "ollama_build_hash", "label:step", "label:where", "label:none", "/q", "/a", "/a", "/b~1~0", "/b~1~0", "/seed", "/m7")).Draw(t, "variable")
 			name := variable
 			if variable == "system_prompt_hash" {
 				name = "system_prompt"

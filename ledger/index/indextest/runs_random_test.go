@@ -53,7 +53,8 @@ func (g *generations) generation() string {
 		g.few("prompt", `"system_prompt":"kind",`, `"system_prompt":"brief",`, "") +
 		few(g.T, "output", `"output":"yes",`, `"output":"yes",`, `"output":"no",`, `"output":"well",`, "") +
 		g.few("environment", "", `"environment":{"model_digest":"d1"},`, `"environment":{"model_digest":"d2","host_platform":"h1"},`,
-			`"environment":{"model_digest":"d1","host_platform":"h2","ollama_build_hash":"o"},`) +
+			`"environment":{"model_digest":"d1","host_platform":"h2","ollama_build_hash":"o"},`,
+			`"environment":{"ollama_build_hash":"o"},`, `"environment":{"ollama_build_hash":"p"},`, `"environment":{"model_digest":"d1","ollama_build_hash":"p"},`) +
 		g.few("input", inputs(g.T)...) +
 		few(g.T, "temperature", `"temperature":0,`, `"temperature":0.7,`, "") +
 		g.few("max_tokens", `"max_tokens":8,`, `"max_tokens":9,`, "", `"max_tokens":null,`) +
@@ -238,6 +239,10 @@ func (r *naiveGeneration) value(by string) (string, bool) {
 	}
 	if name, ok := strings.CutPrefix(by, "label:"); ok {
 		value, ok := r.labels[name]
+		return value, ok
+	}
+	if by == "ollama_build_hash" {
+		value, ok := r.values[by]
 		return value, ok
 	}
 	value, ok := r.hashes[by]

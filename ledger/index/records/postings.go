@@ -23,11 +23,15 @@ type Posting struct {
 // IsLabel reports whether the value is the value of a label.
 func (p *Posting) IsLabel() bool {
 	switch p.Family {
-	case rowstore.Identity{}, IPCFamily, InputFamily, HashFamily, PromptFamily, OutputFamily, ModelFamily:
+	case rowstore.Identity{}, IPCFamily, InputFamily, HashFamily, PromptFamily, OutputFamily, ModelFamily, BuildFamily:
 		return false
 	}
 	return true
 }
+
+// IsBesideCombination reports whether runs are grouped by the value although no combination
+// of the six variables contains it (spec: Effects of a variable).
+func (p *Posting) IsBesideCombination() bool { return p.Family == BuildFamily || p.IsLabel() }
 
 // Names of values, in addition to the names of hash fields.
 const (
@@ -53,7 +57,7 @@ func producerSeqText(producer []byte, seq uint64) []byte {
 // IsGrouped reports whether IPC runs are grouped by values with that name.
 func IsGrouped(name string) bool {
 	switch name {
-	case IPCID, Input, InputHash, SystemPromptHash, OutputHash, Model:
+	case IPCID, Input, InputHash, SystemPromptHash, OutputHash, Model, OllamaBuild:
 		return true
 	}
 	return strings.HasPrefix(name, LabelPrefix)
@@ -174,6 +178,7 @@ func (v *Values) CollectIPC(identities *Identities, e *event.Event, ipc *event.I
 	v.collect(identities, e)
 	v.Add(Model, ipc.Model)
 	v.Add(Input, ipc.Input())
+	v.Add(OllamaBuild, ipc.OllamaBuildHash)
 	for part := range ipc.Incomplete() {
 		v.AddRecurring(Incomplete, []byte(part))
 	}
@@ -197,6 +202,7 @@ const (
 	seedlessHash     = "seedless_input_hash"
 	OutputHash       = "output_hash"
 	Model            = "model"
+	OllamaBuild      = "ollama_build_hash"
 )
 
 var (
@@ -206,6 +212,7 @@ var (
 	PromptFamily = rowstore.Identify([]byte(SystemPromptHash))
 	OutputFamily = rowstore.Identify([]byte(OutputHash))
 	ModelFamily  = rowstore.Identify([]byte(Model))
+	BuildFamily  = rowstore.Identify([]byte(OllamaBuild))
 )
 
 // FamilyOf returns the identity of a name by which runs are grouped, or zero for other names.
@@ -223,6 +230,8 @@ func FamilyOf(name string) rowstore.Identity {
 		return OutputFamily
 	case Model:
 		return ModelFamily
+	case OllamaBuild:
+		return BuildFamily
 	}
 	if IsGrouped(name) {
 		return rowstore.Identify([]byte(name))

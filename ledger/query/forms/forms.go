@@ -56,7 +56,7 @@ func choiceForm(known ...string) *Form {
 // begin with label: or stage: are not in it.
 var Values = map[string]*Form{
 	"run_id": idForm, "source_id": idForm, "producer": idForm,
-	"subject": Any, "project": Any, "model": Any,
+	"subject": Any, "project": Any, "model": Any, "ollama_build_hash": Any,
 	records.RecordSeq: Seq, records.Topic: idForm,
 	"failure_stage": failedForm, "shape": shapeForm, "audit_mode": Any, "verifier_method": Any,
 	prefix.DocumentRoot: Hash, "evidence_id": evidenceForm,
