@@ -210,6 +210,9 @@ func (v *logValues) variables(kind record.Kind, r pyjson.Value) {
 		v.text(variableOf+string(pointer.Text()), digest)
 	}
 	v.text(variableOf+"model", r.Member("model"))
+	build := r.Member("environment").Member("ollama_build_hash")
+	v.text(findable("ollama_build_hash"), build)
+	v.text(variableOf+"ollama_build_hash", build)
 	for _, name := range [...]string{"input_hash", "system_prompt_hash"} {
 		v.text(variableOf+name, r.Member("hashes").Member(name))
 	}
