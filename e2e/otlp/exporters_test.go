@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploggrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
@@ -23,6 +24,7 @@ import (
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
+	oteltrace "go.opentelemetry.io/otel/trace"
 
 	"colophon/api"
 	"colophon/ledger"
@@ -69,16 +71,21 @@ func generate(t *testing.T, exporter trace.SpanExporter) []trace.ReadOnlySpan {
 	provider := trace.NewTracerProvider(trace.WithBatcher(exporter), trace.WithSyncer(&kept), trace.WithResource(resource.NewSchemaless(attribute.String("service.name", "chat-go"))))
 	tracer := provider.Tracer("test")
 	for i := range count {
-		ctx, around := tracer.Start(t.Context(), "GET /chat")
-		_, span := tracer.Start(ctx, "chat gpt-4o")
-		span.SetAttributes(attribute.String("gen_ai.operation.name", "chat"), attribute.String("gen_ai.request.model", "gpt-4o"), attribute.Float64("gen_ai.request.temperature", 0.5),
-			attribute.String("gen_ai.input.messages", fmt.Sprintf(`[{"role":"user","parts":[{"type":"text","content":"question %d"}]}]`, i)),
-			attribute.String("gen_ai.output.messages", fmt.Sprintf(`[{"role":"assistant","parts":[{"type":"text","content":"answer %d"}]}]`, i)))
-		span.End()
-		around.End()
+		generation(t.Context(), tracer, i)
 	}
 	require.NoError(t, provider.ForceFlush(t.Context()))
 	return kept.spans
+}
+
+// generation makes one generation, and a span around it.
+func generation(ctx context.Context, tracer oteltrace.Tracer, i int) {
+	ctx, around := tracer.Start(ctx, "GET /chat")
+	defer around.End()
+	_, span := tracer.Start(ctx, "chat gpt-4o")
+	defer span.End()
+	span.SetAttributes(attribute.String("gen_ai.operation.name", "chat"), attribute.String("gen_ai.request.model", "gpt-4o"), attribute.Float64("gen_ai.request.temperature", 0.5),
+		attribute.String("gen_ai.input.messages", fmt.Sprintf(`[{"role":"user","parts":[{"type":"text","content":"question %d"}]}]`, i)),
+		attribute.String("gen_ai.output.messages", fmt.Sprintf(`[{"role":"assistant","parts":[{"type":"text","content":"answer %d"}]}]`, i)))
 }
 
 // keeper is an exporter that keeps spans, so that a test can export them again.
@@ -139,32 +146,61 @@ func TestRefusedExport(t *testing.T) {
 	require.NoError(t, exporter.Shutdown(t.Context()))
 }
 
-// The exporter of log records records the log events that report generations.
-func TestLogExporter(t *testing.T) {
-	s := start(t)
-	exporter, err := otlploghttp.New(t.Context(), otlploghttp.WithEndpointURL(s.http.URL+"/v1/ledgers/default/otlp/v1/logs"))
-	require.NoError(t, err)
-	provider := sdklog.NewLoggerProvider(sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter)), sdklog.WithResource(resource.NewSchemaless(attribute.String("service.name", "chat-go"))))
-	logger := provider.Logger("test")
-	at := time.Unix(1764000000, 0)
-	for range 2 {
-		for i := range count {
-			var r log.Record
-			r.SetEventName("gen_ai.client.inference.operation.details")
-			r.SetTimestamp(at.Add(time.Duration(i)))
-			part := func(role, text string) attribute.Value {
-				return attribute.SliceValue(attribute.MapValue(attribute.String("role", role), attribute.Slice("parts", attribute.MapValue(attribute.String("type", "text"), attribute.String("content", text)))))
+// Every exporter of log records records the log events that report generations, and adds nothing when it
+// sends them again.
+func TestLogExporters(t *testing.T) {
+	for name, make := range map[string]func(s *server) (sdklog.Exporter, error){
+		"HTTP": func(s *server) (sdklog.Exporter, error) {
+			return otlploghttp.New(t.Context(), otlploghttp.WithEndpointURL(s.http.URL+"/v1/ledgers/default/otlp/v1/logs"))
+		},
+		"HTTP, compressed": func(s *server) (sdklog.Exporter, error) {
+			return otlploghttp.New(t.Context(), otlploghttp.WithEndpointURL(s.http.URL+"/v1/ledgers/default/otlp/v1/logs"), otlploghttp.WithCompression(otlploghttp.GzipCompression))
+		},
+		"gRPC": func(s *server) (sdklog.Exporter, error) {
+			return otlploggrpc.New(t.Context(), otlploggrpc.WithEndpoint(strings.TrimPrefix(s.grpc.URL, "http://")), otlploggrpc.WithInsecure(),
+				otlploggrpc.WithHeaders(map[string]string{"colophon-ledger": "default"}))
+		},
+		"gRPC, compressed": func(s *server) (sdklog.Exporter, error) {
+			return otlploggrpc.New(t.Context(), otlploggrpc.WithEndpoint(strings.TrimPrefix(s.grpc.URL, "http://")), otlploggrpc.WithInsecure(), otlploggrpc.WithCompressor("gzip"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			exporter, err := make(s)
+			require.NoError(t, err)
+			provider := logProvider(exporter)
+			for range 2 {
+				logGenerations(t, provider)
+				require.EqualValues(t, 1+count, s.ledger.Head().Size)
 			}
-			r.AddAttributes(attribute.String("gen_ai.operation.name", "chat"), attribute.String("gen_ai.request.model", "gpt-4o"),
-				attribute.KeyValue{Key: "gen_ai.input.messages", Value: part("user", fmt.Sprintf("question %d", i))},
-				attribute.KeyValue{Key: "gen_ai.output.messages", Value: part("assistant", fmt.Sprintf("answer %d", i))})
-			logger.Emit(t.Context(), r)
-		}
-		require.NoError(t, provider.ForceFlush(t.Context()))
-		require.EqualValues(t, 1+count, s.ledger.Head().Size)
+			s.recorded(t, "chat-go")
+			require.NoError(t, provider.Shutdown(t.Context()))
+		})
 	}
-	s.recorded(t, "chat-go")
-	require.NoError(t, provider.Shutdown(t.Context()))
+}
+
+func logProvider(exporter sdklog.Exporter) *sdklog.LoggerProvider {
+	return sdklog.NewLoggerProvider(sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter)), sdklog.WithResource(resource.NewSchemaless(attribute.String("service.name", "chat-go"))))
+}
+
+// logGenerations exports count log records that report generations, the same in every call.
+func logGenerations(t *testing.T, provider *sdklog.LoggerProvider) {
+	t.Helper()
+	logger := provider.Logger("test")
+	part := func(role, text string) attribute.Value {
+		return attribute.SliceValue(attribute.MapValue(attribute.String("role", role), attribute.Slice("parts", attribute.MapValue(attribute.String("type", "text"), attribute.String("content", text)))))
+	}
+	at := time.Unix(1764000000, 0)
+	for i := range count {
+		var r log.Record
+		r.SetEventName("gen_ai.client.inference.operation.details")
+		r.SetTimestamp(at.Add(time.Duration(i)))
+		r.AddAttributes(attribute.String("gen_ai.operation.name", "chat"), attribute.String("gen_ai.request.model", "gpt-4o"),
+			attribute.KeyValue{Key: "gen_ai.input.messages", Value: part("user", fmt.Sprintf("question %d", i))},
+			attribute.KeyValue{Key: "gen_ai.output.messages", Value: part("assistant", fmt.Sprintf("answer %d", i))})
+		logger.Emit(t.Context(), r)
+	}
+	require.NoError(t, provider.ForceFlush(t.Context()))
 }
 
 // recorded requires that the ledger contains every generation, each from the named service.
