@@ -396,12 +396,13 @@ export interface paths {
         put?: never;
         /**
          * Record the citations of an answer
-         * @description A citation set lists the chunks that an answer cites, each with its source, a weight and, if it has one, the
+         * @description A citation set lists the chunks that an answer cites, each with its source, a weight and, if given, the
          *     section of the answer. `chunk_hash` is `sha256:` and the SHA-256 of the chunk's words joined by single spaces,
-         *     so it does not depend on how the text is wrapped. The ledger keeps the order. It refuses a set whose event would
-         *     be longer than 65,535 bytes (some hundreds of citations) with 422: split such a set. It also refuses a set that
-         *     cites a source that is not registered, if the ledger has that setting (`PUT /unregistered-sources`). A set with
-         *     a `run_id` is evidence of that run; if the run has several sets, the latest counts.
+         *     so it does not depend on how the text is wrapped. The ledger keeps the order of the citations. It refuses a
+         *     set whose event would be longer than 65,535 bytes (a few hundred citations) with 422: split such a set. It
+         *     also refuses a set that cites a source that is not registered, if the ledger has that setting (`PUT
+         *     /unregistered-sources`). A set with a `run_id` is evidence of that run; if the run has several sets, the
+         *     latest is used.
          *
          *     Needs the scope `write` on the ledger.
          */
@@ -688,9 +689,9 @@ export interface paths {
         };
         /**
          * Find what caused the change from one run to another
-         * @description The variables that differ between two IPC records, whatever their states, and one cause. A variable is the cause
-         *     if only it differs and the output changed. Of the environment, only members that both records have are compared.
-         *     If the model differs, a different digest is listed but is not a second cause.
+         * @description The variables that differ between two IPC records, whatever their states, and one cause. A variable is the
+         *     cause if only it differs and the output changed. Only members of the environment that both records have are
+         *     compared. If the model differs, a different digest is listed but is not a second cause.
          *
          *     Needs the scope `read` on the ledger.
          */
@@ -836,10 +837,10 @@ export interface paths {
         /**
          * Check whether a run was reproduced
          * @description Run a recorded generation again, and send its result. The answer states whether its `ipc_id` and its
-         *     `output_hash` equal the recorded ones, and what this shows. Values of the `ipc_id` that you omit are taken from
-         *     the record. The `seed` in a `payload` counts, unless the payload is the recorded one. A payload is read under
-         *     the `payload_schema` of the record unless you give another. Nothing of the environment is taken from the record:
-         *     a changed output is `stochastic` only if both digests are known. Nothing is recorded.
+         *     `output_hash` equal the recorded ones, and what this shows. Values of the `ipc_id` that you omit are taken
+         *     from the record. The `seed` in a `payload` is used, unless the payload is the recorded one. A payload is read
+         *     under the `payload_schema` of the record unless you give a different one. Nothing of the environment is taken
+         *     from the record: a changed output is `stochastic` only if both digests are known. Nothing is recorded.
          *
          *     Needs the scope `read` on the ledger.
          */
@@ -894,7 +895,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the temperatures or the limits of tokens that runs have, or the names of their labels
+         * List the temperatures or the values of max_tokens that runs have, or the names of their labels
          * @description The values of runs of any state; the one that appeared last comes first. Use them with `/drift/effects`.
          *     `/drift/groups` lists models, prompts, and the values of one label, with their numbers of runs.
          *
@@ -1139,12 +1140,12 @@ export interface paths {
         put?: never;
         /**
          * Rotate or retire the signing key
-         * @description `rotate` adds a new key that signs beside the current one. It is the key that the operator has prepared; without
-         *     one, the server creates a key. From its event on, every checkpoint has both signatures, so that clients with the
-         *     old key have time to learn the new one. `retire` ends this: from its event on, only the new key signs, and
-         *     `/log/key` states up to which size the old one signed. Both steps are events of the log, `key_rotated`; the
-         *     first has a note in which the old key names the new one. The origin stays the same. Earlier receipts can always
-         *     be verified with the keys that `/log/key` lists.
+         * @description `rotate` adds a new key that signs in addition to the current key. It is the key that the operator has
+         *     prepared; without one, the server creates a key. From its event on, every checkpoint has both signatures, so
+         *     that clients with the old key have time to learn the new one. `retire` ends this: from its event on, only the
+         *     new key signs, and `/log/key` states up to which size the old one signed. Both steps are events of the log,
+         *     `key_rotated`; the first has a note in which the old key names the new one. The origin stays the same. Earlier
+         *     receipts can always be verified with the keys that `/log/key` lists.
          *
          *     The answer is 409 if there is nothing to rotate or retire: retire a key before the next rotation. It is also 409
          *     if another ledger has, or had, the next key.
@@ -1370,12 +1371,12 @@ export interface paths {
         put?: never;
         /**
          * Record the generations among the log records of an exporter
-         * @description The body is an ExportLogsServiceRequest of OTLP, in Protobuf or JSON. An exporter of OpenTelemetry sends it by
-         *     itself if its endpoint is this path.
+         * @description The body is an ExportLogsServiceRequest of OTLP, in Protobuf or JSON. An OpenTelemetry exporter sends it
+         *     automatically if its endpoint is this path.
          *
-         *     Each event `gen_ai.client.inference.operation.details` becomes an IPC record. So do the events of earlier
-         *     conventions that are one message each, of which those of one span in the same request belong together. All
-         *     other log records are accepted and left out. A generation that a span has reported adds nothing.
+         *     Each event `gen_ai.client.inference.operation.details` becomes an IPC record. In earlier conventions, an event
+         *     is one message; the events of one span in the same request become one IPC record. All other log records are
+         *     accepted and left out. A generation that a span has reported adds nothing.
          *
          *     The limits and failures are those of `POST …/otlp/v1/traces`.
          *
@@ -1405,19 +1406,19 @@ export interface paths {
         put?: never;
         /**
          * Record the generations among the spans of an exporter
-         * @description The body is an ExportTraceServiceRequest of OTLP, in Protobuf or JSON. An exporter of OpenTelemetry sends it by
-         *     itself if its endpoint is this path.
+         * @description The body is an ExportTraceServiceRequest of OTLP, in Protobuf or JSON. An OpenTelemetry exporter sends it
+         *     automatically if its endpoint is this path.
          *
          *     Each span that is one call of a model that generates text becomes an IPC record, whatever conventions it
-         *     follows: those of OpenTelemetry for generative AI, of today and before, OpenInference, and others. All other
-         *     spans are accepted and left out. `docs/otlp.md` says which attribute becomes what.
+         *     follows: current or earlier conventions of OpenTelemetry for generative AI, those of OpenInference, and
+         *     others. All other spans are accepted and left out. `docs/otlp.md` says which attribute becomes what.
          *
          *     A span that was recorded before adds nothing, however often it is sent. A request that failed with 408, 429,
          *     500, or 503 might have recorded some spans; send it again. The content of a generation is kept if the sender
          *     sends it and the ledger keeps it (`PUT /otlp-content`).
          *
          *     A request has at most 8 MiB, before and after decompression, and at most 50,000 spans. Records count against
-         *     the rate limit of their sender after they were recorded.
+         *     the rate limit of their sender after they are recorded.
          *
          *     Needs the scope `write` on the ledger.
          */
@@ -1589,10 +1590,10 @@ export interface paths {
         get?: never;
         /**
          * Validate a path, or withdraw the validation
-         * @description A validation is for the `content_fingerprint` that the path has in the build or, without `build`, in its latest
-         *     record; the event states both. It also applies to builds whose base is that build, to builds whose base is one
-         *     of those, and so on, as long as the path is `unchanged` in each. If several validations reach a build, the last
-         *     one counts.
+         * @description A validation is for the `content_fingerprint` that the path has in the build or, without `build`, in its
+         *     latest record; the event states both. It also applies to builds whose base is that build, to builds whose base
+         *     is one of those, and so on, as long as the path is `unchanged` in each. If several validations apply to a
+         *     build, the last one is used.
          *
          *     With `content_fingerprint`, the answer is 409 if the path has another fingerprint in that build.
          *
@@ -1626,10 +1627,10 @@ export interface paths {
         };
         /**
          * List the builds of a project
-         * @description The builds in the order of their first records. Records that name no build are in no build. A build is compared
-         *     with its base: the build that its first record names, else the last build of the same branch or, without a
-         *     branch, the last build of the project. If records are added to a base later, they change which paths are gone
-         *     from the builds that are compared with it.
+         * @description The builds in the order of their first records. Records that name no build are in no build. A build is
+         *     compared with its base: the build that its first record names, otherwise the last build of the same branch or,
+         *     without a branch, the last build of the project. If records are added to a base later, they change which paths
+         *     are gone from the builds that are compared with it.
          *
          *     Needs the scope `read` on the ledger.
          */
@@ -1702,8 +1703,8 @@ export interface paths {
         };
         /**
          * List the routes whose path_id was already taken
-         * @description A `path_id` is eight digits of an MD5, so two routes can have the same one. The first route keeps it. A later
-         *     route is assigned sixteen digits (or 24, if a third route has those sixteen, and so on). Newest first.
+         * @description A `path_id` is eight digits of an MD5, so two routes can have the same `path_id`. The first route keeps it. A
+         *     later route is assigned sixteen digits (or 24, if a third route has those sixteen, and so on). Newest first.
          *
          *     Needs the scope `read` on the ledger.
          */
@@ -2033,10 +2034,11 @@ export interface paths {
         post?: never;
         /**
          * Erase the content of a record
-         * @description An event, with reason and actor, withdraws all content of the record. Content that no other record needs is
-         *     erased: no reader can get it any more, and it leaves the disk within a minute. Content that another record needs
-         *     stays, but only for that record. The record, its hashes, its receipt and every proof stay valid. Its idempotency
-         *     key stays too: if the record is posted again, the answer is the first receipt. An erasure cannot be reversed.
+         * @description An event, with reason and actor, records the erasure of all content of the record. Content that no other
+         *     record needs is erased: no reader can get it any more, and it leaves the disk within a minute. Content that
+         *     another record needs stays, but only for that record. The record, its hashes, its receipt and every proof stay
+         *     valid. Its idempotency key stays too: if the record is posted again, the answer is the first receipt. An
+         *     erasure cannot be reversed.
          *
          *     If the record is already redacted, nothing changes, and the answer is the receipt of the event that redacted it
          *     (200). An event that names no content gets the same 404 as a `seq` that the ledger does not have.
@@ -2292,8 +2294,8 @@ export interface paths {
         };
         /**
          * List run-DAGs
-         * @description The run-DAGs that pass all filters, newest first, with their outcomes. By default only live ones; with
-         *     `state=any`, all.
+         * @description The run-DAGs that pass all filters, newest first, with their outcomes. The list has only live run-DAGs, or,
+         *     with `state=any`, all.
          *
          *     Needs the scope `read` on the ledger.
          */
@@ -2304,13 +2306,14 @@ export interface paths {
          * @description A run-DAG lists the stages of a run, each with a hash, and has one root hash over them. Send it in one of three
          *     ways:
          *
-         *     - `inputs`: the arguments of the builder. The ledger builds the stages itself and checks a `dag` that comes with
-         *       them stage by stage. The shape is pointer if there is an `evidence_map_root` (or `evidence`), else quote.
+         *     - `inputs`: the arguments of the builder. The ledger builds the stages itself and checks a `dag` that comes
+         *       with them stage by stage. The shape is pointer if an `evidence_map_root` (or `evidence`) is given, otherwise
+         *       quote.
          *     - `reject_inputs`: the same for a run that preflight rejected.
-         *     - `dag` alone: the stages as the service built them. Whatever the ledger cannot recompute stays a claim.
+         *     - `dag` alone: the stages as the service built them. Hashes that the ledger cannot recompute stay claims.
          *
-         *     The content beside them (`question`, `messages`, `source_roots`, …) is hashed and checked against the hashes in
-         *     `inputs` and `cache_dimensions`, and can replace those hashes.
+         *     The content next to them (`question`, `messages`, `source_roots`, …) is hashed and checked against the hashes
+         *     in `inputs` and `cache_dimensions`, and can replace those hashes.
          *
          *     The root is that of a Merkle tree over the 32-byte stage hashes: leaf = SHA-256(0x00 ‖ hash), node =
          *     SHA-256(0x03 ‖ left ‖ right); an odd last element is paired with itself. This tree is not the tree of the log.
@@ -2728,8 +2731,8 @@ export interface paths {
         post?: never;
         /**
          * Revoke a source
-         * @description From then on, the source counts as not registered. Its history stays in the log. The body is optional. A source
-         *     that is not registered gets 404. If two requests race, both can be recorded; the second then changes nothing.
+         * @description From then on, the source is not registered. Its history stays in the log. The body is optional. A source that
+         *     is not registered gets 404. If two requests race, both can be recorded; the second then changes nothing.
          *
          *     Needs the scope `write` on the ledger.
          */
@@ -3144,7 +3147,7 @@ export interface components {
             subject: string;
             timestamp?: components["schemas"]["Timestamp"];
         };
-        /** @description Citation set b, compared with a. Each chunk counts once. */
+        /** @description Citation set b, compared with a. Each chunk is counted once. */
         CitationSetChange: {
             a: components["schemas"]["ComparedSet"];
             /** @description In the order of b. */
@@ -3263,7 +3266,7 @@ export interface components {
         ConsistencyProof: {
             /** @description Size of the tree to which the proof leads. */
             as_of: components["schemas"]["TreeSize"];
-            /** @description The checkpoint of that tree, if it is the head's. The answer then proves by itself that a tree of `first` events is the beginning of a signed one. */
+            /** @description The checkpoint of that tree, if it is the head's. The answer then proves by itself that a tree of `first` events is the beginning of a signed tree. */
             checkpoint?: components["schemas"]["Checkpoint"];
             hashes: components["schemas"]["Hash"][];
         };
@@ -3868,8 +3871,8 @@ export interface components {
         /** @description Digest of the idempotency key. */
         KeyDigest: string;
         /**
-         * @description Another key begins to sign beside the current one (`introduced`), or signs alone from now on (`retired`, without
-         *     handover).
+         * @description A new key begins to sign in addition to the current key (`introduced`), or signs alone from now on (`retired`,
+         *     without handover).
          */
         KeyRotatedEvent: {
             digest: components["schemas"]["RequestDigest"];
@@ -4036,7 +4039,7 @@ export interface components {
         };
         LogKey: {
             origin: components["schemas"]["LedgerOrigin"];
-            /** @description The earlier keys; the one that was replaced last comes first. */
+            /** @description The earlier keys, the most recently replaced key first. */
             retired: components["schemas"]["ReplacedKey"][];
             /** @description `<origin>+<key id>+<public key>`, a signed-note verifier key (Ed25519). The newest key. */
             verifier_key: string;
@@ -4331,9 +4334,9 @@ export interface components {
         OTLPMessage: string;
         /** @description The message of OTLP in JSON: `resourceSpans` or `resourceLogs`. Unknown members are ignored, as OTLP says. */
         OTLPRequest: {
-            /** @description Log records, by what they come from and by the library that has made them. */
+            /** @description Log records, by resource and by instrumentation library. */
             resourceLogs?: Record<string, never>[];
-            /** @description Spans, by what they come from and by the library that has made them. */
+            /** @description Spans, by resource and by instrumentation library. */
             resourceSpans?: Record<string, never>[];
         };
         /** @description What went wrong (google.rpc.Status). */
@@ -4569,7 +4572,7 @@ export interface components {
         PathValidatedEvent: {
             /** @description The build of the record; absent if it names none. */
             build?: string;
-            /** @description The fingerprint that was validated, which is the one that the path had there at that time. */
+            /** @description The validated fingerprint, which the path had in the build at that time. */
             content_fingerprint: string | null;
             digest: components["schemas"]["RequestDigest"];
             idempotency_key?: components["schemas"]["KeyDigest"];
@@ -4613,8 +4616,8 @@ export interface components {
             refused: {
                 path_id: string;
                 /**
-                 * @description `unknown`: the build lacks the path. `changed`: its fingerprint is not the one that was to be
-                 *     validated.
+                 * @description `unknown`: the build lacks the path. `changed`: its fingerprint differs from the fingerprint that
+                 *     was to be validated.
                  * @enum {string}
                  */
                 reason: "unknown" | "changed";
@@ -5206,8 +5209,8 @@ export interface components {
          */
         RunDAG: {
             /**
-             * @description The answer. Together with `inputs`, it can replace `inputs.answer_text`. With a `dag` alone, it is checked
-             *     against the stage `answer` or, if there is none, against `render`.
+             * @description The answer. Together with `inputs`, it can replace `inputs.answer_text`. With only a `dag`, it is checked
+             *     against the stage `answer` or, if the run has no such stage, against `render`.
              */
             answer_text?: string | null;
             cache_dimensions?: components["schemas"]["CacheDimensions"];
@@ -5344,8 +5347,8 @@ export interface components {
          */
         RunID: string | null;
         /**
-         * @description The inputs from which a quote or pointer run is built. A hash marked * can be omitted if it follows from content
-         *     beside `inputs` (`question`, `messages`, `source_roots`, `evidence`).
+         * @description The inputs from which a quote or pointer run is built. A hash marked * can be omitted if it can be computed
+         *     from content next to `inputs` (`question`, `messages`, `source_roots`, `evidence`).
          */
         RunInputs: {
             /** @description How the answer is given. */
@@ -5852,7 +5855,8 @@ export interface components {
         Validated: boolean;
         /**
          * @description The event that validated the same content earlier in the same line of builds (the build, its base, the base of
-         *     that, …), if the path is not validated now. The content changed in between, so that validation no longer counts.
+         *     that, …), if the path is not validated now. The content changed in between, so that validation is no longer in
+         *     effect.
          */
         ValidatedBefore: number;
         ValidationLine: {
@@ -5892,7 +5896,7 @@ export interface components {
          * @enum {string}
          */
         VerdictRule: "strict_without_sources" | "strict_without_verified_quotes" | "more_verified_than_quotes" | "strict_rejected" | "lattice_without_evidence";
-        /** @description A version. An integer counts as its decimal text. */
+        /** @description A version. An integer is converted to its decimal text. */
         Version: string | number;
         /**
          * @description Who can read the transparency log, that is everything under `/log`: callers with a scope (`private`, the
@@ -5946,7 +5950,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The credentials are valid and grant a scope on the ledger, but not the one that the request needs; `detail` names it. */
+        /** @description The credentials are valid and grant a scope on the ledger, but not the scope that the request needs; `detail` names that scope. */
         Forbidden: {
             headers: {
                 [name: string]: unknown;
@@ -6030,7 +6034,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description There is no such ledger, event, content, tile, kind, path or source. */
+        /** @description The ledger, event, content, tile, kind, path or source does not exist. */
         NotFound: {
             headers: {
                 [name: string]: unknown;
@@ -6283,8 +6287,8 @@ export interface components {
          */
         PathID: string;
         /**
-         * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but proves nothing by
-         *     itself.
+         * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but does not prove
+         *     anything.
          * @example return=minimal
          */
         PreferMinimal: string;
@@ -6963,8 +6967,8 @@ export interface operations {
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
                 /**
-                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but proves nothing by
-                 *     itself.
+                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but does not prove
+                 *     anything.
                  * @example return=minimal
                  */
                 Prefer?: components["parameters"]["PreferMinimal"];
@@ -8306,8 +8310,8 @@ export interface operations {
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
                 /**
-                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but proves nothing by
-                 *     itself.
+                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but does not prove
+                 *     anything.
                  * @example return=minimal
                  */
                 Prefer?: components["parameters"]["PreferMinimal"];
@@ -8706,8 +8710,8 @@ export interface operations {
         };
         responses: {
             /**
-             * @description What was sent is in the log, or was there already, or is no generation. `partialSuccess` counts what was rejected
-             *     and says why; sending that again does not help.
+             * @description Each item was recorded, was already in the log, is not a generation, or was rejected. `partialSuccess`
+             *     counts the rejected items and says why; sending them again does not help.
              */
             200: {
                 headers: {
@@ -8755,8 +8759,8 @@ export interface operations {
         };
         responses: {
             /**
-             * @description What was sent is in the log, or was there already, or is no generation. `partialSuccess` counts what was rejected
-             *     and says why; sending that again does not help.
+             * @description Each item was recorded, was already in the log, is not a generation, or was rejected. `partialSuccess`
+             *     counts the rejected items and says why; sending them again does not help.
              */
             200: {
                 headers: {
@@ -8805,8 +8809,8 @@ export interface operations {
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
                 /**
-                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but proves nothing by
-                 *     itself.
+                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but does not prove
+                 *     anything.
                  * @example return=minimal
                  */
                 Prefer?: components["parameters"]["PreferMinimal"];
@@ -9056,8 +9060,8 @@ export interface operations {
                  */
                 "Idempotency-Key"?: components["parameters"]["ChangeKey"];
                 /**
-                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but proves nothing by
-                 *     itself.
+                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but does not prove
+                 *     anything.
                  * @example return=minimal
                  */
                 Prefer?: components["parameters"]["PreferMinimal"];
@@ -9933,8 +9937,8 @@ export interface operations {
                  */
                 "Idempotency-Key"?: components["parameters"]["ChangeKey"];
                 /**
-                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but proves nothing by
-                 *     itself.
+                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but does not prove
+                 *     anything.
                  * @example return=minimal
                  */
                 Prefer?: components["parameters"]["PreferMinimal"];
@@ -9960,7 +9964,7 @@ export interface operations {
         };
         responses: {
             200: components["responses"]["Replayed"];
-            /** @description The content is withdrawn, and this is the receipt of the event that says so. */
+            /** @description The content is erased, and this is the receipt of the event that records this. */
             201: {
                 headers: {
                     Location: components["headers"]["Location"];
@@ -10054,8 +10058,8 @@ export interface operations {
                  */
                 "Idempotency-Key"?: components["parameters"]["ChangeKey"];
                 /**
-                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but proves nothing by
-                 *     itself.
+                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but does not prove
+                 *     anything.
                  * @example return=minimal
                  */
                 Prefer?: components["parameters"]["PreferMinimal"];
@@ -10169,8 +10173,8 @@ export interface operations {
             };
             header?: {
                 /**
-                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but proves nothing by
-                 *     itself.
+                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but does not prove
+                 *     anything.
                  * @example return=minimal
                  */
                 Prefer?: components["parameters"]["PreferMinimal"];
@@ -10227,8 +10231,8 @@ export interface operations {
                  */
                 "Idempotency-Key"?: components["parameters"]["ChangeKey"];
                 /**
-                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but proves nothing by
-                 *     itself.
+                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but does not prove
+                 *     anything.
                  * @example return=minimal
                  */
                 Prefer?: components["parameters"]["PreferMinimal"];
@@ -10284,8 +10288,8 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but proves nothing by
-                 *     itself.
+                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but does not prove
+                 *     anything.
                  * @example return=minimal
                  */
                 Prefer?: components["parameters"]["PreferMinimal"];
@@ -10457,8 +10461,8 @@ export interface operations {
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
                 /**
-                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but proves nothing by
-                 *     itself.
+                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but does not prove
+                 *     anything.
                  * @example return=minimal
                  */
                 Prefer?: components["parameters"]["PreferMinimal"];
@@ -11259,8 +11263,8 @@ export interface operations {
                  */
                 "Idempotency-Key"?: components["parameters"]["ChangeKey"];
                 /**
-                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but proves nothing by
-                 *     itself.
+                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but does not prove
+                 *     anything.
                  * @example return=minimal
                  */
                 Prefer?: components["parameters"]["PreferMinimal"];
@@ -11324,8 +11328,8 @@ export interface operations {
                  */
                 "Idempotency-Key"?: components["parameters"]["ChangeKey"];
                 /**
-                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but proves nothing by
-                 *     itself.
+                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but does not prove
+                 *     anything.
                  * @example return=minimal
                  */
                 Prefer?: components["parameters"]["PreferMinimal"];
@@ -11382,8 +11386,8 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but proves nothing by
-                 *     itself.
+                 * @description `return=minimal` leaves out event, proof and checkpoint (RFC 7240). The answer is smaller, but does not prove
+                 *     anything.
                  * @example return=minimal
                  */
                 Prefer?: components["parameters"]["PreferMinimal"];
