@@ -1,9 +1,6 @@
 package query
 
 import (
-	"math/big"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"colophon/client/wire"
@@ -12,7 +9,6 @@ import (
 	"colophon/ledger/index/records"
 	"colophon/ledger/query/forms"
 	"colophon/ledger/record/members"
-	"colophon/ledger/record/pyjson"
 )
 
 // Questions about effects (spec: Causes).
@@ -90,15 +86,6 @@ func parseEffects(p Parameters) (q effects.Query, err error) {
 	return q, err
 }
 
-// maxNumber limits the length of a number in a parameter, in bytes. strconv parses numbers of
-// this length exactly.
-const maxNumber = 64
-
-var (
-	integerForm = regexp.MustCompile(`^-?[0-9]+$`)
-	doubleForm  = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
-)
-
 // effectValue returns a value of the variable in canonical form, so that 0.70 equals 0.7.
 func effectValue(p Parameters, variable, name string) (string, error) {
 	value, given := p[name]
@@ -114,17 +101,17 @@ func effectValue(p Parameters, variable, name string) (string, error) {
 	case variable == records.Model || variable == records.OllamaBuild || strings.HasPrefix(variable, records.LabelPrefix):
 		return value, nil
 	case variable == "temperature":
-		number, err := strconv.ParseFloat(value, 64)
-		if err != nil || len(value) > maxNumber || !doubleForm.MatchString(value) {
-			return "", invalid(name, "must be a number of at most %d characters", maxNumber)
+		number, ok := forms.CanonicalDouble(value)
+		if !ok {
+			return "", invalid(name, "must be a number of at most %d characters", forms.MaxNumber)
 		}
-		return string(pyjson.AppendFloat(nil, number)), nil
+		return number, nil
 	case variable == "max_tokens" || variable == "seed":
-		number, ok := new(big.Int).SetString(value, 10)
-		if !ok || len(value) > maxNumber || !integerForm.MatchString(value) {
-			return "", invalid(name, "must be an integer of at most %d digits", maxNumber)
+		number, ok := forms.CanonicalInteger(value)
+		if !ok {
+			return "", invalid(name, "must be an integer of at most %d digits", forms.MaxNumber)
 		}
-		return number.String(), nil
+		return number, nil
 	}
 	return value, checkForm(forms.Hash, name, value)
 }
